@@ -1107,6 +1107,23 @@ type CancelRunResponse struct {
 // GetCancelRun returns CancelRunResponse.CancelRun, and is useful for accessing the field via an interface.
 func (v *CancelRunResponse) GetCancelRun() CancelRunCancelRunSignalRunPayload { return v.CancelRun }
 
+type CauseKind string
+
+const (
+	// Not meant to be.
+	CauseKindFault CauseKind = "FAULT"
+	// Meant: a decision, a person or a limit that somebody set ends it.
+	CauseKindWait CauseKind = "WAIT"
+	// A person ended it.
+	CauseKindEnd CauseKind = "END"
+)
+
+var AllCauseKind = []CauseKind{
+	CauseKindFault,
+	CauseKindWait,
+	CauseKindEnd,
+}
+
 // ChangeRow includes the GraphQL fields of ChangeReceipt requested by the fragment ChangeRow.
 // The GraphQL type's documentation follows.
 //
@@ -1548,6 +1565,23 @@ func (v *CompleteManualStepResponse) GetCompleteManualStep() CompleteManualStepC
 	return v.CompleteManualStep
 }
 
+type Confidence string
+
+const (
+	// The record says it.
+	ConfidenceCertain Confidence = "CERTAIN"
+	// The facts have no other usual explanation.
+	ConfidenceLikely Confidence = "LIKELY"
+	// It happened at the same time.
+	ConfidencePossible Confidence = "POSSIBLE"
+)
+
+var AllConfidence = []Confidence{
+	ConfidenceCertain,
+	ConfidenceLikely,
+	ConfidencePossible,
+}
+
 // CountAttemptsResponse is returned by CountAttempts on success.
 type CountAttemptsResponse struct {
 	// One run; null when it does not exist or is not yours. `at` shows the run as it
@@ -1700,6 +1734,156 @@ var AllDecision = []Decision{
 	DecisionApprove,
 	DecisionReject,
 }
+
+// DiagnoseRunResponse is returned by DiagnoseRun on success.
+type DiagnoseRunResponse struct {
+	// One run; null when it does not exist or is not yours. `at` shows the run as it
+	// was at that runSeq (BAD_USER_INPUT above the head).
+	Run *DiagnoseRunRun `json:"run"`
+}
+
+// GetRun returns DiagnoseRunResponse.Run, and is useful for accessing the field via an interface.
+func (v *DiagnoseRunResponse) GetRun() *DiagnoseRunRun { return v.Run }
+
+// DiagnoseRunRun includes the requested fields of the GraphQL type Run.
+type DiagnoseRunRun struct {
+	RunId  string    `json:"runId"`
+	Status RunStatus `json:"status"`
+	// The stored value, also when `status` is UNKNOWN.
+	StatusRaw string `json:"statusRaw"`
+	// Why the run failed or does not continue: the cause that must be mended first, first; at most 8. Empty for a run that completed
+	// or that continues as it should. The workflow engine and the workers' queues are asked for up to a few seconds; without their
+	// answer no cause rests on them. Not available in lists and subscriptions. Errors: STORE_UNAVAILABLE.
+	Diagnosis []DiagnoseRunRunDiagnosisCause `json:"diagnosis"`
+}
+
+// GetRunId returns DiagnoseRunRun.RunId, and is useful for accessing the field via an interface.
+func (v *DiagnoseRunRun) GetRunId() string { return v.RunId }
+
+// GetStatus returns DiagnoseRunRun.Status, and is useful for accessing the field via an interface.
+func (v *DiagnoseRunRun) GetStatus() RunStatus { return v.Status }
+
+// GetStatusRaw returns DiagnoseRunRun.StatusRaw, and is useful for accessing the field via an interface.
+func (v *DiagnoseRunRun) GetStatusRaw() string { return v.StatusRaw }
+
+// GetDiagnosis returns DiagnoseRunRun.Diagnosis, and is useful for accessing the field via an interface.
+func (v *DiagnoseRunRun) GetDiagnosis() []DiagnoseRunRunDiagnosisCause { return v.Diagnosis }
+
+// DiagnoseRunRunDiagnosisCause includes the requested fields of the GraphQL type Cause.
+// The GraphQL type's documentation follows.
+//
+// A reason why a run failed or does not continue.
+type DiagnoseRunRunDiagnosisCause struct {
+	// The code of the failed step or run, or a class of causes such as NO_WORKER_FOR_QUEUE. Later versions have more.
+	Code       string     `json:"code"`
+	Kind       CauseKind  `json:"kind"`
+	Confidence Confidence `json:"confidence"`
+	// One sentence that says what is wrong.
+	Title string `json:"title"`
+	// The steps that it concerns, at most 10; empty for the whole run.
+	StepIds []string `json:"stepIds"`
+	// The number of further steps.
+	MoreSteps int        `json:"moreSteps"`
+	Since     *time.Time `json:"since"`
+	// When a limit ends it, for example the retry window.
+	Until *time.Time `json:"until"`
+	// At least one, at most 10.
+	Evidence []DiagnoseRunRunDiagnosisCauseEvidence `json:"evidence"`
+	// What a person can do, the best first; at most 10.
+	Next []DiagnoseRunRunDiagnosisCauseNextNextStep `json:"next"`
+}
+
+// GetCode returns DiagnoseRunRunDiagnosisCause.Code, and is useful for accessing the field via an interface.
+func (v *DiagnoseRunRunDiagnosisCause) GetCode() string { return v.Code }
+
+// GetKind returns DiagnoseRunRunDiagnosisCause.Kind, and is useful for accessing the field via an interface.
+func (v *DiagnoseRunRunDiagnosisCause) GetKind() CauseKind { return v.Kind }
+
+// GetConfidence returns DiagnoseRunRunDiagnosisCause.Confidence, and is useful for accessing the field via an interface.
+func (v *DiagnoseRunRunDiagnosisCause) GetConfidence() Confidence { return v.Confidence }
+
+// GetTitle returns DiagnoseRunRunDiagnosisCause.Title, and is useful for accessing the field via an interface.
+func (v *DiagnoseRunRunDiagnosisCause) GetTitle() string { return v.Title }
+
+// GetStepIds returns DiagnoseRunRunDiagnosisCause.StepIds, and is useful for accessing the field via an interface.
+func (v *DiagnoseRunRunDiagnosisCause) GetStepIds() []string { return v.StepIds }
+
+// GetMoreSteps returns DiagnoseRunRunDiagnosisCause.MoreSteps, and is useful for accessing the field via an interface.
+func (v *DiagnoseRunRunDiagnosisCause) GetMoreSteps() int { return v.MoreSteps }
+
+// GetSince returns DiagnoseRunRunDiagnosisCause.Since, and is useful for accessing the field via an interface.
+func (v *DiagnoseRunRunDiagnosisCause) GetSince() *time.Time { return v.Since }
+
+// GetUntil returns DiagnoseRunRunDiagnosisCause.Until, and is useful for accessing the field via an interface.
+func (v *DiagnoseRunRunDiagnosisCause) GetUntil() *time.Time { return v.Until }
+
+// GetEvidence returns DiagnoseRunRunDiagnosisCause.Evidence, and is useful for accessing the field via an interface.
+func (v *DiagnoseRunRunDiagnosisCause) GetEvidence() []DiagnoseRunRunDiagnosisCauseEvidence {
+	return v.Evidence
+}
+
+// GetNext returns DiagnoseRunRunDiagnosisCause.Next, and is useful for accessing the field via an interface.
+func (v *DiagnoseRunRunDiagnosisCause) GetNext() []DiagnoseRunRunDiagnosisCauseNextNextStep {
+	return v.Next
+}
+
+// DiagnoseRunRunDiagnosisCauseEvidence includes the requested fields of the GraphQL type Evidence.
+// The GraphQL type's documentation follows.
+//
+// A fact on which a cause rests.
+type DiagnoseRunRunDiagnosisCauseEvidence struct {
+	Source EvidenceSource `json:"source"`
+	Text   string         `json:"text"`
+	// The event, with source EVENT or SIGNALS.
+	RunSeq           *int64  `json:"runSeq"`
+	StepId           *string `json:"stepId"`
+	LogicalAttemptId *int    `json:"logicalAttemptId"`
+	// With source OUTPUT: the line of the log, within its engine attempt; null when it is not known.
+	Line *float64 `json:"line"`
+}
+
+// GetSource returns DiagnoseRunRunDiagnosisCauseEvidence.Source, and is useful for accessing the field via an interface.
+func (v *DiagnoseRunRunDiagnosisCauseEvidence) GetSource() EvidenceSource { return v.Source }
+
+// GetText returns DiagnoseRunRunDiagnosisCauseEvidence.Text, and is useful for accessing the field via an interface.
+func (v *DiagnoseRunRunDiagnosisCauseEvidence) GetText() string { return v.Text }
+
+// GetRunSeq returns DiagnoseRunRunDiagnosisCauseEvidence.RunSeq, and is useful for accessing the field via an interface.
+func (v *DiagnoseRunRunDiagnosisCauseEvidence) GetRunSeq() *int64 { return v.RunSeq }
+
+// GetStepId returns DiagnoseRunRunDiagnosisCauseEvidence.StepId, and is useful for accessing the field via an interface.
+func (v *DiagnoseRunRunDiagnosisCauseEvidence) GetStepId() *string { return v.StepId }
+
+// GetLogicalAttemptId returns DiagnoseRunRunDiagnosisCauseEvidence.LogicalAttemptId, and is useful for accessing the field via an interface.
+func (v *DiagnoseRunRunDiagnosisCauseEvidence) GetLogicalAttemptId() *int { return v.LogicalAttemptId }
+
+// GetLine returns DiagnoseRunRunDiagnosisCauseEvidence.Line, and is useful for accessing the field via an interface.
+func (v *DiagnoseRunRunDiagnosisCauseEvidence) GetLine() *float64 { return v.Line }
+
+// DiagnoseRunRunDiagnosisCauseNextNextStep includes the requested fields of the GraphQL type NextStep.
+// The GraphQL type's documentation follows.
+//
+// Something that a person can do about a cause.
+type DiagnoseRunRunDiagnosisCauseNextNextStep struct {
+	Text string `json:"text"`
+	// The signal to send, which `previewSignal` previews; null for other advice.
+	SignalType *SignalType `json:"signalType"`
+	StepId     *string     `json:"stepId"`
+	// The signal loses no work, starts no work that may still be running, and overrides no decision of a person.
+	Safe bool `json:"safe"`
+}
+
+// GetText returns DiagnoseRunRunDiagnosisCauseNextNextStep.Text, and is useful for accessing the field via an interface.
+func (v *DiagnoseRunRunDiagnosisCauseNextNextStep) GetText() string { return v.Text }
+
+// GetSignalType returns DiagnoseRunRunDiagnosisCauseNextNextStep.SignalType, and is useful for accessing the field via an interface.
+func (v *DiagnoseRunRunDiagnosisCauseNextNextStep) GetSignalType() *SignalType { return v.SignalType }
+
+// GetStepId returns DiagnoseRunRunDiagnosisCauseNextNextStep.StepId, and is useful for accessing the field via an interface.
+func (v *DiagnoseRunRunDiagnosisCauseNextNextStep) GetStepId() *string { return v.StepId }
+
+// GetSafe returns DiagnoseRunRunDiagnosisCauseNextNextStep.Safe, and is useful for accessing the field via an interface.
+func (v *DiagnoseRunRunDiagnosisCauseNextNextStep) GetSafe() bool { return v.Safe }
 
 // DiffRunResponse is returned by DiffRun on success.
 type DiffRunResponse struct {
@@ -2127,6 +2311,33 @@ func (v *EventRow) GetEmittedBy() *string { return v.EmittedBy }
 
 // GetPayload returns EventRow.Payload, and is useful for accessing the field via an interface.
 func (v *EventRow) GetPayload() *json.RawMessage { return v.Payload }
+
+type EvidenceSource string
+
+const (
+	EvidenceSourceEvent EvidenceSource = "EVENT"
+	// A line that the step printed.
+	EvidenceSourceOutput EvidenceSource = "OUTPUT"
+	EvidenceSourceEngine EvidenceSource = "ENGINE"
+	// The workers that poll a queue.
+	EvidenceSourceWorkers EvidenceSource = "WORKERS"
+	EvidenceSourceQueue   EvidenceSource = "QUEUE"
+	EvidenceSourceSignals EvidenceSource = "SIGNALS"
+	EvidenceSourceHealth  EvidenceSource = "HEALTH"
+	// Earlier runs of the same plan.
+	EvidenceSourceHistory EvidenceSource = "HISTORY"
+)
+
+var AllEvidenceSource = []EvidenceSource{
+	EvidenceSourceEvent,
+	EvidenceSourceOutput,
+	EvidenceSourceEngine,
+	EvidenceSourceWorkers,
+	EvidenceSourceQueue,
+	EvidenceSourceSignals,
+	EvidenceSourceHealth,
+	EvidenceSourceHistory,
+}
 
 // FindLastGreenResponse is returned by FindLastGreen on success.
 type FindLastGreenResponse struct {
@@ -9096,6 +9307,14 @@ type __CreateTokenInput struct {
 // GetInput returns __CreateTokenInput.Input, and is useful for accessing the field via an interface.
 func (v *__CreateTokenInput) GetInput() CreateTokenInput { return v.Input }
 
+// __DiagnoseRunInput is used internally by genqlient
+type __DiagnoseRunInput struct {
+	RunId string `json:"runId"`
+}
+
+// GetRunId returns __DiagnoseRunInput.RunId, and is useful for accessing the field via an interface.
+func (v *__DiagnoseRunInput) GetRunId() string { return v.RunId }
+
 // __DiffRunInput is used internally by genqlient
 type __DiffRunInput struct {
 	RunId string `json:"runId"`
@@ -10469,6 +10688,66 @@ func CreateToken(
 	}
 
 	data_ = &CreateTokenResponse{}
+	resp_ := &graphql.Response{Data: data_}
+
+	err_ = client_.MakeRequest(
+		ctx_,
+		req_,
+		resp_,
+	)
+
+	return data_, err_
+}
+
+// The query executed by DiagnoseRun.
+const DiagnoseRun_Operation = `
+query DiagnoseRun ($runId: String!) {
+	run(runId: $runId) {
+		runId
+		status
+		statusRaw
+		diagnosis {
+			code
+			kind
+			confidence
+			title
+			stepIds
+			moreSteps
+			since
+			until
+			evidence {
+				source
+				text
+				runSeq
+				stepId
+				logicalAttemptId
+				line
+			}
+			next {
+				text
+				signalType
+				stepId
+				safe
+			}
+		}
+	}
+}
+`
+
+func DiagnoseRun(
+	ctx_ context.Context,
+	client_ graphql.Client,
+	runId string,
+) (data_ *DiagnoseRunResponse, err_ error) {
+	req_ := &graphql.Request{
+		OpName: "DiagnoseRun",
+		Query:  DiagnoseRun_Operation,
+		Variables: &__DiagnoseRunInput{
+			RunId: runId,
+		},
+	}
+
+	data_ = &DiagnoseRunResponse{}
 	resp_ := &graphql.Response{Data: data_}
 
 	err_ = client_.MakeRequest(

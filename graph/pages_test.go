@@ -19,6 +19,7 @@ import (
 	"github.com/dvt-engine/dvt/live"
 	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/run/doctor"
 )
 
 func (f *fake) Scopes(context.Context, authz.Principal, int) ([]access.Scope, error) {
@@ -32,8 +33,9 @@ func (f *fake) AttentionCount(context.Context, authz.Principal) (int, error) { r
 func (f *fake) Attention(context.Context, authz.Principal, int, string) (watch.AttentionPage, error) {
 	at := time.Date(2026, 11, 22, 3, 0, 0, 0, time.UTC)
 	return watch.AttentionPage{Items: []watch.AttentionItem{
-		{Kind: watch.FailedWaiting, RunID: "r1", StepID: "s1", LogicalAttempt: 2, ProjectID: "shop", EnvironmentID: "prod",
-			PlanID: "nightly", PlanVersion: "1.0", Since: at, Deadline: new(at.Add(time.Minute)), Code: "EXIT_STATUS",
+		{Kind: watch.FailedWaiting, RunID: "r1", StepID: "s1", LogicalAttempt: 2, ProjectID: "shop",
+			EnvironmentID: "prod",
+			PlanID:        "nightly", PlanVersion: "1.0", Since: at, Deadline: new(at.Add(time.Minute)), Code: "EXIT_STATUS",
 			Message: "it ended with 1", HeldSteps: 150, BlockedSteps: 9, FailedSteps: 1,
 			Actions: []authz.Action{authz.RetryStep}},
 		{Kind: watch.NeedsApproval, RunID: "r2", ProjectID: "shop", EnvironmentID: "prod", PlanID: "nightly",
@@ -87,6 +89,22 @@ func (f *fake) LastGreen(_ context.Context, _ authz.Principal, h run.Header) (*r
 		CompletedAt: after(time.Minute)}, nil
 }
 
+func (f *fake) Diagnose(_ context.Context, _ authz.Principal, runID string) ([]doctor.Cause, error) {
+	if runID != "r1" {
+		return nil, nil
+	}
+	return []doctor.Cause{{
+		Code: "DBT_FAILED", Kind: doctor.Fault, Confidence: doctor.Certain, Title: "dbt ended with status 1.",
+		Steps: []string{"load"}, More: 2, Since: &instant, Until: after(time.Hour),
+		Evidence: []doctor.Evidence{
+			{Source: doctor.FromLog, Text: "DBT_FAILED: Got 3 results", Seq: 9, StepID: "load", Attempt: 1},
+			{Source: doctor.FromOutput, Text: "Got 3 results", StepID: "load", Attempt: 1, Line: 17},
+		},
+		Next: []doctor.Next{{Text: "Fix the nodes."}, {Text: "Retry the step.", Signal: run.RetryStep,
+			StepID: "load", Safe: true}},
+	}}, nil
+}
+
 func (f *fake) Forecast(_ context.Context, _ authz.Principal, h run.Header) (*reads.Forecast, error) {
 	if h.RunID != "r1" || h.PlanID != "nightly" {
 		return nil, nil //nolint:nilnil // too little is known
@@ -116,7 +134,8 @@ func (f *fake) PlanDiff(_ context.Context, _ authz.Principal, h run.Header) (*re
 		Added: 1, Changed: 1,
 		Parts: []reads.PlanPart{{Path: "metadata.planVersion", From: `"0.9"`, To: `"1.0"`}},
 		Steps: []reads.PlanStepDiff{
-			{StepID: "build", Change: reads.PlanStepChanged, Parts: []reads.PlanPart{{Path: "inputs.threads", To: "4"}}},
+			{StepID: "build", Change: reads.PlanStepChanged, Parts: []reads.PlanPart{{Path: "inputs.threads",
+				To: "4"}}},
 			{StepID: "test", Change: reads.PlanStepAdded},
 		},
 	}, nil
@@ -131,7 +150,8 @@ func (f *fake) StepInputs(_ context.Context, _ authz.Principal, runID, stepID st
 		Inputs: json.RawMessage(`{"projectDir":"shop"}`), Params: json.RawMessage(fmt.Sprintf(`{"upTo":%d}`, upTo)),
 		Secrets: []plan.SecretRef{{Provider: "vault", Key: "db/password"}},
 		Changes: []runs.SignalReceipt{
-			{SignalReceipt: run.SignalReceipt{RunID: "r1", Signal: run.Signal{ID: "s1", Type: run.UpdateParams}, Actor: "ana",
+			{SignalReceipt: run.SignalReceipt{RunID: "r1", Signal: run.Signal{ID: "s1", Type: run.UpdateParams},
+				Actor:       "ana",
 				AcceptedSeq: 2, ReceivedAt: instant}}},
 	}, nil
 }
@@ -170,7 +190,8 @@ func TestStepInputs_AreThoseOfTheAttempt(t *testing.T) {
 	const begun = `"params":{"upTo":6}`
 	if got := a.query(`{ run(runId: "r1") { step(stepId: "build") { inputs { inputs params secrets { provider key version } changes { signalId type acceptedSeq } } } } }`, nil); !strings.Contains(got, begun) ||
 		!strings.Contains(
-			got, `"secrets":[{"provider":"vault","key":"db/password","version":null}],"changes":[{"signalId":"s1","type":"UPDATE_PARAMS","acceptedSeq":2}]`) {
+			got,
+			`"secrets":[{"provider":"vault","key":"db/password","version":null}],"changes":[{"signalId":"s1","type":"UPDATE_PARAMS","acceptedSeq":2}]`) {
 		t.Errorf("the latest attempt answered %s, want its inputs with secrets and changes", got)
 	}
 	if got := a.query(`{ run(runId: "r1") { step(stepId: "build") { inputs(attempt: 1) { params } } } }`,
@@ -245,7 +266,8 @@ func TestGolden_DBTNodes(t *testing.T) {
 func TestGolden_InboxUpdates(t *testing.T) {
 	t.Parallel()
 	a := serve(t, newAnsweringFake())
-	got := a.do(http.MethodPost, "/graphql", request(`subscription { inboxUpdates`+selectAll(t, "InboxUpdate")+`}`, nil),
+	got := a.do(http.MethodPost, "/graphql", request(`subscription { inboxUpdates`+selectAll(t, "InboxUpdate")+`}`,
+		nil),
 		"Accept", "text/event-stream")
 	if got.status != http.StatusOK {
 		t.Fatalf("status %d: %s", got.status, got.body)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/cmdline"
 	"github.com/dvt-engine/dvt/control/reads"
+	"github.com/dvt-engine/dvt/engine"
 	"github.com/dvt-engine/dvt/graph"
 	"github.com/dvt-engine/dvt/internal/testtime"
 	"github.com/dvt-engine/dvt/live"
@@ -67,13 +68,20 @@ func serveFile(t *testing.T, file string) (address string, r *redriver) {
 	return serveStore(t, s)
 }
 
+// idleEngine answers, and knows no run.
+type idleEngine struct{ engine.Engine }
+
+func (idleEngine) Describe(context.Context, log.Identity) (engine.Description, error) {
+	return engine.Description{}, engine.ErrNotStarted
+}
+
 // serveStore serves the API on a store.
 func serveStore(t *testing.T, s *sqlite.Store) (address string, r *redriver) {
 	t.Helper()
 	directory, rights := devRights(t)
 	r = &redriver{Outbox: s}
 	h := graph.NewHandler(
-		usecases.New(usecases.Config{Store: s, Authz: rights, Redriver: r, Quotas: oneStart()}),
+		usecases.New(usecases.Config{Store: s, Engine: idleEngine{}, Authz: rights, Redriver: r, Quotas: oneStart()}),
 		graph.Config{Authenticate: directory.Authenticate})
 	server := httptest.NewServer(h)
 	t.Cleanup(func() {

@@ -18,6 +18,7 @@ const maxMedianRuns = 10
 type RunBefore struct {
 	RunID       string
 	PlanVersion string
+	PlanSHA256  string // "" before the start
 	Status      run.Status
 	CreatedAt   time.Time
 	StartedAt   *time.Time
@@ -35,8 +36,12 @@ func (s *RunLists) LastGreen(ctx context.Context, p authz.Principal, h run.Heade
 }
 
 func runBeforeOf(h run.Header) RunBefore {
+	sha := ""
+	if h.PlanRef != nil {
+		sha = h.PlanRef.SHA256
+	}
 	return RunBefore{
-		RunID: h.RunID, PlanVersion: h.PlanVersion, Status: h.Status, CreatedAt: h.CreatedAt, StartedAt: h.StartedAt,
+		PlanSHA256: sha, RunID: h.RunID, PlanVersion: h.PlanVersion, Status: h.Status, CreatedAt: h.CreatedAt, StartedAt: h.StartedAt,
 		CompletedAt: h.CompletedAt,
 	}
 }

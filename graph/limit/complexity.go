@@ -29,6 +29,8 @@ const (
 	placeReads        = 10
 	countReads        = 1000
 	pastReads         = 10
+	diagnosisCalls    = 50
+	causesOfRun       = 8
 	logReads          = 50
 	fileReads         = 50
 	searchReads       = 500
@@ -94,6 +96,7 @@ func Weights() exec.ComplexityRoot {
 	c.Step.DbtNodes = func(child int, _ []string, _, first *int, _ *string) int {
 		return fileReads + page(first, nil, 50)*child
 	}
+	c.Run.Diagnosis = func(child int) int { return diagnosisCalls + causesOfRun*child }
 	c.Run.LastGreen = func(child int) int { return pastReads + child }
 	c.Query.RunHistogram = func(child int, _ *model.RunFilter, _, _ time.Time, buckets int) int {
 		return countReads + min(max(buckets, 1), 200)*child

@@ -69,6 +69,9 @@ var imports = map[string][]string{
 		"internal/secretvalue", "internal/sizedlru"},
 	"control/reads": {"control", "control/runs", "plan", "run", "store", "engine", "live", "authz", "artifact",
 		"internal/secretvalue"},
+	// What is known of a run comes from many use cases.
+	"control/diagnosis": {"control", "control/runs", "control/reads", "control/health", "plan", "run", "run/doctor",
+		"store", "engine", "authz"},
 	"control/watch": {"control", "control/runs", "control/reads", "plan", "run", "store", "live", "authz", "artifact"},
 	"control/bulk":  {"control", "control/runs", "plan", "run", "store", "live", "authz"},
 	"control/duty":  {"control", "control/runs", "control/admission", "control/health", "plan", "run", "store", "engine"},
@@ -78,7 +81,7 @@ var imports = map[string][]string{
 	// The fixture of the tests of the use cases: it wires a whole server without HTTP. Only tests import it.
 	"control/controltest": {everything},
 	"graph": {"control", "control/access", "control/admission", "control/bulk", "control/health", "control/reads",
-		"control/runs", "control/watch", "run", "plan", "live", "authz", "graph/limit", "graph/ws"},
+		"control/runs", "control/watch", "run", "run/doctor", "plan", "live", "authz", "graph/limit", "graph/ws"},
 	"graph/ws": {},
 	// Bounds of operations, callers and addresses, with the weights of fields.
 	"graph/limit": {"control", "control/health", "control/reads", "run", "graph"},

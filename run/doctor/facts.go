@@ -28,8 +28,8 @@ type Facts struct {
 type Queue struct {
 	Since   time.Time
 	Expires time.Time // when the run fails; zero for never
-	// Held: a freeze or the mode keeps all starts back. Limited: a quota or a limit of active runs does. Neither: the start
-	// is due, and a server should be making it.
+	// Held: a freeze or the mode keeps all starts back. Limited: a quota or a limit of active runs does. Neither: the
+	// start is due, and a server should be making it.
 	Held, Limited bool
 	Position      int // 1 is next
 	Reason        string

@@ -15,6 +15,7 @@ import (
 	"github.com/dvt-engine/dvt/control/access"
 	"github.com/dvt-engine/dvt/control/admission"
 	"github.com/dvt-engine/dvt/control/bulk"
+	"github.com/dvt-engine/dvt/control/diagnosis"
 	"github.com/dvt-engine/dvt/control/duty"
 	"github.com/dvt-engine/dvt/control/health"
 	"github.com/dvt-engine/dvt/control/reads"
@@ -118,6 +119,7 @@ type UseCases struct {
 	*runs.Completer
 	*runs.TaskReader
 	*runs.PlanReader
+	*diagnosis.Doctor
 	*runs.Previewer
 	*runs.ActionReader
 	*runs.InputReader
@@ -244,6 +246,8 @@ func New(cfg Config) *UseCases {
 	s.RunLists = reads.NewRunLists(s.Rights, st, s.PlanReader)
 	s.UseMedians(s.StepMedians)
 	s.PlanHistories = reads.NewPlanHistories(s.Rights, st)
+	s.Doctor = diagnosis.NewDoctor(s.Rights, s.Views, s.ReceiptReader, s.RunLists, s.Pollers, s.Reports, cfg.Engine,
+		cfg.Queues)
 	s.Comparer = reads.NewComparer(s.Views, s.PlanReader, now)
 	s.EventReader = reads.NewEventReader(s.Rights, st)
 	s.Differ = reads.NewDiffer(s.Views, s.EventReader)

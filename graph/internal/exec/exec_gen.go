@@ -347,6 +347,19 @@ type ComplexityRoot struct {
 		SignalType func(childComplexity int) int
 	}
 
+	Cause struct {
+		Code       func(childComplexity int) int
+		Confidence func(childComplexity int) int
+		Evidence   func(childComplexity int) int
+		Kind       func(childComplexity int) int
+		MoreSteps  func(childComplexity int) int
+		Next       func(childComplexity int) int
+		Since      func(childComplexity int) int
+		StepIds    func(childComplexity int) int
+		Title      func(childComplexity int) int
+		Until      func(childComplexity int) int
+	}
+
 	ChangePreview struct {
 		Changed  func(childComplexity int) int
 		Warnings func(childComplexity int) int
@@ -477,6 +490,15 @@ type ComplexityRoot struct {
 	EventEdge struct {
 		Cursor func(childComplexity int) int
 		Node   func(childComplexity int) int
+	}
+
+	Evidence struct {
+		Line             func(childComplexity int) int
+		LogicalAttemptID func(childComplexity int) int
+		RunSeq           func(childComplexity int) int
+		Source           func(childComplexity int) int
+		StepID           func(childComplexity int) int
+		Text             func(childComplexity int) int
 	}
 
 	FailureCount struct {
@@ -646,6 +668,13 @@ type ComplexityRoot struct {
 		SignalRun          func(childComplexity int, input model.SignalRunInput) int
 		SignalRuns         func(childComplexity int, input model.SignalRunsInput) int
 		StartRun           func(childComplexity int, input model.StartRunInput) int
+	}
+
+	NextStep struct {
+		Safe       func(childComplexity int) int
+		SignalType func(childComplexity int) int
+		StepID     func(childComplexity int) int
+		Text       func(childComplexity int) int
 	}
 
 	PageInfo struct {
@@ -1052,6 +1081,7 @@ type ComplexityRoot struct {
 		Cancellation      func(childComplexity int) int
 		CompletedAt       func(childComplexity int) int
 		CreatedAt         func(childComplexity int) int
+		Diagnosis         func(childComplexity int) int
 		Engine            func(childComplexity int) int
 		EnvironmentID     func(childComplexity int) int
 		Events            func(childComplexity int, first *int, after *run.Seq, last *int, before *run.Seq, types []string) int
@@ -1644,6 +1674,7 @@ type RunResolver interface {
 	Actions(ctx context.Context, obj *model.Run) ([]model.ActionAvailability, error)
 	LastGreen(ctx context.Context, obj *model.Run) (*model.RunRef, error)
 	Forecast(ctx context.Context, obj *model.Run) (*model.Forecast, error)
+	Diagnosis(ctx context.Context, obj *model.Run) ([]model.Cause, error)
 	Request(ctx context.Context, obj *model.Run) (*model.RunRequest, error)
 	PlanDocument(ctx context.Context, obj *model.Run) (json.RawMessage, error)
 	PlanDiff(ctx context.Context, obj *model.Run) (*model.PlanDiff, error)
@@ -2911,6 +2942,67 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.Cancellation.SignalType(childComplexity), true
 
+	case "Cause.code":
+		if e.ComplexityRoot.Cause.Code == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Cause.Code(childComplexity), true
+	case "Cause.confidence":
+		if e.ComplexityRoot.Cause.Confidence == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Cause.Confidence(childComplexity), true
+	case "Cause.evidence":
+		if e.ComplexityRoot.Cause.Evidence == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Cause.Evidence(childComplexity), true
+	case "Cause.kind":
+		if e.ComplexityRoot.Cause.Kind == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Cause.Kind(childComplexity), true
+	case "Cause.moreSteps":
+		if e.ComplexityRoot.Cause.MoreSteps == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Cause.MoreSteps(childComplexity), true
+	case "Cause.next":
+		if e.ComplexityRoot.Cause.Next == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Cause.Next(childComplexity), true
+	case "Cause.since":
+		if e.ComplexityRoot.Cause.Since == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Cause.Since(childComplexity), true
+	case "Cause.stepIds":
+		if e.ComplexityRoot.Cause.StepIds == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Cause.StepIds(childComplexity), true
+	case "Cause.title":
+		if e.ComplexityRoot.Cause.Title == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Cause.Title(childComplexity), true
+	case "Cause.until":
+		if e.ComplexityRoot.Cause.Until == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Cause.Until(childComplexity), true
+
 	case "ChangePreview.changed":
 		if e.ComplexityRoot.ChangePreview.Changed == nil {
 			break
@@ -3379,6 +3471,43 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.EventEdge.Node(childComplexity), true
+
+	case "Evidence.line":
+		if e.ComplexityRoot.Evidence.Line == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Evidence.Line(childComplexity), true
+	case "Evidence.logicalAttemptId":
+		if e.ComplexityRoot.Evidence.LogicalAttemptID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Evidence.LogicalAttemptID(childComplexity), true
+	case "Evidence.runSeq":
+		if e.ComplexityRoot.Evidence.RunSeq == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Evidence.RunSeq(childComplexity), true
+	case "Evidence.source":
+		if e.ComplexityRoot.Evidence.Source == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Evidence.Source(childComplexity), true
+	case "Evidence.stepId":
+		if e.ComplexityRoot.Evidence.StepID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Evidence.StepID(childComplexity), true
+	case "Evidence.text":
+		if e.ComplexityRoot.Evidence.Text == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Evidence.Text(childComplexity), true
 
 	case "FailureCount.code":
 		if e.ComplexityRoot.FailureCount.Code == nil {
@@ -4190,6 +4319,31 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.StartRun(childComplexity, args["input"].(model.StartRunInput)), true
+
+	case "NextStep.safe":
+		if e.ComplexityRoot.NextStep.Safe == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NextStep.Safe(childComplexity), true
+	case "NextStep.signalType":
+		if e.ComplexityRoot.NextStep.SignalType == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NextStep.SignalType(childComplexity), true
+	case "NextStep.stepId":
+		if e.ComplexityRoot.NextStep.StepID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NextStep.StepID(childComplexity), true
+	case "NextStep.text":
+		if e.ComplexityRoot.NextStep.Text == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NextStep.Text(childComplexity), true
 
 	case "PageInfo.endCursor":
 		if e.ComplexityRoot.PageInfo.EndCursor == nil {
@@ -6032,6 +6186,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Run.CreatedAt(childComplexity), true
+	case "Run.diagnosis":
+		if e.ComplexityRoot.Run.Diagnosis == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Run.Diagnosis(childComplexity), true
 	case "Run.engine":
 		if e.ComplexityRoot.Run.Engine == nil {
 			break
@@ -8992,6 +9152,12 @@ type Run implements Node {
   """
   forecast: Forecast
   """
+  Why the run failed or does not continue: the cause that must be mended first, first; at most 8. Empty for a run that completed
+  or that continues as it should. The workflow engine and the workers' queues are asked for up to a few seconds; without their
+  answer no cause rests on them. Not available in lists and subscriptions. Errors: STORE_UNAVAILABLE.
+  """
+  diagnosis: [Cause!]!
+  """
   What the run was requested to do, for people who decide about it. Not available in lists and subscriptions. Errors: STORE_UNAVAILABLE.
   """
   request: RunRequest!
@@ -9008,6 +9174,81 @@ type Run implements Node {
   Errors: STORE_UNAVAILABLE.
   """
   planDiff: PlanDiff
+}
+
+"A reason why a run failed or does not continue."
+type Cause {
+  "The code of the failed step or run, or a class of causes such as NO_WORKER_FOR_QUEUE. Later versions have more."
+  code: String!
+  kind: CauseKind!
+  confidence: Confidence!
+  "One sentence that says what is wrong."
+  title: String!
+  "The steps that it concerns, at most 10; empty for the whole run."
+  stepIds: [String!]!
+  "The number of further steps."
+  moreSteps: Int!
+  since: Time
+  "When a limit ends it, for example the retry window."
+  until: Time
+  "At least one, at most 10."
+  evidence: [Evidence!]!
+  "What a person can do, the best first; at most 10."
+  next: [NextStep!]!
+}
+
+enum CauseKind {
+  "Not meant to be."
+  FAULT
+  "Meant: a decision, a person or a limit that somebody set ends it."
+  WAIT
+  "A person ended it."
+  END
+}
+
+enum Confidence {
+  "The record says it."
+  CERTAIN
+  "The facts have no other usual explanation."
+  LIKELY
+  "It happened at the same time."
+  POSSIBLE
+}
+
+"A fact on which a cause rests."
+type Evidence {
+  source: EvidenceSource!
+  text: String!
+  "The event, with source EVENT or SIGNALS."
+  runSeq: Seq
+  stepId: String
+  logicalAttemptId: Int
+  "With source OUTPUT: the line of the log, within its engine attempt; null when it is not known."
+  line: Float
+}
+
+enum EvidenceSource {
+  EVENT
+  "A line that the step printed."
+  OUTPUT
+  ENGINE
+  "The workers that poll a queue."
+  WORKERS
+  QUEUE
+  SIGNALS
+  HEALTH
+  "Earlier runs of the same plan."
+  HISTORY
+}
+
+"Something that a person can do about a cause."
+type NextStep {
+  text: String!
+  "The signal to send, which ` + "`" + `previewSignal` + "`" + ` previews; null for other advice."
+  signalType: SignalType
+  stepId: String
+  "The signal loses no work, starts no work that may still be running, and overrides no decision of a person."
+  safe: Boolean!
 }
 
 "The range of times in which something is expected."
@@ -11915,6 +12156,32 @@ func (ec *executionContext) childFields_Cancellation(ctx context.Context, field 
 	return nil, fmt.Errorf("no field named %q was found under type Cancellation", field.Name)
 }
 
+func (ec *executionContext) childFields_Cause(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "code":
+		return ec.fieldContext_Cause_code(ctx, field)
+	case "kind":
+		return ec.fieldContext_Cause_kind(ctx, field)
+	case "confidence":
+		return ec.fieldContext_Cause_confidence(ctx, field)
+	case "title":
+		return ec.fieldContext_Cause_title(ctx, field)
+	case "stepIds":
+		return ec.fieldContext_Cause_stepIds(ctx, field)
+	case "moreSteps":
+		return ec.fieldContext_Cause_moreSteps(ctx, field)
+	case "since":
+		return ec.fieldContext_Cause_since(ctx, field)
+	case "until":
+		return ec.fieldContext_Cause_until(ctx, field)
+	case "evidence":
+		return ec.fieldContext_Cause_evidence(ctx, field)
+	case "next":
+		return ec.fieldContext_Cause_next(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type Cause", field.Name)
+}
+
 func (ec *executionContext) childFields_ChangePreview(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "changed":
@@ -12177,6 +12444,24 @@ func (ec *executionContext) childFields_EventEdge(ctx context.Context, field gra
 		return ec.fieldContext_EventEdge_node(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type EventEdge", field.Name)
+}
+
+func (ec *executionContext) childFields_Evidence(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "source":
+		return ec.fieldContext_Evidence_source(ctx, field)
+	case "text":
+		return ec.fieldContext_Evidence_text(ctx, field)
+	case "runSeq":
+		return ec.fieldContext_Evidence_runSeq(ctx, field)
+	case "stepId":
+		return ec.fieldContext_Evidence_stepId(ctx, field)
+	case "logicalAttemptId":
+		return ec.fieldContext_Evidence_logicalAttemptId(ctx, field)
+	case "line":
+		return ec.fieldContext_Evidence_line(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type Evidence", field.Name)
 }
 
 func (ec *executionContext) childFields_FailureCount(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -12461,6 +12746,20 @@ func (ec *executionContext) childFields_MissingSandboxPart(ctx context.Context, 
 		return ec.fieldContext_MissingSandboxPart_reason(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type MissingSandboxPart", field.Name)
+}
+
+func (ec *executionContext) childFields_NextStep(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "text":
+		return ec.fieldContext_NextStep_text(ctx, field)
+	case "signalType":
+		return ec.fieldContext_NextStep_signalType(ctx, field)
+	case "stepId":
+		return ec.fieldContext_NextStep_stepId(ctx, field)
+	case "safe":
+		return ec.fieldContext_NextStep_safe(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type NextStep", field.Name)
 }
 
 func (ec *executionContext) childFields_PageInfo(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -13243,6 +13542,8 @@ func (ec *executionContext) childFields_Run(ctx context.Context, field graphql.C
 		return ec.fieldContext_Run_lastGreen(ctx, field)
 	case "forecast":
 		return ec.fieldContext_Run_forecast(ctx, field)
+	case "diagnosis":
+		return ec.fieldContext_Run_diagnosis(ctx, field)
 	case "request":
 		return ec.fieldContext_Run_request(ctx, field)
 	case "planDocument":
@@ -20784,6 +21085,254 @@ func (ec *executionContext) fieldContext_Cancellation_runSeq(_ context.Context, 
 	return graphql.NewScalarFieldContext("Cancellation", field, false, false, errors.New("field of type Seq does not have child fields"))
 }
 
+func (ec *executionContext) _Cause_code(ctx context.Context, field graphql.CollectedField, obj *model.Cause) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Cause_code(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Code, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Cause_code(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Cause", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _Cause_kind(ctx context.Context, field graphql.CollectedField, obj *model.Cause) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Cause_kind(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Kind, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v model.CauseKind) graphql.Marshaler {
+			return ec.marshalNCauseKind2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐCauseKind(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Cause_kind(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Cause", field, false, false, errors.New("field of type CauseKind does not have child fields"))
+}
+
+func (ec *executionContext) _Cause_confidence(ctx context.Context, field graphql.CollectedField, obj *model.Cause) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Cause_confidence(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Confidence, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v model.Confidence) graphql.Marshaler {
+			return ec.marshalNConfidence2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐConfidence(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Cause_confidence(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Cause", field, false, false, errors.New("field of type Confidence does not have child fields"))
+}
+
+func (ec *executionContext) _Cause_title(ctx context.Context, field graphql.CollectedField, obj *model.Cause) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Cause_title(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Title, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Cause_title(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Cause", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _Cause_stepIds(ctx context.Context, field graphql.CollectedField, obj *model.Cause) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Cause_stepIds(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.StepIds, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
+			return ec.marshalNString2ᚕstringᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Cause_stepIds(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Cause", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _Cause_moreSteps(ctx context.Context, field graphql.CollectedField, obj *model.Cause) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Cause_moreSteps(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.MoreSteps, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Cause_moreSteps(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Cause", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _Cause_since(ctx context.Context, field graphql.CollectedField, obj *model.Cause) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Cause_since(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Since, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Cause_since(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Cause", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _Cause_until(ctx context.Context, field graphql.CollectedField, obj *model.Cause) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Cause_until(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Until, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Cause_until(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Cause", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _Cause_evidence(ctx context.Context, field graphql.CollectedField, obj *model.Cause) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Cause_evidence(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Evidence, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []model.Evidence) graphql.Marshaler {
+			return ec.marshalNEvidence2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐEvidenceᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Cause_evidence(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Cause",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Evidence(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Cause_next(ctx context.Context, field graphql.CollectedField, obj *model.Cause) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Cause_next(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Next, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []model.NextStep) graphql.Marshaler {
+			return ec.marshalNNextStep2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐNextStepᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Cause_next(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Cause",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_NextStep(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _ChangePreview_changed(ctx context.Context, field graphql.CollectedField, obj *model.ChangePreview) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -22642,6 +23191,144 @@ func (ec *executionContext) fieldContext_EventEdge_node(_ context.Context, field
 		},
 	}
 	return fc, nil
+}
+
+func (ec *executionContext) _Evidence_source(ctx context.Context, field graphql.CollectedField, obj *model.Evidence) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Evidence_source(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Source, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v model.EvidenceSource) graphql.Marshaler {
+			return ec.marshalNEvidenceSource2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐEvidenceSource(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Evidence_source(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Evidence", field, false, false, errors.New("field of type EvidenceSource does not have child fields"))
+}
+
+func (ec *executionContext) _Evidence_text(ctx context.Context, field graphql.CollectedField, obj *model.Evidence) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Evidence_text(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Text, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Evidence_text(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Evidence", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _Evidence_runSeq(ctx context.Context, field graphql.CollectedField, obj *model.Evidence) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Evidence_runSeq(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.RunSeq, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *run.Seq) graphql.Marshaler {
+			return ec.marshalOSeq2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋrunᚐSeq(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Evidence_runSeq(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Evidence", field, false, false, errors.New("field of type Seq does not have child fields"))
+}
+
+func (ec *executionContext) _Evidence_stepId(ctx context.Context, field graphql.CollectedField, obj *model.Evidence) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Evidence_stepId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.StepID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Evidence_stepId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Evidence", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _Evidence_logicalAttemptId(ctx context.Context, field graphql.CollectedField, obj *model.Evidence) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Evidence_logicalAttemptId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.LogicalAttemptID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *int) graphql.Marshaler {
+			return ec.marshalOInt2ᚖint(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Evidence_logicalAttemptId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Evidence", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _Evidence_line(ctx context.Context, field graphql.CollectedField, obj *model.Evidence) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Evidence_line(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Line, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *float64) graphql.Marshaler {
+			return ec.marshalOFloat2ᚖfloat64(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Evidence_line(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Evidence", field, false, false, errors.New("field of type Float does not have child fields"))
 }
 
 func (ec *executionContext) _FailureCount_code(ctx context.Context, field graphql.CollectedField, obj *model.FailureCount) (ret graphql.Marshaler) {
@@ -25839,6 +26526,98 @@ func (ec *executionContext) fieldContext_Mutation_setEngineMode(ctx context.Cont
 		return fc, err
 	}
 	return fc, nil
+}
+
+func (ec *executionContext) _NextStep_text(ctx context.Context, field graphql.CollectedField, obj *model.NextStep) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NextStep_text(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Text, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_NextStep_text(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NextStep", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _NextStep_signalType(ctx context.Context, field graphql.CollectedField, obj *model.NextStep) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NextStep_signalType(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.SignalType, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.SignalType) graphql.Marshaler {
+			return ec.marshalOSignalType2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐSignalType(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_NextStep_signalType(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NextStep", field, false, false, errors.New("field of type SignalType does not have child fields"))
+}
+
+func (ec *executionContext) _NextStep_stepId(ctx context.Context, field graphql.CollectedField, obj *model.NextStep) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NextStep_stepId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.StepID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_NextStep_stepId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NextStep", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _NextStep_safe(ctx context.Context, field graphql.CollectedField, obj *model.NextStep) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NextStep_safe(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Safe, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_NextStep_safe(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NextStep", field, false, false, errors.New("field of type Boolean does not have child fields"))
 }
 
 func (ec *executionContext) _PageInfo_hasNextPage(ctx context.Context, field graphql.CollectedField, obj *model.PageInfo) (ret graphql.Marshaler) {
@@ -34252,6 +35031,38 @@ func (ec *executionContext) fieldContext_Run_forecast(_ context.Context, field g
 		IsResolver: true,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_Forecast(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Run_diagnosis(ctx context.Context, field graphql.CollectedField, obj *model.Run) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Run_diagnosis(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Run().Diagnosis(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []model.Cause) graphql.Marshaler {
+			return ec.marshalNCause2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐCauseᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Run_diagnosis(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Run",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Cause(ctx, field)
 		},
 	}
 	return fc, nil
@@ -48862,6 +49673,89 @@ func (ec *executionContext) _Cancellation(ctx context.Context, sel ast.Selection
 	return out
 }
 
+var causeImplementors = []string{"Cause"}
+
+func (ec *executionContext) _Cause(ctx context.Context, sel ast.SelectionSet, obj *model.Cause) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, causeImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("Cause")
+		case "code":
+			out.Values[i] = ec._Cause_code(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "kind":
+			out.Values[i] = ec._Cause_kind(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "confidence":
+			out.Values[i] = ec._Cause_confidence(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "title":
+			out.Values[i] = ec._Cause_title(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "stepIds":
+			out.Values[i] = ec._Cause_stepIds(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "moreSteps":
+			out.Values[i] = ec._Cause_moreSteps(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "since":
+			out.Values[i] = ec._Cause_since(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "until":
+			out.Values[i] = ec._Cause_until(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "evidence":
+			out.Values[i] = ec._Cause_evidence(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "next":
+			out.Values[i] = ec._Cause_next(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
 var changePreviewImplementors = []string{"ChangePreview"}
 
 func (ec *executionContext) _ChangePreview(ctx context.Context, sel ast.SelectionSet, obj *model.ChangePreview) graphql.Marshaler {
@@ -49841,6 +50735,69 @@ func (ec *executionContext) _EventEdge(ctx context.Context, sel ast.SelectionSet
 		case "node":
 			out.Values[i] = ec._EventEdge_node(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var evidenceImplementors = []string{"Evidence"}
+
+func (ec *executionContext) _Evidence(ctx context.Context, sel ast.SelectionSet, obj *model.Evidence) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, evidenceImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("Evidence")
+		case "source":
+			out.Values[i] = ec._Evidence_source(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "text":
+			out.Values[i] = ec._Evidence_text(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "runSeq":
+			out.Values[i] = ec._Evidence_runSeq(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "stepId":
+			out.Values[i] = ec._Evidence_stepId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "logicalAttemptId":
+			out.Values[i] = ec._Evidence_logicalAttemptId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "line":
+			out.Values[i] = ec._Evidence_line(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		default:
@@ -51083,6 +52040,59 @@ func (ec *executionContext) _Mutation(ctx context.Context, sel ast.SelectionSet)
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_setEngineMode(ctx, field)
 			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var nextStepImplementors = []string{"NextStep"}
+
+func (ec *executionContext) _NextStep(ctx context.Context, sel ast.SelectionSet, obj *model.NextStep) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, nextStepImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("NextStep")
+		case "text":
+			out.Values[i] = ec._NextStep_text(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "signalType":
+			out.Values[i] = ec._NextStep_signalType(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "stepId":
+			out.Values[i] = ec._NextStep_stepId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "safe":
+			out.Values[i] = ec._NextStep_safe(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -55076,6 +56086,44 @@ func (ec *executionContext) _Run(ctx context.Context, sel ast.SelectionSet, obj 
 				}()
 				res = ec._Run_forecast(ctx, field, obj)
 				if res == graphql.RequiredNull {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+		case "diagnosis":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Run_diagnosis(ctx, field, obj)
+				if res == graphql.Null {
 					atomic.AddUint32(&fs.Invalids, 1)
 				}
 				return res
@@ -59817,6 +60865,36 @@ func (ec *executionContext) unmarshalNCancelRunInput2githubᚗcomᚋdvtᚑengine
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
+func (ec *executionContext) marshalNCause2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐCause(ctx context.Context, sel ast.SelectionSet, v model.Cause) graphql.Marshaler {
+	return ec._Cause(ctx, sel, &v)
+}
+
+func (ec *executionContext) marshalNCause2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐCauseᚄ(ctx context.Context, sel ast.SelectionSet, v []model.Cause) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNCause2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐCause(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) unmarshalNCauseKind2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐCauseKind(ctx context.Context, v any) (model.CauseKind, error) {
+	var res model.CauseKind
+	err := res.UnmarshalGQL(v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNCauseKind2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐCauseKind(ctx context.Context, sel ast.SelectionSet, v model.CauseKind) graphql.Marshaler {
+	return v
+}
+
 func (ec *executionContext) marshalNChangePreview2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐChangePreview(ctx context.Context, sel ast.SelectionSet, v *model.ChangePreview) graphql.Marshaler {
 	if v == nil {
 		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
@@ -59885,6 +60963,16 @@ func (ec *executionContext) marshalNComparedChange2ᚕgithubᚗcomᚋdvtᚑengin
 func (ec *executionContext) unmarshalNCompleteManualStepInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐCompleteManualStepInput(ctx context.Context, v any) (model.CompleteManualStepInput, error) {
 	res, err := ec.unmarshalInputCompleteManualStepInput(ctx, v)
 	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) unmarshalNConfidence2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐConfidence(ctx context.Context, v any) (model.Confidence, error) {
+	var res model.Confidence
+	err := res.UnmarshalGQL(v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNConfidence2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐConfidence(ctx context.Context, sel ast.SelectionSet, v model.Confidence) graphql.Marshaler {
+	return v
 }
 
 func (ec *executionContext) unmarshalNCreateTokenInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐCreateTokenInput(ctx context.Context, v any) (model.CreateTokenInput, error) {
@@ -60151,6 +61239,36 @@ func (ec *executionContext) marshalNEventEdge2ᚕgithubᚗcomᚋdvtᚑengineᚋd
 	}
 
 	return ret
+}
+
+func (ec *executionContext) marshalNEvidence2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐEvidence(ctx context.Context, sel ast.SelectionSet, v model.Evidence) graphql.Marshaler {
+	return ec._Evidence(ctx, sel, &v)
+}
+
+func (ec *executionContext) marshalNEvidence2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐEvidenceᚄ(ctx context.Context, sel ast.SelectionSet, v []model.Evidence) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNEvidence2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐEvidence(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) unmarshalNEvidenceSource2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐEvidenceSource(ctx context.Context, v any) (model.EvidenceSource, error) {
+	var res model.EvidenceSource
+	err := res.UnmarshalGQL(v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNEvidenceSource2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐEvidenceSource(ctx context.Context, sel ast.SelectionSet, v model.EvidenceSource) graphql.Marshaler {
+	return v
 }
 
 func (ec *executionContext) marshalNFailureCount2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐFailureCount(ctx context.Context, sel ast.SelectionSet, v model.FailureCount) graphql.Marshaler {
@@ -60540,6 +61658,26 @@ func (ec *executionContext) marshalNMissingSandboxPart2ᚕgithubᚗcomᚋdvtᚑe
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
 		return ec.marshalNMissingSandboxPart2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐMissingSandboxPart(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNNextStep2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐNextStep(ctx context.Context, sel ast.SelectionSet, v model.NextStep) graphql.Marshaler {
+	return ec._NextStep(ctx, sel, &v)
+}
+
+func (ec *executionContext) marshalNNextStep2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐNextStepᚄ(ctx context.Context, sel ast.SelectionSet, v []model.NextStep) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNNextStep2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐNextStep(ctx, sel, v[i])
 	})
 
 	for _, e := range ret {

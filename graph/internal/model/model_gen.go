@@ -536,6 +536,27 @@ type Cancellation struct {
 	RunSeq run.Seq   `json:"runSeq"`
 }
 
+// A reason why a run failed or does not continue.
+type Cause struct {
+	// The code of the failed step or run, or a class of causes such as NO_WORKER_FOR_QUEUE. Later versions have more.
+	Code       string     `json:"code"`
+	Kind       CauseKind  `json:"kind"`
+	Confidence Confidence `json:"confidence"`
+	// One sentence that says what is wrong.
+	Title string `json:"title"`
+	// The steps that it concerns, at most 10; empty for the whole run.
+	StepIds []string `json:"stepIds"`
+	// The number of further steps.
+	MoreSteps int        `json:"moreSteps"`
+	Since     *time.Time `json:"since,omitempty"`
+	// When a limit ends it, for example the retry window.
+	Until *time.Time `json:"until,omitempty"`
+	// At least one, at most 10.
+	Evidence []Evidence `json:"evidence"`
+	// What a person can do, the best first; at most 10.
+	Next []NextStep `json:"next"`
+}
+
 // What a change of the policy or of the quotas does, in words.
 type ChangePreview struct {
 	// A sentence each after `- ` or `+ `, at most 50, as Policy.changed.
@@ -772,6 +793,18 @@ type EventEdge struct {
 	Node   *RunEvent `json:"node"`
 }
 
+// A fact on which a cause rests.
+type Evidence struct {
+	Source EvidenceSource `json:"source"`
+	Text   string         `json:"text"`
+	// The event, with source EVENT or SIGNALS.
+	RunSeq           *run.Seq `json:"runSeq,omitempty"`
+	StepID           *string  `json:"stepId,omitempty"`
+	LogicalAttemptID *int     `json:"logicalAttemptId,omitempty"`
+	// With source OUTPUT: the line of the log, within its engine attempt; null when it is not known.
+	Line *float64 `json:"line,omitempty"`
+}
+
 type FailureCount struct {
 	Code  string `json:"code"`
 	Count int    `json:"count"`
@@ -993,6 +1026,16 @@ type MissingSandboxPart struct {
 }
 
 type Mutation struct {
+}
+
+// Something that a person can do about a cause.
+type NextStep struct {
+	Text string `json:"text"`
+	// The signal to send, which `previewSignal` previews; null for other advice.
+	SignalType *SignalType `json:"signalType,omitempty"`
+	StepID     *string     `json:"stepId,omitempty"`
+	// The signal loses no work, starts no work that may still be running, and overrides no decision of a person.
+	Safe bool `json:"safe"`
 }
 
 type PageInfo struct {
@@ -1670,6 +1713,10 @@ type Run struct {
 	// progress of this run does not change the forecast. Null before the start, after the end, and when fewer than 5 are known.
 	// Not available in lists and subscriptions. Errors: STORE_UNAVAILABLE.
 	Forecast *Forecast `json:"forecast,omitempty"`
+	// Why the run failed or does not continue: the cause that must be mended first, first; at most 8. Empty for a run that completed
+	// or that continues as it should. The workflow engine and the workers' queues are asked for up to a few seconds; without their
+	// answer no cause rests on them. Not available in lists and subscriptions. Errors: STORE_UNAVAILABLE.
+	Diagnosis []Cause `json:"diagnosis"`
 	// What the run was requested to do, for people who decide about it. Not available in lists and subscriptions. Errors: STORE_UNAVAILABLE.
 	Request *RunRequest `json:"request"`
 	// The document of the plan. `***` replaces the values of members whose names look like those of secrets. Null when no
@@ -2982,6 +3029,66 @@ func (e BulkState) MarshalJSON() ([]byte, error) {
 	return buf.Bytes(), nil
 }
 
+type CauseKind string
+
+const (
+	// Not meant to be.
+	CauseKindFault CauseKind = "FAULT"
+	// Meant: a decision, a person or a limit that somebody set ends it.
+	CauseKindWait CauseKind = "WAIT"
+	// A person ended it.
+	CauseKindEnd CauseKind = "END"
+)
+
+var AllCauseKind = []CauseKind{
+	CauseKindFault,
+	CauseKindWait,
+	CauseKindEnd,
+}
+
+func (e CauseKind) IsValid() bool {
+	switch e {
+	case CauseKindFault, CauseKindWait, CauseKindEnd:
+		return true
+	}
+	return false
+}
+
+func (e CauseKind) String() string {
+	return string(e)
+}
+
+func (e *CauseKind) UnmarshalGQL(v any) error {
+	str, ok := v.(string)
+	if !ok {
+		return fmt.Errorf("enums must be strings")
+	}
+
+	*e = CauseKind(str)
+	if !e.IsValid() {
+		return fmt.Errorf("%s is not a valid CauseKind", str)
+	}
+	return nil
+}
+
+func (e CauseKind) MarshalGQL(w io.Writer) {
+	_, _ = fmt.Fprint(w, strconv.Quote(e.String()))
+}
+
+func (e *CauseKind) UnmarshalJSON(b []byte) error {
+	s, err := strconv.Unquote(string(b))
+	if err != nil {
+		return err
+	}
+	return e.UnmarshalGQL(s)
+}
+
+func (e CauseKind) MarshalJSON() ([]byte, error) {
+	var buf bytes.Buffer
+	e.MarshalGQL(&buf)
+	return buf.Bytes(), nil
+}
+
 type ComparedChange string
 
 const (
@@ -3048,6 +3155,66 @@ func (e *ComparedChange) UnmarshalJSON(b []byte) error {
 }
 
 func (e ComparedChange) MarshalJSON() ([]byte, error) {
+	var buf bytes.Buffer
+	e.MarshalGQL(&buf)
+	return buf.Bytes(), nil
+}
+
+type Confidence string
+
+const (
+	// The record says it.
+	ConfidenceCertain Confidence = "CERTAIN"
+	// The facts have no other usual explanation.
+	ConfidenceLikely Confidence = "LIKELY"
+	// It happened at the same time.
+	ConfidencePossible Confidence = "POSSIBLE"
+)
+
+var AllConfidence = []Confidence{
+	ConfidenceCertain,
+	ConfidenceLikely,
+	ConfidencePossible,
+}
+
+func (e Confidence) IsValid() bool {
+	switch e {
+	case ConfidenceCertain, ConfidenceLikely, ConfidencePossible:
+		return true
+	}
+	return false
+}
+
+func (e Confidence) String() string {
+	return string(e)
+}
+
+func (e *Confidence) UnmarshalGQL(v any) error {
+	str, ok := v.(string)
+	if !ok {
+		return fmt.Errorf("enums must be strings")
+	}
+
+	*e = Confidence(str)
+	if !e.IsValid() {
+		return fmt.Errorf("%s is not a valid Confidence", str)
+	}
+	return nil
+}
+
+func (e Confidence) MarshalGQL(w io.Writer) {
+	_, _ = fmt.Fprint(w, strconv.Quote(e.String()))
+}
+
+func (e *Confidence) UnmarshalJSON(b []byte) error {
+	s, err := strconv.Unquote(string(b))
+	if err != nil {
+		return err
+	}
+	return e.UnmarshalGQL(s)
+}
+
+func (e Confidence) MarshalJSON() ([]byte, error) {
 	var buf bytes.Buffer
 	e.MarshalGQL(&buf)
 	return buf.Bytes(), nil
@@ -3162,6 +3329,76 @@ func (e *EngineMode) UnmarshalJSON(b []byte) error {
 }
 
 func (e EngineMode) MarshalJSON() ([]byte, error) {
+	var buf bytes.Buffer
+	e.MarshalGQL(&buf)
+	return buf.Bytes(), nil
+}
+
+type EvidenceSource string
+
+const (
+	EvidenceSourceEvent EvidenceSource = "EVENT"
+	// A line that the step printed.
+	EvidenceSourceOutput EvidenceSource = "OUTPUT"
+	EvidenceSourceEngine EvidenceSource = "ENGINE"
+	// The workers that poll a queue.
+	EvidenceSourceWorkers EvidenceSource = "WORKERS"
+	EvidenceSourceQueue   EvidenceSource = "QUEUE"
+	EvidenceSourceSignals EvidenceSource = "SIGNALS"
+	EvidenceSourceHealth  EvidenceSource = "HEALTH"
+	// Earlier runs of the same plan.
+	EvidenceSourceHistory EvidenceSource = "HISTORY"
+)
+
+var AllEvidenceSource = []EvidenceSource{
+	EvidenceSourceEvent,
+	EvidenceSourceOutput,
+	EvidenceSourceEngine,
+	EvidenceSourceWorkers,
+	EvidenceSourceQueue,
+	EvidenceSourceSignals,
+	EvidenceSourceHealth,
+	EvidenceSourceHistory,
+}
+
+func (e EvidenceSource) IsValid() bool {
+	switch e {
+	case EvidenceSourceEvent, EvidenceSourceOutput, EvidenceSourceEngine, EvidenceSourceWorkers, EvidenceSourceQueue, EvidenceSourceSignals, EvidenceSourceHealth, EvidenceSourceHistory:
+		return true
+	}
+	return false
+}
+
+func (e EvidenceSource) String() string {
+	return string(e)
+}
+
+func (e *EvidenceSource) UnmarshalGQL(v any) error {
+	str, ok := v.(string)
+	if !ok {
+		return fmt.Errorf("enums must be strings")
+	}
+
+	*e = EvidenceSource(str)
+	if !e.IsValid() {
+		return fmt.Errorf("%s is not a valid EvidenceSource", str)
+	}
+	return nil
+}
+
+func (e EvidenceSource) MarshalGQL(w io.Writer) {
+	_, _ = fmt.Fprint(w, strconv.Quote(e.String()))
+}
+
+func (e *EvidenceSource) UnmarshalJSON(b []byte) error {
+	s, err := strconv.Unquote(string(b))
+	if err != nil {
+		return err
+	}
+	return e.UnmarshalGQL(s)
+}
+
+func (e EvidenceSource) MarshalJSON() ([]byte, error) {
 	var buf bytes.Buffer
 	e.MarshalGQL(&buf)
 	return buf.Bytes(), nil

@@ -41,6 +41,7 @@ var Examples = map[string]string{
 	"dvt dev link":             "dvt dev link\ndvt dev link dev-viewer --data ./mine",
 	"dvt dev sample":           "dvt dev sample broken > broken.json",
 	"dvt dev token":            "dvt dev token dev-viewer\ndvt dev token dev-engineer --data ./mine",
+	"dvt doctor":               "dvt doctor\ndvt doctor @failed\ndvt doctor 4fec12ab -o json",
 	"dvt health":               "dvt health\ndvt health --context prod -o json",
 	"dvt manual complete": "dvt manual complete 4fec12ab release --outcome succeeded --preview\ndvt manual complete 4fec12ab release " +
 		"--outcome succeeded --notes \"figures match\"",

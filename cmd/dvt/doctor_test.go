@@ -1,0 +1,53 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	log "github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/run/runtest"
+)
+
+func TestDoctor_NamesTheCauseAndTheNextCommand(t *testing.T) {
+	t.Parallel()
+	address, s := serveStarted(t)
+	for _, c := range []struct {
+		args   string
+		status int
+		says   []string
+		not    string
+	}{
+		{"doctor r1", 0, []string{"Nothing is wrong with run r1: it is running."}, "next"},
+		{"doctor nine", 4, []string{"NOT_FOUND"}, ""},
+		{"doctor r1 r1", 2, []string{"usage: dvt doctor"}, ""},
+		{"doctor", 0, []string{"artifactStore: ", "No run needs anybody."}, "FIRST CAUSE"},
+	} {
+		checkDvt(t, address, c.args, c.status, c.says, c.not)
+	}
+	append1(t, s, runtest.Draft(log.StepStartedEvent, "s1", 1))
+	append1(t, s, runtest.Draft(log.StepFailedEvent, "s1", 1,
+		runtest.M{"errorMessage": "psql: connection refused", "errorLine": 7}))
+	checkDvt(t, address, "doctor r1", 0, []string{
+		"Something that the step needs does not answer. (likely, DEPENDENCY_UNREACHABLE)\n", "  steps: s1\n",
+		"  seen:  seq 4, s1: EXIT_STATUS: psql: connection refused\n", "  seen:  line 7 of s1, psql: connection refused\n",
+		"  next:  Retry the step.\n         dvt run retry r1 s1   (safe)\n",
+	}, "")
+	checkDvt(t, address, "doctor r1 -o json", 0, []string{`"code": "DEPENDENCY_UNREACHABLE"`, `"safe": true`}, "seen:")
+}
+
+// checkDvt runs dvt as a viewer and checks its status and what it prints, also as an error.
+func checkDvt(t *testing.T, address, args string, status int, says []string, not string) {
+	t.Helper()
+	out, got, err := dvt(t, address, "dev-viewer", strings.Fields(args)...)
+	if err != nil {
+		out += err.Error()
+	}
+	if got != status || not != "" && strings.Contains(out, not) {
+		t.Errorf("dvt %s: status %d, want %d and no %q\n%s", args, got, status, not, out)
+	}
+	for _, text := range says {
+		if !strings.Contains(out, text) {
+			t.Errorf("dvt %s does not say %q:\n%s", args, text, out)
+		}
+	}
+}

@@ -1,0 +1,139 @@
+package diagnosis_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/dvt-engine/dvt/control/controltest"
+	"github.com/dvt-engine/dvt/engine"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/run/doctor"
+	"github.com/dvt-engine/dvt/run/runtest"
+	"github.com/dvt-engine/dvt/server/usecases"
+)
+
+// seeing is an engine that describes its runs and queues as a test sets them.
+type seeing struct {
+	*controltest.FakeEngine
+	debug   engine.Debug
+	err     error
+	pollers engine.QueuePollers
+}
+
+func (e *seeing) Debug(context.Context, run.Identity) (engine.Debug, error) { return e.debug, e.err }
+
+func (e *seeing) Pollers(context.Context, string) (engine.QueuePollers, error) { return e.pollers, nil }
+
+func newWorld(t *testing.T) (*controltest.World, *seeing) {
+	t.Helper()
+	e := &seeing{}
+	w := controltest.New(t, func(c *usecases.Config) {
+		e.FakeEngine = c.Engine.(*controltest.FakeEngine)
+		c.Engine = e
+	})
+	e.pollers = engine.QueuePollers{Count: 1, LastSeen: w.Clock.Now()}
+	e.debug = engine.Debug{Executions: []engine.Execution{{Status: "Running"}}}
+	return w, e
+}
+
+func diagnose(t *testing.T, w *controltest.World, runID string) []doctor.Cause {
+	t.Helper()
+	return controltest.Must[[]doctor.Cause](t)(w.Diagnose(t.Context(), w.Principal("dev-viewer"), runID))
+}
+
+func first(causes []doctor.Cause) doctor.Code {
+	if len(causes) == 0 {
+		return ""
+	}
+	return causes[0].Code
+}
+
+func TestDiagnose_ReadsTheFactsOfARun(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name string
+		make func(*controltest.World, *seeing) (runID string)
+		want doctor.Code
+	}{
+		{"completed", func(w *controltest.World, _ *seeing) string {
+			return w.CreateEnded("r", nil, run.RunCompleted, map[string]int{"s1": 1})
+		}, ""},
+		{"begun", func(w *controltest.World, _ *seeing) string { return w.CreateRunning("r", "s1") }, ""},
+		{"a step failed", func(w *controltest.World, _ *seeing) string {
+			return w.CreateRetryable("r", time.Hour,
+				"s1")
+		},
+			"EXIT_STATUS"},
+		{"failed", func(w *controltest.World, _ *seeing) string { return w.CreateFailed("r") }, "EXIT_STATUS"},
+		{"paused", func(w *controltest.World, _ *seeing) string {
+			id := w.CreateRunning("r", "s1")
+			w.AppendEvents(id, runtest.Draft(run.SignalAccepted, "11111111-1111-4111-8111-111111111111", 1),
+				runtest.Draft(run.RunPaused, "", 1))
+			return id
+		}, doctor.CodePaused},
+		{"waits for a person", func(w *controltest.World, _ *seeing) string {
+			id := w.CreateManual("r", "s1")
+			w.WaitForPerson(id, "s1", 1)
+			return id
+		}, doctor.CodeWaitsForPerson},
+		{"lost by the engine", func(w *controltest.World, e *seeing) string {
+			e.err = engine.ErrNotStarted
+			return w.CreateRunning("r", "s1")
+		}, run.CodeEngineLost},
+		{"ended in the engine", func(w *controltest.World, e *seeing) string {
+			e.debug.Executions[0].ClosedAt = new(w.Clock.Now())
+			return w.CreateRunning("r", "s1")
+		}, run.CodeEngineTerminated},
+		{"without a worker", func(w *controltest.World, e *seeing) string {
+			e.pollers = engine.QueuePollers{LastSeen: w.Clock.Now().Add(-time.Hour), Waiting: 2}
+			return w.CreateRunning("r", "s1")
+		}, run.CodeNoWorker},
+		{"with a silent worker", func(w *controltest.World, e *seeing) string {
+			id := w.CreateSteps("r", "COMMAND s1")
+			w.BeginStep(id, "s1", 1)
+			e.debug.Pending = []engine.Pending{{ID: "s1/1.1", State: "Started", Attempt: 1,
+				LastHeartbeat: new(w.Clock.Now().Add(-time.Hour))}}
+			return id
+		}, doctor.CodeWorkerSilent},
+		{"while the engine does not answer", func(w *controltest.World, e *seeing) string {
+			id := w.CreateRunning("r", "s1")
+			e.err = engine.ErrUnavailable
+			e.Set(func(f *controltest.FakeEngine) { f.DescribeError = engine.ErrUnavailable })
+			return id
+		}, doctor.CodePartDown},
+		{"queued, and due for long", func(w *controltest.World, _ *seeing) string {
+			id := w.CreateQueued("r", "s1")
+			w.Clock.Advance(10 * time.Minute)
+			return id
+		}, doctor.CodeNotDispatched},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			w, e := newWorld(t)
+			got := diagnose(t, w, c.make(w, e))
+			if c.want == "" && slices.ContainsFunc(got, func(c doctor.Cause) bool { return c.Kind == doctor.Fault }) ||
+				c.want != "" && first(got) != c.want {
+				t.Errorf("the first cause is %q, want %q; all: %v", first(got), c.want, titles(got))
+			}
+		})
+	}
+}
+
+func titles(causes []doctor.Cause) (out []string) {
+	for _, c := range causes {
+		out = append(out, fmt.Sprintf("%s: %s", c.Code, c.Title))
+	}
+	return out
+}
+
+// A run of another tenant does not exist, and one of a project that the caller may not read neither.
+func TestDiagnose_HidesOtherRuns(t *testing.T) {
+	t.Parallel()
+	w, _ := newWorld(t)
+	id := w.CreateFailed("r")
+	_, err := w.Diagnose(t.Context(), w.ForeignPrincipal(), id)
+	controltest.Refusal(t, err, run.CodeNotFound)
+}
