@@ -3,51 +3,38 @@ package diagnosis
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"strings"
-	"time"
 
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/control"
-	"github.com/dvt-engine/dvt/control/health"
 	"github.com/dvt-engine/dvt/control/reads"
 	"github.com/dvt-engine/dvt/control/runs"
-	"github.com/dvt-engine/dvt/engine"
-	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/run/doctor"
 	"github.com/dvt-engine/dvt/store"
 )
 
-// Limits on what one diagnosis asks.
-const (
-	engineWait = 2 * time.Second
-	maxQueues  = 16
-	maxSignals = 50
-)
+// maxSignals limits the open signals of one diagnosis.
+const maxSignals = 50
 
 // Doctor finds out why runs failed or do not continue. It is safe for concurrent use.
 type Doctor struct {
-	rights   *control.Rights
-	views    *runs.Views
-	receipts *runs.ReceiptReader
-	lists    *reads.RunLists
-	pollers  *health.Pollers
-	reports  *health.Reports
-	engine   engine.Engine
-	queues   plan.Queues // templates
+	rights       *control.Rights
+	views        *runs.Views
+	receipts     *runs.ReceiptReader
+	lists        *reads.RunLists
+	surroundings *Surroundings
 }
 
-// NewDoctor makes a Doctor. queues are the templates of the queues of runs.
+// NewDoctor makes a Doctor.
 func NewDoctor(rights *control.Rights, views *runs.Views, receipts *runs.ReceiptReader, lists *reads.RunLists,
-	pollers *health.Pollers, reports *health.Reports, e engine.Engine, queues plan.Queues) *Doctor {
-	return &Doctor{rights, views, receipts, lists, pollers, reports, e, queues}
+	surroundings *Surroundings) *Doctor {
+	return &Doctor{rights, views, receipts, lists, surroundings}
 }
 
 // Diagnose returns the causes why a run failed or does not continue, the first one first; none for a run that completed
-// or goes on. It asks the engine and the pollers of at most maxQueues queues, and reads at most three more rows of the
-// store; what does not answer within a few seconds is left out. It changes nothing. Errors: NOT_FOUND, STORE_UNAVAILABLE.
+// or continues. It asks the engine once, and the pollers of at most maxQueues queues. An answer that does not come
+// within a few seconds is left out. It changes nothing. Errors: NOT_FOUND, STORE_UNAVAILABLE.
 func (s *Doctor) Diagnose(ctx context.Context, p authz.Principal, runID string) ([]doctor.Cause, error) {
 	r, err := s.rights.GetVisible(ctx, p, authz.Read, runID)
 	if err != nil {
@@ -62,17 +49,15 @@ func (s *Doctor) Diagnose(ctx context.Context, p authz.Principal, runID string) 
 	}
 	f := doctor.Facts{
 		Now: v.AsOf, State: v.State, Retried: v.PendingRetry, Queue: queueOf(v), Approval: approvalOf(v),
-		ControlQueue: s.queues.For(r.TenantID, r.EnvironmentID).Control,
-	}
-	if f.Parts, err = s.brokenParts(ctx); err != nil {
-		return nil, err
+		ControlQueue: s.surroundings.queues.For(r.TenantID, r.EnvironmentID).Control,
+		Parts:        s.surroundings.brokenParts(ctx),
 	}
 	if !v.State.Status.Terminal() {
 		if f.Signals, err = s.openSignals(ctx, runID); err != nil {
 			return nil, err
 		}
-		f.Workers = s.workers(ctx, f)
-		f.Engine = s.askEngine(ctx, r.Identity)
+		f.Workers = s.surroundings.workers(ctx, f)
+		f.Engine = s.surroundings.askEngine(ctx, r.Identity)
 	}
 	if f.LastGreen, err = s.lastGreen(ctx, p, v.State); err != nil {
 		return nil, err
@@ -122,21 +107,6 @@ func approvalOf(v control.RunView) *doctor.Approval {
 	return out
 }
 
-// brokenParts returns the parts that the newest health names as not working.
-func (s *Doctor) brokenParts(ctx context.Context) ([]doctor.Part, error) {
-	names := map[string]string{health.CheckTemporal: "Temporal", health.CheckStore: "The state store",
-		health.CheckBus: "The event bus"}
-	var out []doctor.Part
-	for _, c := range s.reports.SampledHealth(ctx).Checks {
-		if c.Status == "HEALTHY" || names[c.Name] == "" {
-			continue
-		}
-		out = append(out, doctor.Part{Name: names[c.Name], Message: c.Message, Engine: c.Name == health.CheckTemporal,
-			Store: c.Name == health.CheckStore})
-	}
-	return out, ctx.Err()
-}
-
 func (s *Doctor) openSignals(ctx context.Context, runID string) (out []doctor.Signal, err error) {
 	for r, err := range s.receipts.SignalsOf(ctx, runID) {
 		if err != nil {
@@ -148,55 +118,6 @@ func (s *Doctor) openSignals(ctx context.Context, runID string) (out []doctor.Si
 		}
 	}
 	return out, nil
-}
-
-// workers looks at the control queue, and at the queues of the steps that have not ended.
-func (s *Doctor) workers(ctx context.Context, f doctor.Facts) map[string]doctor.Workers {
-	out := map[string]doctor.Workers{}
-	look := func(queue string) {
-		if _, known := out[queue]; known || queue == "" || len(out) == maxQueues {
-			return
-		}
-		if q, ok := s.pollers.Look(ctx, queue); ok {
-			out[queue] = doctor.Workers{Count: q.Count, LastPoll: q.LastSeen, Watched: q.Since, Waiting: q.Waiting}
-		}
-	}
-	look(f.ControlQueue)
-	for _, step := range f.State.Steps {
-		if step.Status == run.StepPending || step.Status == run.StepRunning {
-			look(step.TaskQueue)
-		}
-	}
-	return out
-}
-
-// askEngine returns nil when the engine does not answer, or gives no such information.
-func (s *Doctor) askEngine(ctx context.Context, id run.Identity) *doctor.Engine {
-	debugger, ok := s.engine.(engine.Debugger)
-	if !ok {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, engineWait)
-	defer cancel()
-	d, err := debugger.Debug(ctx, id)
-	switch {
-	case errors.Is(err, engine.ErrNotStarted):
-		return &doctor.Engine{}
-	case err != nil:
-		return nil
-	}
-	out := &doctor.Engine{Known: true}
-	if n := len(d.Executions); n > 0 {
-		out.Closed, out.Status = d.Executions[n-1].ClosedAt != nil, d.Executions[n-1].Status
-	}
-	for _, p := range d.Pending {
-		stepID, _, isStep := strings.Cut(p.ID, "/")
-		if isStep {
-			out.Pending = append(out.Pending, doctor.Activity{StepID: stepID, Attempt: p.Attempt,
-				Started: strings.HasSuffix(strings.ToUpper(p.State), "STARTED"), LastHeartbeat: p.LastHeartbeat})
-		}
-	}
-	return out
 }
 
 // lastGreen returns nil when no earlier run of the plan completed. Durations are read only while steps run.

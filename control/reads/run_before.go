@@ -18,7 +18,7 @@ const maxMedianRuns = 10
 type RunBefore struct {
 	RunID       string
 	PlanVersion string
-	PlanSHA256  string // "" before the start
+	PlanSHA256  string // "" for a run that never started
 	Status      run.Status
 	CreatedAt   time.Time
 	StartedAt   *time.Time
@@ -41,8 +41,8 @@ func runBeforeOf(h run.Header) RunBefore {
 		sha = h.PlanRef.SHA256
 	}
 	return RunBefore{
-		PlanSHA256: sha, RunID: h.RunID, PlanVersion: h.PlanVersion, Status: h.Status, CreatedAt: h.CreatedAt, StartedAt: h.StartedAt,
-		CompletedAt: h.CompletedAt,
+		RunID: h.RunID, PlanVersion: h.PlanVersion, PlanSHA256: sha, Status: h.Status, CreatedAt: h.CreatedAt,
+		StartedAt: h.StartedAt, CompletedAt: h.CompletedAt,
 	}
 }
 

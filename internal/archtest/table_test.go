@@ -69,7 +69,7 @@ var imports = map[string][]string{
 		"internal/secretvalue", "internal/sizedlru"},
 	"control/reads": {"control", "control/runs", "plan", "run", "store", "engine", "live", "authz", "artifact",
 		"internal/secretvalue"},
-	// What is known of a run comes from many use cases.
+	// The facts about a run come from many use cases.
 	"control/diagnosis": {"control", "control/runs", "control/reads", "control/health", "plan", "run", "run/doctor",
 		"store", "engine", "authz"},
 	"control/watch": {"control", "control/runs", "control/reads", "plan", "run", "store", "live", "authz", "artifact"},

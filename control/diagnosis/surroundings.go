@@ -1,0 +1,99 @@
+package diagnosis
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/dvt-engine/dvt/control/health"
+	"github.com/dvt-engine/dvt/engine"
+	"github.com/dvt-engine/dvt/plan"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/run/doctor"
+)
+
+// Limits on what one diagnosis asks.
+const (
+	engineWait = 2 * time.Second
+	maxQueues  = 16
+)
+
+// Surroundings are the parts that a run needs: workers, the engine, and what the health watches. It is safe for
+// concurrent use.
+type Surroundings struct {
+	pollers *health.Pollers
+	reports *health.Reports
+	engine  engine.Engine
+	queues  plan.Queues // templates
+}
+
+// NewSurroundings makes Surroundings. queues are the templates of the queues of runs.
+func NewSurroundings(pollers *health.Pollers, reports *health.Reports, e engine.Engine,
+	queues plan.Queues) *Surroundings {
+	return &Surroundings{pollers, reports, e, queues}
+}
+
+// brokenParts returns the parts that the newest health names as not working.
+func (s *Surroundings) brokenParts(ctx context.Context) []doctor.Part {
+	names := map[string]string{health.CheckTemporal: "Temporal", health.CheckStore: "The state store",
+		health.CheckBus: "The event bus"}
+	var out []doctor.Part
+	for _, c := range s.reports.SampledHealth(ctx).Checks {
+		if c.Status == "HEALTHY" || names[c.Name] == "" {
+			continue
+		}
+		out = append(out, doctor.Part{Name: names[c.Name], Message: c.Message, Engine: c.Name == health.CheckTemporal,
+			Store: c.Name == health.CheckStore})
+	}
+	return out
+}
+
+// workers looks at the control queue, and at the queues of the steps that have not ended.
+func (s *Surroundings) workers(ctx context.Context, f doctor.Facts) map[string]doctor.Workers {
+	out := map[string]doctor.Workers{}
+	look := func(queue string) {
+		if _, known := out[queue]; known || queue == "" || len(out) == maxQueues {
+			return
+		}
+		if q, ok := s.pollers.Look(ctx, queue); ok {
+			out[queue] = doctor.Workers{Count: q.Count, LastPoll: q.LastSeen, Watched: q.Since, Waiting: q.Waiting}
+		}
+	}
+	look(f.ControlQueue)
+	for _, step := range f.State.Steps {
+		if step.Status == run.StepPending || step.Status == run.StepRunning {
+			look(step.TaskQueue)
+		}
+	}
+	return out
+}
+
+// askEngine returns nil when the engine does not answer, or gives no such information.
+func (s *Surroundings) askEngine(ctx context.Context, id run.Identity) *doctor.Engine {
+	debugger, ok := s.engine.(engine.Debugger)
+	if !ok {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, engineWait)
+	defer cancel()
+	d, err := debugger.Debug(ctx, id)
+	switch {
+	case errors.Is(err, engine.ErrNotStarted):
+		return &doctor.Engine{}
+	case err != nil:
+		return nil
+	}
+	out := &doctor.Engine{Known: true}
+	if n := len(d.Executions); n > 0 {
+		out.Closed, out.Status = d.Executions[n-1].ClosedAt != nil, d.Executions[n-1].Status
+	}
+	for _, p := range d.Pending {
+		stepID, _, isStep := strings.Cut(p.ID, "/")
+		if isStep {
+			out.Pending = append(out.Pending, doctor.Activity{StepID: stepID, Attempt: p.Attempt,
+				Started: strings.HasSuffix(strings.ToUpper(p.State), "STARTED"), LastHeartbeat: p.LastHeartbeat})
+		}
+	}
+	return out
+}
