@@ -18,6 +18,8 @@ var imports = map[string][]string{
 	".":    {}, // the public schema, embedded
 	"plan": {},
 	"run":  {"plan"},
+	// Servers derive traces from the store's log, and commands from the log that the API returns.
+	"run/trace": {"run"},
 
 	"store":           {"run", "plan"},
 	"store/storetest": {"store", "run", "plan", "internal/testtime", "internal/testserver"},
@@ -128,7 +130,7 @@ var imports = map[string][]string{
 }
 
 // pure packages import nothing but the standard library and what the table allows.
-var pure = []string{"plan", "run", "store", "engine", "engine/interp", "engine/ticket", "egress", "web",
+var pure = []string{"plan", "run", "run/trace", "store", "engine", "engine/interp", "engine/ticket", "egress", "web",
 	"internal/archtest"}
 
 // drivers are the libraries that only one package may speak.
