@@ -21,6 +21,9 @@ var imports = map[string][]string{
 	// Servers derive traces from the store's log, and commands from the log that the API returns.
 	"run/trace": {"run"},
 
+	// The one package that knows OpenTelemetry: servers send traces, and a command writes them to a file.
+	"otlp": {"run/trace"},
+
 	"store":           {"run", "plan"},
 	"store/storetest": {"store", "run", "plan", "internal/testtime", "internal/testserver"},
 	"store/coalesce":  {"store", "internal/contain"},
@@ -138,7 +141,9 @@ var drivers = map[string][]string{
 	"github.com/jackc/pgx": {"store/postgres", "internal/testserver", "bench", "bench/rig"}, // a floor is raw SQL
 	// a floor is a workflow written by hand
 	"go.temporal.io":                {"engine/temporal", "bench"},
-	"google.golang.org/grpc":        {"engine/temporal"}, // the SDK takes its options
+	"google.golang.org/grpc":        {"engine/temporal", "otlp"}, // options of the SDK; codes of receivers
+	"go.opentelemetry.io":           {"otlp"},
+	"google.golang.org/protobuf":    {"otlp"},
 	"github.com/casbin":             {"authz"},
 	"github.com/redis/go-redis":     {"live/redisbus"},
 	"github.com/alicebob/miniredis": {"live/redisbus", "server", "control/controltest"},
