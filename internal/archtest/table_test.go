@@ -81,7 +81,7 @@ var imports = map[string][]string{
 	// The fixture of the tests of the use cases: it wires a whole server without HTTP. Only tests import it.
 	"control/controltest": {everything},
 	"graph": {"control", "control/access", "control/admission", "control/bulk", "control/health", "control/reads",
-		"control/runs", "control/watch", "run", "plan", "live", "authz", "graph/limit", "graph/ws"},
+		"control/runs", "control/watch", "run", "run/trace", "plan", "live", "authz", "graph/limit", "graph/ws"},
 	"graph/ws": {},
 	// Bounds of operations, callers and addresses, with the weights of fields.
 	"graph/limit": {"control", "control/health", "control/reads", "run", "graph"},
@@ -95,8 +95,8 @@ var imports = map[string][]string{
 	// plans are tried out without a server; a sandbox and a private network execute this binary
 	"cmd/dvt": {"client", "cmd/dvt/internal/cmdline", "cmd/dvt/internal/console",
 		"cmd/dvt/internal/contexts", "cmd/dvt/internal/document", "cmd/dvt/internal/installcmd",
-		"cmd/dvt/internal/plancmd", "cmd/dvt/internal/runtext", "cmd/dvt/internal/watchview", "internal/privatenet", "plan",
-		"run", "sandbox", "server", "server/config"},
+		"cmd/dvt/internal/plancmd", "cmd/dvt/internal/runtext", "cmd/dvt/internal/tracecmd", "cmd/dvt/internal/watchview",
+		"internal/privatenet", "plan", "run", "sandbox", "server", "server/config"},
 	"cmd/dvt/internal/cmdline":     {"client", "run"},
 	"cmd/dvt/internal/console":     {"run"},
 	"cmd/dvt/internal/consoletest": {},
@@ -105,7 +105,9 @@ var imports = map[string][]string{
 	"cmd/dvt/internal/installcmd":  {"cmd/dvt/internal/cmdline", "cmd/dvt/internal/document", "server", "server/config"},
 	"cmd/dvt/internal/plancmd": {"cmd/dvt/internal/cmdline", "cmd/dvt/internal/console", "cmd/dvt/internal/document",
 		"engine/mock", "plan", "run"},
-	"cmd/dvt/internal/runtext":   {"client"},
+	"cmd/dvt/internal/runtext": {"client"},
+	"cmd/dvt/internal/tracecmd": {"client", "cmd/dvt/internal/cmdline", "cmd/dvt/internal/console",
+		"cmd/dvt/internal/runtext", "otlp", "run", "run/trace"},
 	"cmd/dvt/internal/watchview": {"client", "cmd/dvt/internal/console", "cmd/dvt/internal/runtext", "run"},
 	"bench":                      {everything},
 	"bench/rig":                  {everything},
