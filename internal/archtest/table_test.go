@@ -54,7 +54,9 @@ var imports = map[string][]string{
 	// The suite drives each engine through the use cases.
 	"engine/enginetest": {"control/runs", "store", "authz", "run", "internal/testtime"},
 
-	"projector":     {"store", "run", "plan", "live", "internal/sizedlru", "internal/contain"},
+	"projector": {"store", "run", "plan", "live", "internal/sizedlru", "internal/contain"},
+	// The exporter of traces is a consumer of the feed, beside the projector.
+	"tracer":        {"store", "store/feed", "otlp", "run", "run/trace", "internal/sizedlru"},
 	"live":          {"store", "run", "plan", "authz", "internal/contain"},
 	"live/redisbus": {"live", "run"},
 	"authz":         {"run", "plan"},        // a policy bounds the sandboxes that plans ask for
