@@ -197,7 +197,7 @@ func assemble(
 	p.journal = journal.New(journal.Config{
 		Store: journal.On(p.store), Logs: p.artifacts, Blobs: p.artifacts, Queues: queues, MaxSteps: p.control.MaxSteps(),
 		Heavy:   p.control.HeavyBucket,
-		Sandbox: p.authz.Sandbox, OperatorsTenant: cfg.OperatorsTenant,
+		Sandbox: p.authz.Sandbox, OperatorsTenant: cfg.OperatorsTenant, Traceparent: p.traceparent(),
 		Fetch: journal.NewFetcher(cfg.PlanRoots, guard), Tickets: p.tickets, Now: now,
 		WriteBudget: cfg.WriteBudget, Metrics: p.registry, Logger: log,
 	})

@@ -116,7 +116,8 @@ func checkTrace(t *testing.T, s store.Store, r *otlptest.Receiver, runID string)
 			t.Errorf("run %s: the span %s has no parent", runID, w.Name)
 		}
 		if g.Name != w.Name || g.StartTimeUnixNano != uint64(w.Start.UnixNano()) ||
-			g.EndTimeUnixNano != uint64(w.End.UnixNano()) || (g.Status.GetCode() == tracepb.Status_STATUS_CODE_ERROR) != w.Failed {
+			g.EndTimeUnixNano != uint64(w.End.UnixNano()) ||
+			(g.Status.GetCode() == tracepb.Status_STATUS_CODE_ERROR) != w.Failed {
 			t.Errorf("run %s: the span is %v, want %+v", runID, g, w)
 		}
 	}

@@ -20,7 +20,8 @@ func testCursorKeepsItsPosition(f *fixture) {
 	f.ok(f.store.SaveCursor(f.ctx(), c, time.Minute))
 	again, err := f.store.LeaseCursor(f.ctx(), "trace", "a", time.Minute)
 	f.ok(err)
-	f.equal(store.Cursor{Name: "trace", Owner: "a", Generation: 2, Position: "p1"}, again, "the lease of a restarted owner")
+	f.equal(store.Cursor{Name: "trace", Owner: "a", Generation: 2, Position: "p1"}, again,
+		"the lease of a restarted owner")
 	other, err := f.store.LeaseCursor(f.ctx(), "webhook", "b", time.Minute)
 	f.ok(err)
 	f.equal("", other.Position, "the position of another consumer")
