@@ -7336,6 +7336,10 @@ type ShowRunRun struct {
 	// Null unless the run is PAUSED.
 	Pause       *ShowRunRunPausePauseInfo `json:"pause"`
 	ParentRunId *string                   `json:"parentRunId"`
+	// The id of the run's trace in hex, which follows from the id of the run. The trace exists where servers export traces.
+	TraceId string `json:"traceId"`
+	// When the run was requested, which is before `createdAt` when it had to be approved. Null in lists and subscriptions.
+	RequestedAt *time.Time `json:"requestedAt"`
 	// The approval and its decisions; null when the run needs none. Not available in lists and subscriptions.
 	Approval *ApprovalRow `json:"approval"`
 	// Null unless the run waits to be started, and in lists and subscriptions.
@@ -7354,6 +7358,12 @@ func (v *ShowRunRun) GetPause() *ShowRunRunPausePauseInfo { return v.Pause }
 
 // GetParentRunId returns ShowRunRun.ParentRunId, and is useful for accessing the field via an interface.
 func (v *ShowRunRun) GetParentRunId() *string { return v.ParentRunId }
+
+// GetTraceId returns ShowRunRun.TraceId, and is useful for accessing the field via an interface.
+func (v *ShowRunRun) GetTraceId() string { return v.TraceId }
+
+// GetRequestedAt returns ShowRunRun.RequestedAt, and is useful for accessing the field via an interface.
+func (v *ShowRunRun) GetRequestedAt() *time.Time { return v.RequestedAt }
 
 // GetApproval returns ShowRunRun.Approval, and is useful for accessing the field via an interface.
 func (v *ShowRunRun) GetApproval() *ApprovalRow { return v.Approval }
@@ -7458,6 +7468,10 @@ type __premarshalShowRunRun struct {
 
 	ParentRunId *string `json:"parentRunId"`
 
+	TraceId string `json:"traceId"`
+
+	RequestedAt *time.Time `json:"requestedAt"`
+
 	Approval *ApprovalRow `json:"approval"`
 
 	Queue *ShowRunRunQueueQueueEntry `json:"queue"`
@@ -7519,6 +7533,8 @@ func (v *ShowRunRun) __premarshalJSON() (*__premarshalShowRunRun, error) {
 	retval.Steps = v.Steps
 	retval.Pause = v.Pause
 	retval.ParentRunId = v.ParentRunId
+	retval.TraceId = v.TraceId
+	retval.RequestedAt = v.RequestedAt
 	retval.Approval = v.Approval
 	retval.Queue = v.Queue
 	retval.Request = v.Request
@@ -7804,6 +7820,61 @@ type ShowServiceResponse struct {
 
 // GetService returns ShowServiceResponse.Service, and is useful for accessing the field via an interface.
 func (v *ShowServiceResponse) GetService() ServiceRow { return v.Service }
+
+// ShowTraceResponse is returned by ShowTrace on success.
+type ShowTraceResponse struct {
+	// One run; null when it does not exist or is not yours. `at` shows the run as it
+	// was at that runSeq (BAD_USER_INPUT above the head).
+	Run *ShowTraceRun `json:"run"`
+}
+
+// GetRun returns ShowTraceResponse.Run, and is useful for accessing the field via an interface.
+func (v *ShowTraceResponse) GetRun() *ShowTraceRun { return v.Run }
+
+// ShowTraceRun includes the requested fields of the GraphQL type Run.
+type ShowTraceRun struct {
+	RunId         string                  `json:"runId"`
+	TenantId      string                  `json:"tenantId"`
+	ProjectId     string                  `json:"projectId"`
+	EnvironmentId string                  `json:"environmentId"`
+	Plan          ShowTraceRunPlanPlanRef `json:"plan"`
+	CreatedAt     time.Time               `json:"createdAt"`
+	// When the run was requested, which is before `createdAt` when it had to be approved. Null in lists and subscriptions.
+	RequestedAt *time.Time `json:"requestedAt"`
+}
+
+// GetRunId returns ShowTraceRun.RunId, and is useful for accessing the field via an interface.
+func (v *ShowTraceRun) GetRunId() string { return v.RunId }
+
+// GetTenantId returns ShowTraceRun.TenantId, and is useful for accessing the field via an interface.
+func (v *ShowTraceRun) GetTenantId() string { return v.TenantId }
+
+// GetProjectId returns ShowTraceRun.ProjectId, and is useful for accessing the field via an interface.
+func (v *ShowTraceRun) GetProjectId() string { return v.ProjectId }
+
+// GetEnvironmentId returns ShowTraceRun.EnvironmentId, and is useful for accessing the field via an interface.
+func (v *ShowTraceRun) GetEnvironmentId() string { return v.EnvironmentId }
+
+// GetPlan returns ShowTraceRun.Plan, and is useful for accessing the field via an interface.
+func (v *ShowTraceRun) GetPlan() ShowTraceRunPlanPlanRef { return v.Plan }
+
+// GetCreatedAt returns ShowTraceRun.CreatedAt, and is useful for accessing the field via an interface.
+func (v *ShowTraceRun) GetCreatedAt() time.Time { return v.CreatedAt }
+
+// GetRequestedAt returns ShowTraceRun.RequestedAt, and is useful for accessing the field via an interface.
+func (v *ShowTraceRun) GetRequestedAt() *time.Time { return v.RequestedAt }
+
+// ShowTraceRunPlanPlanRef includes the requested fields of the GraphQL type PlanRef.
+type ShowTraceRunPlanPlanRef struct {
+	PlanId      string `json:"planId"`
+	PlanVersion string `json:"planVersion"`
+}
+
+// GetPlanId returns ShowTraceRunPlanPlanRef.PlanId, and is useful for accessing the field via an interface.
+func (v *ShowTraceRunPlanPlanRef) GetPlanId() string { return v.PlanId }
+
+// GetPlanVersion returns ShowTraceRunPlanPlanRef.PlanVersion, and is useful for accessing the field via an interface.
+func (v *ShowTraceRunPlanPlanRef) GetPlanVersion() string { return v.PlanVersion }
 
 // ShowUsageResponse is returned by ShowUsage on success.
 type ShowUsageResponse struct {
@@ -9894,6 +9965,14 @@ func (v *__ShowRunInput) GetRunId() string { return v.RunId }
 
 // GetAt returns __ShowRunInput.At, and is useful for accessing the field via an interface.
 func (v *__ShowRunInput) GetAt() *int64 { return v.At }
+
+// __ShowTraceInput is used internally by genqlient
+type __ShowTraceInput struct {
+	RunId string `json:"runId"`
+}
+
+// GetRunId returns __ShowTraceInput.RunId, and is useful for accessing the field via an interface.
+func (v *__ShowTraceInput) GetRunId() string { return v.RunId }
 
 // __SignalRunInput is used internally by genqlient
 type __SignalRunInput struct {
@@ -13868,6 +13947,8 @@ query ShowRun ($runId: String!, $at: Seq) {
 			since
 		}
 		parentRunId
+		traceId
+		requestedAt
 		approval {
 			... ApprovalRow
 		}
@@ -14038,6 +14119,49 @@ func ShowService(
 	}
 
 	data_ = &ShowServiceResponse{}
+	resp_ := &graphql.Response{Data: data_}
+
+	err_ = client_.MakeRequest(
+		ctx_,
+		req_,
+		resp_,
+	)
+
+	return data_, err_
+}
+
+// The query executed by ShowTrace.
+const ShowTrace_Operation = `
+query ShowTrace ($runId: String!) {
+	run(runId: $runId) {
+		runId
+		tenantId
+		projectId
+		environmentId
+		plan {
+			planId
+			planVersion
+		}
+		createdAt
+		requestedAt
+	}
+}
+`
+
+func ShowTrace(
+	ctx_ context.Context,
+	client_ graphql.Client,
+	runId string,
+) (data_ *ShowTraceResponse, err_ error) {
+	req_ := &graphql.Request{
+		OpName: "ShowTrace",
+		Query:  ShowTrace_Operation,
+		Variables: &__ShowTraceInput{
+			RunId: runId,
+		},
+	}
+
+	data_ = &ShowTraceResponse{}
 	resp_ := &graphql.Response{Data: data_}
 
 	err_ = client_.MakeRequest(

@@ -227,6 +227,26 @@ type AttemptStarted struct {
 	// default. The worker uses Step.Sandbox.Limits().Or(its defaults).Within(SandboxCeiling). Step.Sandbox already
 	// complies.
 	SandboxCeiling plan.SandboxLimits `json:"sandboxCeiling,omitzero"`
+	// Traceparent is the W3C context with which the work of the attempt continues the trace of the run; "" when traces are
+	// not exported.
+	Traceparent string `json:"traceparent,omitempty"`
+}
+
+// traceparentKey is the key of the context value of WithTraceparent.
+type traceparentKey struct{}
+
+// WithTraceparent returns a context whose calls of a Journal carry the context of a trace; ctx when it is "".
+func WithTraceparent(ctx context.Context, traceparent string) context.Context {
+	if traceparent == "" {
+		return ctx
+	}
+	return context.WithValue(ctx, traceparentKey{}, traceparent)
+}
+
+// Traceparent returns the value of WithTraceparent, or "".
+func Traceparent(ctx context.Context) string {
+	text, _ := ctx.Value(traceparentKey{}).(string)
+	return text
 }
 
 // End is the final end of an execution. A try that the engine repeats is not an end.

@@ -98,6 +98,10 @@ func (e Event) Notation() string {
 	return string(e.Type)
 }
 
+// OccurredAt returns the time of the fact by the clock of the process that observed it, which may differ from the
+// store's clock (contract T19).
+func (e *Event) OccurredAt() time.Time { return occurredAt(e) }
+
 // Key is an idempotency key: a SHA-256 in lower-case hex (contract T03, T05). Draft.Key and RequestKey compute keys.
 type Key string
 

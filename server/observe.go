@@ -6,7 +6,9 @@ import (
 	"net/http"
 	"net/http/pprof"
 
+	"github.com/dvt-engine/dvt/run/trace"
 	"github.com/dvt-engine/dvt/server/config"
+	"github.com/dvt-engine/dvt/tracer"
 
 	"golang.org/x/sync/errgroup"
 )
@@ -73,4 +75,22 @@ func serveObservers(ctx context.Context, cfg config.Config, routes http.Handler,
 		return srv.Close()
 	})
 	return nil
+}
+
+// newTracer returns the exporter of the traces of runs.
+func (p *parts) newTracer() *tracer.Exporter {
+	return tracer.New(tracer.Config{
+		Store: p.raw, Sender: p.spans, Owner: p.owner, Ratio: p.cfg.TraceRuns, Metrics: p.registry, Logger: p.log,
+	})
+}
+
+// traceparent returns the function that gives attempts the context of the trace of their run, or nil without a receiver
+// of traces.
+func (p *parts) traceparent() func(runID, stepID string, logicalAttempt int) string {
+	if p.spans == nil {
+		return nil
+	}
+	return func(runID, stepID string, logicalAttempt int) string {
+		return trace.Parent(runID, stepID, logicalAttempt, p.cfg.TraceRuns)
+	}
 }

@@ -36,6 +36,7 @@ import (
 	"github.com/dvt-engine/dvt/internal/contain"
 	"github.com/dvt-engine/dvt/live"
 	"github.com/dvt-engine/dvt/live/redisbus"
+	"github.com/dvt-engine/dvt/otlp"
 	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/projector"
 	"github.com/dvt-engine/dvt/run"
@@ -87,6 +88,7 @@ type parts struct {
 	owner      string   // of leases: HOST/PID
 	registry   *prometheus.Registry
 	auditHeads *artifact.Archive // nil when no heads are written
+	spans      *otlp.Client      // nil when the environment names no receiver of traces
 	// authFailed counts a failed authentication by its kind.
 	authFailed func(kind string)
 
@@ -170,6 +172,11 @@ func assemble(
 	if err != nil {
 		return p, err
 	}
+	if otlp.IsEnabled(os.Getenv) {
+		if p.spans, err = otlp.Open(ctx, os.Getenv, ""); err != nil {
+			return p, err
+		}
+	}
 	heads, err := p.openAuditHeads(ctx)
 	if err != nil {
 		return p, err
@@ -190,7 +197,7 @@ func assemble(
 	p.journal = journal.New(journal.Config{
 		Store: journal.On(p.store), Logs: p.artifacts, Blobs: p.artifacts, Queues: queues, MaxSteps: p.control.MaxSteps(),
 		Heavy:   p.control.HeavyBucket,
-		Sandbox: p.authz.Sandbox, OperatorsTenant: cfg.OperatorsTenant,
+		Sandbox: p.authz.Sandbox, OperatorsTenant: cfg.OperatorsTenant, Traceparent: p.traceparent(),
 		Fetch: journal.NewFetcher(cfg.PlanRoots, guard), Tickets: p.tickets, Now: now,
 		WriteBudget: cfg.WriteBudget, Metrics: p.registry, Logger: log,
 	})
@@ -210,6 +217,9 @@ func (p *parts) close() {
 	}
 	if p.auditHeads != nil {
 		errs = append(errs, p.auditHeads.Close())
+	}
+	if p.spans != nil {
+		errs = append(errs, p.spans.Close(context.Background()))
 	}
 	if p.raw != nil {
 		errs = append(errs, p.raw.Close())
@@ -464,6 +474,10 @@ func (p *parts) serve(ctx context.Context, ln net.Listener, routes http.Handler,
 			keep(work, "audit", p.control.LinkAudit)
 			keep(work, "audit heads", p.control.WriteAuditHeads)
 			keep(work, "approvals", p.control.ExpireApprovals)
+		case "trace":
+			if p.spans != nil {
+				keep(work, "trace", p.newTracer().Run)
+			}
 		}
 	}
 	if extra != nil {

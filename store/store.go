@@ -75,6 +75,7 @@ type Store interface { //nolint:interfacebloat // the sum of the ports; callers 
 	Alerts
 	Authority
 	Workers
+	Cursors
 	Transactor
 	Reconciliation
 	Maintenance

@@ -2,9 +2,11 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"runtime"
 	"runtime/debug"
 
+	"github.com/Khan/genqlient/graphql"
 	"github.com/spf13/cobra"
 
 	"github.com/dvt-engine/dvt/client"
@@ -12,6 +14,7 @@ import (
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/console"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/document"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/runtext"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/tracecmd"
 )
 
 func healthCommand() *cobra.Command {
@@ -77,4 +80,10 @@ func versionCommand() *cobra.Command {
 	}
 	document.AddFlag(c, &output)
 	return c
+}
+
+func traceCommand() *cobra.Command {
+	s := &session{}
+	return s.command("trace", "Export the traces of runs", tracecmd.Export(tracecmd.Session{Version: version,
+		Client: func() graphql.Client { return s.client }, Out: func() io.Writer { return s.out }}))
 }

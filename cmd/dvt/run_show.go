@@ -15,6 +15,7 @@ import (
 	"github.com/dvt-engine/dvt/client"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/cmdline"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/console"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/document"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/runtext"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/watchview"
 )
@@ -88,6 +89,9 @@ func (s *session) show(ctx context.Context, run *client.ShowRunRun, titles map[s
 		r.ProjectId, r.EnvironmentId, runtext.Status(r), is, r.RunSeq, runtext.Deref(r.TriggeredBy), began)
 	if parent := runtext.Deref(run.ParentRunId); parent != "" {
 		fmt.Fprintln(s.out, "rerun of", parent)
+	}
+	if s.output == document.Wide {
+		fmt.Fprintln(s.out, "trace", run.TraceId)
 	}
 	if run.Request.Params != nil {
 		fmt.Fprintln(s.out, "parameters:", paramsInWords(*run.Request.Params))

@@ -83,6 +83,9 @@ func (a *attempts) startAttempt(ctx context.Context, b engine.StartAttempt) (eng
 		out.Key = j.cfg.Tickets.Key(x)
 		out.Step, out.Params = f.plan.Steps[i], f.run.Params
 		out.SandboxCeiling = applyCeiling(&out.Step, ceiling)
+		if j.cfg.Traceparent != nil {
+			out.Traceparent = j.cfg.Traceparent(b.RunID, b.StepID, b.LogicalAttempt)
+		}
 		if overlaid {
 			err = j.overlay(ctx, &out)
 		}

@@ -27,6 +27,7 @@ func TestCommand_GetsTheAllowedEnvironmentAndNoShell(t *testing.T) {
 	in := plan.CommandInputs{Argv: []string{"env"}, Env: map[string]string{"OWN": "of the step",
 		"API_TOKEN": "canary-4711"}}
 	j := newJournal(t, plan.Command, in)
+	j.parent = "00-c91ebccbcb1f7f55a71151888bd71bb6-05d5d8e132a58249-01"
 	r := worker(t, j, executor.Config{Env: map[string]string{"EXTRA": "of the worker"}})
 	end := execute(t, t.Context(), r)
 	if end.Completed == nil || string(end.Completed.Result) != `{"exitStatus":0}` {
@@ -35,7 +36,8 @@ func TestCommand_GetsTheAllowedEnvironmentAndNoShell(t *testing.T) {
 	log := j.log()
 	for _, want := range []string{"OWN=of the step\n", "EXTRA=of the worker\n", "PATH=", "DVT_RUN_ID=" + identity.RunID +
 		"\n",
-		"DVT_IDEMPOTENCY_KEY=" + identity.RunID + ":s1:1\n", "API_TOKEN=***\n"} {
+		"DVT_IDEMPOTENCY_KEY=" + identity.RunID + ":s1:1\n", "API_TOKEN=***\n",
+		"TRACEPARENT=" + j.parent + "\n"} {
 		if !strings.Contains(log, want) {
 			t.Errorf("the environment lacks %q:\n%s", want, log)
 		}

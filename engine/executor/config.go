@@ -103,6 +103,9 @@ func (c Config) env(t Task, own map[string]string) []string {
 	all["DVT_LOGICAL_ATTEMPT"] = fmt.Sprint(t.LogicalAttempt)
 	all["DVT_IDEMPOTENCY_KEY"] = t.IdempotencyKey
 	all["DVT_WORKSPACE"] = t.Workspace
+	if t.Traceparent != "" {
+		all["TRACEPARENT"] = t.Traceparent
+	}
 	if t.paramsFile != "" {
 		all["DVT_PARAMS_FILE"] = t.paramsFile
 	}

@@ -30,6 +30,9 @@ type Task struct {
 	// time when the attempt started.
 	SandboxCeiling plan.SandboxLimits
 
+	// Traceparent continues the trace of the run in the step's work; "" when there is none.
+	Traceparent string
+
 	paramsFile string // see withParams
 }
 

@@ -33,6 +33,7 @@ type journal struct {
 	evidence func(engine.Evidence) error                // may refuse Evidence
 	kept     *artifact.Store
 	params   json.RawMessage // of the run
+	parent   string          // traceparent of the attempt
 
 	mu     sync.Mutex
 	begins []engine.StartAttempt // calls of StartAttempt and Compensation
@@ -72,7 +73,7 @@ func (j *journal) StartAttempt(_ context.Context, b engine.StartAttempt) (engine
 	}
 	return engine.AttemptStarted{
 		AttemptStarted: store.AttemptStarted{Verdict: store.StartGranted}, Identity: identity, Step: j.step, Params: j.params,
-		Key: keyOf(b.RunID, b.StepID, b.LogicalAttempt, b.N, b.EngineAttempt, false),
+		Key: keyOf(b.RunID, b.StepID, b.LogicalAttempt, b.N, b.EngineAttempt, false), Traceparent: j.parent,
 	}, nil
 }
 

@@ -42,7 +42,8 @@ func (x *httpExecutor) Execute(ctx context.Context, t Task, h Host) (Result, err
 	if err != nil {
 		return Result{}, invalidInputs(err)
 	}
-	req, err := request(egress.WithTenant(ctx, t.Identity.TenantID), in, t.IdempotencyKey)
+	req, err := request(egress.WithTenant(ctx, t.Identity.TenantID), in, t.IdempotencyKey,
+		t.Traceparent)
 	if err != nil {
 		return Result{}, &Failure{Code: CodeInputsInvalid, Message: "the address cannot be called",
 			Category: run.CategoryUser, Class: plan.ClassValidation}
@@ -75,8 +76,8 @@ func (x *httpExecutor) Execute(ctx context.Context, t Task, h Host) (Result, err
 }
 
 // request makes the request of a step. A body that is a JSON string is sent as plain text, any other as JSON. The
-// header Idempotency-Key is always the key.
-func request(ctx context.Context, in plan.HTTPInputs, key string) (*http.Request, error) {
+// header Idempotency-Key is always the key. The step may set a traceparent of its own.
+func request(ctx context.Context, in plan.HTTPInputs, key, traceparent string) (*http.Request, error) {
 	body, contentType := []byte(in.Body), "application/json"
 	var text string
 	if len(body) > 0 && body[0] == '"' && json.Unmarshal(body, &text) == nil {
@@ -90,6 +91,9 @@ func request(ctx context.Context, in plan.HTTPInputs, key string) (*http.Request
 		req.Header.Set("Content-Type", contentType)
 	}
 	req.Header.Set("User-Agent", "dvt")
+	if traceparent != "" {
+		req.Header.Set("Traceparent", traceparent)
+	}
 	for k, v := range in.Headers {
 		req.Header.Set(k, v)
 		if strings.EqualFold(k, "Host") {

@@ -40,12 +40,16 @@ func TestHTTP_SendsTheRequestOfTheStep(t *testing.T) {
 	j := newJournal(t, plan.HTTPNotify, plan.HTTPInputs{URL: srv.URL + "/in?sig=canary", Method: "POST",
 		Headers: map[string]string{"Authorization": "Bearer canary-1", "Idempotency-Key": "mine"},
 		Body:    json.RawMessage(`{"a":1}`)})
+	j.parent = "00-c91ebccbcb1f7f55a71151888bd71bb6-05d5d8e132a58249-01"
 	end := execute(t, t.Context(), worker(t, j, private))
 	if end.Completed == nil || !strings.Contains(string(end.Completed.Result), `"status":200`) {
 		t.Fatalf("end %+v, failure %+v; want a completion with status 200", end, end.Failed)
 	}
 	if k := got.Header.Get("Idempotency-Key"); k != identity.RunID+":s1:1" {
 		t.Errorf("Idempotency-Key %q, want that of the attempt", k)
+	}
+	if parent := got.Header.Get("Traceparent"); parent != j.parent {
+		t.Errorf("traceparent %q, want %q", parent, j.parent)
 	}
 	if got.Method != http.MethodPost || got.Header.Get("Content-Type") != "application/json" || string(body) != `{"a":1}` {
 		t.Errorf("request %s with %s body %s, want POST with the JSON of the step", got.Method,
@@ -58,6 +62,9 @@ func TestHTTP_SendsTheRequestOfTheStep(t *testing.T) {
 	j = newJournal(t, plan.HTTPNotify, plan.HTTPInputs{URL: srv.URL, Method: "PUT",
 		Body: json.RawMessage(`"plain \"text\""`)})
 	execute(t, t.Context(), worker(t, j, private))
+	if _, sent := got.Header["Traceparent"]; sent {
+		t.Error("a request without a trace has a traceparent, want none: it would decide the sampling of the service")
+	}
 	if got.Method != http.MethodPut || string(body) != `plain "text"` {
 		t.Errorf("request %s with body %q, want PUT with plain text", got.Method, body)
 	}

@@ -123,8 +123,10 @@ func (r *Runner) Run(ctx context.Context, d Dispatch, beat func(Heartbeat)) (eng
 	startedAt.Store(&started)
 
 	x := execution{Dispatch: d, identity: begun.Identity, startedSeq: begun.StartedSeq, key: begun.Key}
+	ctx = engine.WithTraceparent(ctx, begun.Traceparent)
 	return r.finish(ctx, x, r.work(ctx, x, Task{
 		Identity: begun.Identity, Step: begun.Step, Params: begun.Params, SandboxCeiling: begun.SandboxCeiling,
+		Traceparent:    begun.Traceparent,
 		IdempotencyKey: strings.Join([]string{d.RunID, d.StepID, strconv.Itoa(d.LogicalAttempt)}, ":"),
 	}))
 }

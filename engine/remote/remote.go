@@ -176,6 +176,9 @@ func (c *Client) call(ctx context.Context, call string, in any) (response, error
 	}
 	req.Header.Set("Authorization", "Bearer "+c.token())
 	req.Header.Set("Content-Type", "application/json")
+	if traceparent := engine.Traceparent(ctx); traceparent != "" {
+		req.Header.Set("Traceparent", traceparent)
+	}
 	res, err := c.http.Do(req)
 	if err != nil {
 		return response{}, &unreachableError{c.url.Host, err}

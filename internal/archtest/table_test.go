@@ -20,6 +20,11 @@ var imports = map[string][]string{
 	"run":  {"plan"},
 	// Pure, like the fold whose result it reads.
 	"run/doctor": {"run", "plan"},
+	// Servers derive traces from the store's log, and commands from the log that the API returns.
+	"run/trace": {"run"},
+
+	// The one package that knows OpenTelemetry: servers send traces, and a command writes them to a file.
+	"otlp": {"run/trace"},
 
 	"store":           {"run", "plan"},
 	"store/storetest": {"store", "run", "plan", "internal/testtime", "internal/testserver"},
@@ -51,7 +56,9 @@ var imports = map[string][]string{
 	// The suite drives each engine through the use cases.
 	"engine/enginetest": {"control/runs", "store", "authz", "run", "internal/testtime"},
 
-	"projector":     {"store", "run", "plan", "live", "internal/sizedlru", "internal/contain"},
+	"projector": {"store", "run", "plan", "live", "internal/sizedlru", "internal/contain"},
+	// The exporter of traces is a consumer of the feed, beside the projector.
+	"tracer":        {"store", "store/feed", "otlp", "run", "run/trace", "internal/sizedlru"},
 	"live":          {"store", "run", "plan", "authz", "internal/contain"},
 	"live/redisbus": {"live", "run"},
 	"authz":         {"run", "plan"},        // a policy bounds the sandboxes that plans ask for
@@ -81,7 +88,8 @@ var imports = map[string][]string{
 	// The fixture of the tests of the use cases: it wires a whole server without HTTP. Only tests import it.
 	"control/controltest": {everything},
 	"graph": {"control", "control/access", "control/admission", "control/bulk", "control/health", "control/reads",
-		"control/runs", "control/watch", "run", "run/doctor", "plan", "live", "authz", "graph/limit", "graph/ws"},
+		"control/runs", "control/watch", "run", "run/doctor", "run/trace", "plan", "live", "authz", "graph/limit",
+		"graph/ws"},
 	"graph/ws": {},
 	// Bounds of operations, callers and addresses, with the weights of fields.
 	"graph/limit": {"control", "control/health", "control/reads", "run", "graph"},
@@ -95,8 +103,8 @@ var imports = map[string][]string{
 	// plans are tried out without a server; a sandbox and a private network execute this binary
 	"cmd/dvt": {"client", "cmd/dvt/internal/cmdline", "cmd/dvt/internal/console",
 		"cmd/dvt/internal/contexts", "cmd/dvt/internal/document", "cmd/dvt/internal/installcmd",
-		"cmd/dvt/internal/plancmd", "cmd/dvt/internal/runtext", "cmd/dvt/internal/watchview", "internal/privatenet", "plan",
-		"run", "sandbox", "server", "server/config"},
+		"cmd/dvt/internal/plancmd", "cmd/dvt/internal/runtext", "cmd/dvt/internal/tracecmd", "cmd/dvt/internal/watchview",
+		"internal/privatenet", "plan", "run", "sandbox", "server", "server/config"},
 	"cmd/dvt/internal/cmdline":     {"client", "run"},
 	"cmd/dvt/internal/console":     {"run"},
 	"cmd/dvt/internal/consoletest": {},
@@ -105,7 +113,9 @@ var imports = map[string][]string{
 	"cmd/dvt/internal/installcmd":  {"cmd/dvt/internal/cmdline", "cmd/dvt/internal/document", "server", "server/config"},
 	"cmd/dvt/internal/plancmd": {"cmd/dvt/internal/cmdline", "cmd/dvt/internal/console", "cmd/dvt/internal/document",
 		"engine/mock", "plan", "run"},
-	"cmd/dvt/internal/runtext":   {"client"},
+	"cmd/dvt/internal/runtext": {"client"},
+	"cmd/dvt/internal/tracecmd": {"client", "cmd/dvt/internal/cmdline", "cmd/dvt/internal/console",
+		"cmd/dvt/internal/runtext", "otlp", "run", "run/trace"},
 	"cmd/dvt/internal/watchview": {"client", "cmd/dvt/internal/console", "cmd/dvt/internal/runtext", "run"},
 	"bench":                      {everything},
 	"bench/rig":                  {everything},
@@ -133,7 +143,7 @@ var imports = map[string][]string{
 }
 
 // pure packages import nothing but the standard library and what the table allows.
-var pure = []string{"plan", "run", "store", "engine", "engine/interp", "engine/ticket", "egress", "web",
+var pure = []string{"plan", "run", "run/trace", "store", "engine", "engine/interp", "engine/ticket", "egress", "web",
 	"internal/archtest"}
 
 // drivers are the libraries that only one package may speak.
@@ -141,7 +151,9 @@ var drivers = map[string][]string{
 	"github.com/jackc/pgx": {"store/postgres", "internal/testserver", "bench", "bench/rig"}, // a floor is raw SQL
 	// a floor is a workflow written by hand
 	"go.temporal.io":                {"engine/temporal", "bench"},
-	"google.golang.org/grpc":        {"engine/temporal"}, // the SDK takes its options
+	"google.golang.org/grpc":        {"engine/temporal", "otlp"}, // options of the SDK; codes of receivers
+	"go.opentelemetry.io":           {"otlp"},
+	"google.golang.org/protobuf":    {"otlp"},
 	"github.com/casbin":             {"authz"},
 	"github.com/redis/go-redis":     {"live/redisbus"},
 	"github.com/alicebob/miniredis": {"live/redisbus", "server", "control/controltest"},

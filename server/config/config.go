@@ -113,7 +113,11 @@ type Config struct {
 	ClockSkew      time.Duration `koanf:"clock-skew"`      // tolerated difference of the issuers' clocks
 	TrustedProxies []string      `koanf:"trusted-proxies"` // whose X-Forwarded-For is trusted
 	AllowedOrigins []string      `koanf:"allowed-origins"` // further origins whose pages may call this server
-	Duties         []string      `koanf:"duties"`          // any of api, project, dispatch, deliver, reconcile
+	Duties         []string      `koanf:"duties"`          // any of api, project, dispatch, deliver, reconcile, trace
+	// share of the runs whose traces are exported, from 0 to 1; those of runs with failures always are
+	TraceRuns float64 `koanf:"trace-runs"`
+	// address of a trace in the backend, with {traceId}; empty: no link
+	TraceURL string `koanf:"trace-url"`
 	// keys of tokens that complete manual steps, as id:secret; the first one signs; in the file or the environment
 	ManualKeys []Secret `koanf:"manual-keys"`
 	// keys of the tickets that steps need to begin, as id:secret; the first one signs; in the file or the environment
@@ -178,7 +182,7 @@ func Defaults(dev bool) map[string]any {
 		"approval-ttl": "24h", "health-interval": "15s", "concurrency": 4,
 		"requests-per-minute": 12_000, "address-requests-per-minute": 30_000,
 		"session-life": "12h", "session-idle": "2h", "clock-skew": "60s", "duties": []string{"api", "project", "dispatch",
-			"deliver", "reconcile"},
+			"deliver", "reconcile", "trace"}, "trace-runs": 1.0,
 	}
 	maps.Copy(d, sandboxDefaults())
 	if dev {
@@ -215,6 +219,8 @@ func Flags(f *pflag.FlagSet, names ...string) {
 		"public-url":   "URL at which browsers reach this server, such as https://dvt.example",
 		"heartbeat":    "time without a heartbeat after which an execution counts as lost",
 		"write-budget": "how long the store may take to confirm that a step begins or completed",
+		"trace-runs":   "share of the runs whose traces are exported, from 0 to 1",
+		"trace-url":    "address of a trace in your tracing backend, with {traceId}",
 	}
 	lists := map[string]string{
 		"plan-roots":         "directories that file: plan references may point into",
@@ -227,7 +233,7 @@ func Flags(f *pflag.FlagSet, names ...string) {
 		"queue-rate-by-type": "TYPE=N: the same for all workers of a queue together",
 		"allowed-origins":    "further origins whose pages may call this server",
 		"trusted-proxies":    "addresses and networks of proxies whose X-Forwarded-For is trusted",
-		"duties":             "duties of this server: api, project, dispatch, deliver, reconcile",
+		"duties":             "duties of this server: api, project, dispatch, deliver, reconcile, trace",
 	}
 	maps.Copy(help, helpOfEncryption)
 	maps.Copy(help, sandboxHelp)
@@ -248,7 +254,7 @@ func Flags(f *pflag.FlagSet, names ...string) {
 			f.Int(n, 0, "port on loopback of the API of the Temporal server that is started; 0: only dvt reaches it")
 		case n == "temporal-ui-port":
 			f.Int(n, 0, "port on loopback of the UI of the Temporal server that is started; 0: no UI")
-		case n == "sandbox-cpu":
+		case n == "sandbox-cpu", n == "trace-runs":
 			f.Float64(n, 0, help[n])
 		case n == "sandbox-pids":
 			f.Int(n, 0, help[n])
@@ -385,7 +391,8 @@ func knownKeys() map[string]bool {
 		slots-by-type slots-by-tenant rate-by-type queue-rate-by-type metrics-listen
 		server worker-token allow-private accounts allowed-origins duties no-sample log-level heartbeat
 		write-budget rotate-after manual-keys ticket-keys oidc public-url sign-in-key session-life session-idle clock-skew trusted-proxies operators-tenant approval-ttl health-interval quotas egress
-		requests-per-minute address-requests-per-minute audit-heads audit-heads-key audit-heads-interval`) {
+		requests-per-minute address-requests-per-minute audit-heads audit-heads-key audit-heads-interval
+		trace-runs trace-url`) {
 		out[k] = true
 	}
 	for k := range groupedKeys() {
@@ -448,6 +455,13 @@ func (c *Config) verify() (errs []error) {
 	if c.HealthInterval < time.Second || c.HealthInterval > 5*time.Minute {
 		bad("health-interval must be between 1s and 5m")
 	}
+	if c.TraceRuns < 0 || c.TraceRuns > 1 {
+		bad("trace-runs must be between 0 and 1")
+	}
+	if c.TraceURL != "" && (!strings.Contains(c.TraceURL, "{traceId}") || !strings.HasPrefix(c.TraceURL, "https://") &&
+		!strings.HasPrefix(c.TraceURL, "http://")) {
+		bad("trace-url must begin with https:// or http:// and contain {traceId}")
+	}
 	if c.NoWorkerAfter < 2*time.Minute || c.NoWorkerAfter > 24*time.Hour {
 		bad("no-worker-after must be between 2m and 24h: an idle worker asks its queue for work once a minute")
 	}
@@ -473,12 +487,12 @@ func (c *Config) verify() (errs []error) {
 	}
 	for _, d := range c.Duties {
 		switch d {
-		case "api", "project", "dispatch", "deliver", "reconcile":
+		case "api", "project", "dispatch", "deliver", "reconcile", "trace":
 		case "sweep": // reconcile had another meaning where sweep was in use, so its old meaning must not change silently
 			bad(`duties: "sweep" was renamed: on every server write "dispatch" in place of "reconcile", ` +
 				`and "reconcile" in place of "sweep"`)
 		default:
-			bad("duties: %q is not one of api, project, dispatch, deliver, reconcile", d)
+			bad("duties: %q is not one of api, project, dispatch, deliver, reconcile, trace", d)
 		}
 	}
 	errs = append(errs, c.verifyWorker()...)

@@ -53,6 +53,7 @@ var rights = []right{ //nolint:gochecknoglobals // a table
 	{"run_note", "SELECT, INSERT"},
 	{"saved_view", "SELECT, INSERT, UPDATE, DELETE"},
 	{"worker_report", "SELECT, INSERT, UPDATE, DELETE"},
+	{"feed_cursor", "SELECT, INSERT, UPDATE"},
 	{"goose_db_version", "SELECT"},
 	{"goose_lock", ""},
 }

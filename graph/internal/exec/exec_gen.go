@@ -1099,6 +1099,7 @@ type ComplexityRoot struct {
 		ProjectID         func(childComplexity int) int
 		Queue             func(childComplexity int) int
 		Request           func(childComplexity int) int
+		RequestedAt       func(childComplexity int) int
 		RetryDeadline     func(childComplexity int) int
 		RetryWindowMs     func(childComplexity int) int
 		RootCause         func(childComplexity int) int
@@ -1115,6 +1116,7 @@ type ComplexityRoot struct {
 		Substatus         func(childComplexity int) int
 		TenantID          func(childComplexity int) int
 		TotalDurationMs   func(childComplexity int) int
+		TraceID           func(childComplexity int) int
 		TriggeredBy       func(childComplexity int) int
 		WaitsForApprovals func(childComplexity int) int
 	}
@@ -6299,6 +6301,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Run.Request(childComplexity), true
+	case "Run.requestedAt":
+		if e.ComplexityRoot.Run.RequestedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Run.RequestedAt(childComplexity), true
 	case "Run.retryDeadline":
 		if e.ComplexityRoot.Run.RetryDeadline == nil {
 			break
@@ -6405,6 +6413,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Run.TotalDurationMs(childComplexity), true
+	case "Run.traceId":
+		if e.ComplexityRoot.Run.TraceID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Run.TraceID(childComplexity), true
 	case "Run.triggeredBy":
 		if e.ComplexityRoot.Run.TriggeredBy == nil {
 			break
@@ -9099,7 +9113,11 @@ type Run implements Node {
   engine: EngineRunRef
   triggeredBy: String
   parentRunId: String
+  "The id of the run's trace in hex, which follows from the id of the run. The trace exists where servers export traces."
+  traceId: String!
   createdAt: Time!
+  "When the run was requested, which is before ` + "`" + `createdAt` + "`" + ` when it had to be approved. Null in lists and subscriptions."
+  requestedAt: Time
   startedAt: Time
   completedAt: Time
   "From start to end, pauses included; null before the end."
@@ -13498,8 +13516,12 @@ func (ec *executionContext) childFields_Run(ctx context.Context, field graphql.C
 		return ec.fieldContext_Run_triggeredBy(ctx, field)
 	case "parentRunId":
 		return ec.fieldContext_Run_parentRunId(ctx, field)
+	case "traceId":
+		return ec.fieldContext_Run_traceId(ctx, field)
 	case "createdAt":
 		return ec.fieldContext_Run_createdAt(ctx, field)
+	case "requestedAt":
+		return ec.fieldContext_Run_requestedAt(ctx, field)
 	case "startedAt":
 		return ec.fieldContext_Run_startedAt(ctx, field)
 	case "completedAt":
@@ -34359,6 +34381,29 @@ func (ec *executionContext) fieldContext_Run_parentRunId(_ context.Context, fiel
 	return graphql.NewScalarFieldContext("Run", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
+func (ec *executionContext) _Run_traceId(ctx context.Context, field graphql.CollectedField, obj *model.Run) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Run_traceId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.TraceID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Run_traceId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Run", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
 func (ec *executionContext) _Run_createdAt(ctx context.Context, field graphql.CollectedField, obj *model.Run) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -34379,6 +34424,29 @@ func (ec *executionContext) _Run_createdAt(ctx context.Context, field graphql.Co
 	)
 }
 func (ec *executionContext) fieldContext_Run_createdAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Run", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _Run_requestedAt(ctx context.Context, field graphql.CollectedField, obj *model.Run) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Run_requestedAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.RequestedAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Run_requestedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Run", field, false, false, errors.New("field of type Time does not have child fields"))
 }
 
@@ -55739,9 +55807,19 @@ func (ec *executionContext) _Run(ctx context.Context, sel ast.SelectionSet, obj 
 			if out.Values[i] == graphql.RequiredNull {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
+		case "traceId":
+			out.Values[i] = ec._Run_traceId(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
 		case "createdAt":
 			out.Values[i] = ec._Run_createdAt(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "requestedAt":
+			out.Values[i] = ec._Run_requestedAt(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "startedAt":

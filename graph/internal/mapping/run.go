@@ -4,6 +4,7 @@ import (
 	"github.com/dvt-engine/dvt/control"
 	"github.com/dvt-engine/dvt/graph/internal/model"
 	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/run/trace"
 )
 
 // CostlyParts says which costly parts of a run an operation selects. The others need not be mapped.
@@ -42,6 +43,7 @@ func mapRow(v control.RunView, available model.Available, w CostlyParts) *model.
 		RunSeq: h.Seq, StoreEpoch: v.Epoch, OpsRev: run.Seq(v.OpsRev),
 		Plan: mapPlan(h), Engine: mapEngine(h.Engine),
 		TriggeredBy: Text(h.TriggeredBy), ParentRunID: Text(v.Run.ParentRunID),
+		TraceID:   trace.IDOf(h.RunID).String(),
 		CreatedAt: h.CreatedAt, StartedAt: h.StartedAt, CompletedAt: h.CompletedAt,
 		StepCounts: mapCounts(h.Counts), FailedSteps: h.FailedSteps(), RootCause: mapRootCause(v.State),
 		Cancellation: mapCancellation(h.Cancellation),
@@ -51,6 +53,9 @@ func mapRow(v control.RunView, available model.Available, w CostlyParts) *model.
 	}
 	if w.Artifacts {
 		r.Artifacts = MapSlice(h.Artifacts, mapArtifact)
+	}
+	if !v.Run.CreatedAt.IsZero() {
+		r.RequestedAt = &v.Run.CreatedAt
 	}
 	if h.Policy != nil {
 		r.RetryWindowMs = new(milliseconds(h.Policy.RetryWindowMS))

@@ -1669,9 +1669,13 @@ type Run struct {
 	Engine      *EngineRunRef `json:"engine,omitempty"`
 	TriggeredBy *string       `json:"triggeredBy,omitempty"`
 	ParentRunID *string       `json:"parentRunId,omitempty"`
-	CreatedAt   time.Time     `json:"createdAt"`
-	StartedAt   *time.Time    `json:"startedAt,omitempty"`
-	CompletedAt *time.Time    `json:"completedAt,omitempty"`
+	// The id of the run's trace in hex, which follows from the id of the run. The trace exists where servers export traces.
+	TraceID   string    `json:"traceId"`
+	CreatedAt time.Time `json:"createdAt"`
+	// When the run was requested, which is before `createdAt` when it had to be approved. Null in lists and subscriptions.
+	RequestedAt *time.Time `json:"requestedAt,omitempty"`
+	StartedAt   *time.Time `json:"startedAt,omitempty"`
+	CompletedAt *time.Time `json:"completedAt,omitempty"`
 	// From start to end, pauses included; null before the end.
 	TotalDurationMs *time.Duration `json:"totalDurationMs,omitempty"`
 	StepCounts      *StepCounts    `json:"stepCounts"`
