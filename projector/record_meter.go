@@ -33,7 +33,7 @@ func newRecordMeter() recordMeter {
 			[]string{"category"}),
 		runs: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "engine_run_duration_seconds",
 			Help:    "Time from the acceptance of a run to its end, waits included.",
-			Buckets: []float64{1, 5, 15, 60, 300, 900, 1800, 3600, 2 * 3600, 4 * 3600, 8 * 3600, 16 * 3600, 24 * 3600, 72 * 3600}}),
+			Buckets: []float64{1, 5, 15, 60, 300, 900, 1800, 3600, 7200, 14400, 28800, 57600, 86400, 259200}}),
 	}
 	for _, t := range plan.StepTypes() {
 		for _, status := range []run.StepStatus{run.StepSuccess, run.StepFailed, run.StepSkipped} {

@@ -113,8 +113,9 @@ func bucketSnapshot(action store.BucketAction, perMinute int, full, now time.Tim
 	return b
 }
 
-// MeasureQuotas updates the metrics of quotas, of due starts, of overdue projections and of the engine's queues every 10 s until ctx ends. It reads only tenants that
-// were busy on this server within busyFor, at most maxTenantLabels, to bound the load.
+// MeasureQuotas updates the metrics of quotas, of due starts, of overdue projections and of the engine's queues every
+// 10 s until ctx ends. It reads only tenants that were busy on this server within busyFor, at most maxTenantLabels, to
+// bound the load.
 func (s *UsageMeter) MeasureQuotas(ctx context.Context) error {
 	tick := time.NewTicker(usageEvery)
 	defer tick.Stop()

@@ -82,8 +82,8 @@ func newWrites(cfg Config) *writes {
 		Buckets: []float64{.001, .002, .005, .01, .02, .05, .1, .2, .5, 1, 2, 3, 5, 10},
 	})
 	w.signals = register.NewHistogram(prometheus.HistogramOpts{
-		Name: "engine_signal_latency_seconds", Help: "Time from the acceptance of a signal until the engine applied it. " +
-			"Signals that are applied when they are accepted are not counted.",
+		Name: "engine_signal_latency_seconds", Help: "Time from the acceptance of a signal until the engine answered " +
+			"it. Signals that are applied when they are accepted are not counted.",
 		Buckets: []float64{.01, .025, .05, .1, .25, .5, 1, 2, 5, 10, 30, 60, 300},
 	})
 	w.skew = register.NewHistogram(prometheus.HistogramOpts{
@@ -224,8 +224,8 @@ func (w *writes) timeout(ctx context.Context, what write, took time.Duration) {
 	}
 }
 
-// compare measures the clocks of new events. It counts and logs events that were repeated with another payload. The first payload stays in the log (contract
-// T15, A04).
+// compare measures the clocks of new events. It counts and logs events that were repeated with another payload. The
+// first payload stays in the log (contract T15, A04).
 func (w *writes) compare(ctx context.Context, a store.Append, out store.Appended) {
 	for i, o := range out.Outcomes {
 		if !o.Deduplicated && o.Refused == "" && !o.PersistedAt.IsZero() {
