@@ -71,7 +71,7 @@ func (r *reader) operation(v value, p *at) StepType {
 		return ""
 	}
 	var all []string
-	for _, t := range stepTypes() {
+	for _, t := range StepTypes() {
 		if t != Manual {
 			all = append(all, string(t))
 		}

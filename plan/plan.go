@@ -30,7 +30,8 @@ const (
 	Sleep      StepType = "SLEEP"
 )
 
-func stepTypes() []StepType {
+// StepTypes returns all types of steps.
+func StepTypes() []StepType {
 	return []StepType{Command, HTTPNotify, DBTCompile, DBTRun, DBTTest, Manual, Noop, Sleep}
 }
 

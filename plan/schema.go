@@ -57,7 +57,7 @@ func JSONSchema(version string) ([]byte, bool) {
 }
 
 func schemaDefs() schemaObject {
-	types := stepTypes()
+	types := StepTypes()
 	operations := slices.DeleteFunc(slices.Clone(types), func(t StepType) bool { return t == Manual })
 	step := closed("One step of the plan.", schemaObject{
 		"stepId": schemaText("An id that no other step has.", schemaObject{"$ref": "#/$defs/id",
@@ -108,7 +108,7 @@ func schemaDefs() schemaObject {
 	hook, _ := properties["compensation"].(schemaObject)
 	withInputs(hook, "operation", "input", operations)
 	rules, _ := step["allOf"].([]any)
-	step["allOf"] = append(rules, onlyFor("manual", []StepType{Manual}), onlyFor("sandbox", slices.DeleteFunc(stepTypes(),
+	step["allOf"] = append(rules, onlyFor("manual", []StepType{Manual}), onlyFor("sandbox", slices.DeleteFunc(StepTypes(),
 		func(t StepType) bool { return !t.RunsProgram() })))
 	text := schemaObject{"type": "string"}
 	return schemaObject{

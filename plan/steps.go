@@ -123,7 +123,7 @@ func (r *reader) step(v value, p *at, i int, g *graph, scope Scope, q Queues) St
 	}
 	if v, vp, ok := o.need("type", "the type of the step, such as COMMAND"); ok {
 		var known []string
-		for _, t := range stepTypes() {
+		for _, t := range StepTypes() {
 			known = append(known, string(t))
 		}
 		kind, _ := r.oneOf(v, vp, known...)

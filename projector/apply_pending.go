@@ -74,6 +74,6 @@ func (p *Projector) applyPending(w *runWork, pending pendingEvents) bool {
 func (p *Projector) publishApplied(ctx context.Context, w *runWork) {
 	var sent bool
 	if sent, w.err = p.publish(ctx, w); sent {
-		p.monitor.observeLatency(time.Since(w.woken))
+		p.monitor.observePublished(w.message, time.Since(w.woken))
 	}
 }

@@ -264,7 +264,7 @@ func (r *batch) publish(ctx context.Context, w *runWork) error {
 	if sent, err := r.p.publish(ctx, w); !sent {
 		return err
 	}
-	r.p.monitor.observeLatency(r.now.Sub(w.oldestUnpublished(from)) + time.Since(r.read))
+	r.p.monitor.observePublished(w.message, r.now.Sub(w.oldestUnpublished(from))+time.Since(r.read))
 	return nil
 }
 

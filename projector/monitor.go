@@ -28,6 +28,7 @@ type monitor struct {
 	deadLetters prometheus.Counter
 	latencies   prometheus.Histogram
 	alerts      *prometheus.CounterVec
+	record      recordMeter
 
 	mu          sync.Mutex
 	worst       time.Duration // the largest lag since the last sweep
@@ -49,6 +50,7 @@ func newMonitor(cfg Config, breaker func() BreakerState) *monitor {
 			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 60, 300}}),
 		alerts: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "projector_alerts_total", Help: "Alerts, by name."},
 			[]string{"alert"}),
+		record: newRecordMeter(),
 	}
 	for _, name := range []string{alertLag, alertCausal, alertNonContiguous, alertDelivery} {
 		w.alerts.WithLabelValues(name)
@@ -67,6 +69,7 @@ func newMonitor(cfg Config, breaker func() BreakerState) *monitor {
 				return 0
 			})
 	}
+	cfg.Metrics.MustRegister(w.record.collectors()...)
 	cfg.Metrics.MustRegister(w.failures, w.deadLetters, w.latencies, w.alerts, state(Closed), state(Open), state(HalfOpen),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "projector_lag_seconds",
 			Help: "Age of the oldest event without a checkpoint at the last sweep; 0 if there is none."},
@@ -76,7 +79,13 @@ func newMonitor(cfg Config, breaker func() BreakerState) *monitor {
 
 func (w *monitor) countFailure() { w.failures.Inc() }
 
-func (w *monitor) observeLatency(d time.Duration) { w.latencies.Observe(d.Seconds()) }
+// observePublished records a message that the bus accepted: how old its oldest event is, and what it says that ended.
+func (w *monitor) observePublished(m live.Message, age time.Duration) {
+	observeOf(w.latencies, age.Seconds(), m.RunID)
+	if m.Delta != nil {
+		w.record.observe(*m.Delta)
+	}
+}
 
 func (w *monitor) reportAnomaly(runID string, a run.Anomaly) {
 	w.alerts.WithLabelValues(alertCausal).Inc()

@@ -18,6 +18,7 @@ import (
 
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/control/runs"
+	"github.com/dvt-engine/dvt/engine/executor"
 	"github.com/dvt-engine/dvt/engine/temporal"
 	"github.com/dvt-engine/dvt/examples"
 )
@@ -112,7 +113,8 @@ func RunDev(ctx context.Context, cfg config.Config, log *slog.Logger, out io.Wri
 		return err
 	}
 	defer box.close()
-	runner, err := newRunner(p.cfg, p.journal, box, p.log)
+	p.executions = executor.NewMeter(p.registry)
+	runner, err := newRunner(p.cfg, p.journal, box, p.executions, p.log)
 	if err != nil {
 		return err
 	}

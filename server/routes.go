@@ -181,7 +181,7 @@ func (p *parts) metrics() http.Handler {
 		}
 		return 0
 	})
-	return promhttp.HandlerFor(r, promhttp.HandlerOpts{})
+	return promhttp.HandlerFor(r, promhttp.HandlerOpts{EnableOpenMetrics: true})
 }
 
 // requestIDHeader names a request to people and to logs. A proxy or a client may choose the id.

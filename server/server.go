@@ -87,6 +87,7 @@ type parts struct {
 	dev        *devDoor // nil except in `dvt dev`
 	owner      string   // of leases: HOST/PID
 	registry   *prometheus.Registry
+	executions *executor.Meter   // of the workers in this process; nil in a server without one
 	auditHeads *artifact.Archive // nil when no heads are written
 	spans      *otlp.Client      // nil when the environment names no receiver of traces
 	// authFailed counts a failed authentication by its kind.
@@ -387,6 +388,7 @@ func (p *parts) runControl(ctx context.Context, w temporal.WorkerConfig, j engin
 		return err
 	}
 	g, ctx := errgroup.WithContext(ctx)
+	p.executions = executor.NewMeter(p.registry)
 	w.Metrics, w.Tickets, w.ControlSteps = p.registry, p.tickets, p.controlSteps(w.Control)
 	panics := contain.New(p.registry, p.log)
 	// the engine's mode may halt the projector
@@ -401,11 +403,13 @@ func (p *parts) runControl(ctx context.Context, w temporal.WorkerConfig, j engin
 // dispatch.
 func (p *parts) controlSteps(queues []string) *executor.Runner {
 	j := p.journal.For(authz.Worker{ID: string(run.ByEngine), Serves: []string{"*"}, Queues: queues})
-	return &executor.Runner{Journal: j, WorkspaceRoot: p.cfg.Workspace, Log: p.log, Executors: executor.Light()}
+	return &executor.Runner{Journal: j, WorkspaceRoot: p.cfg.Workspace, Log: p.log, Executors: executor.Light(),
+		Meter: p.executions}
 }
 
 // newRunner returns the runner for steps of data queues in this process.
-func newRunner(cfg config.Config, j engine.AttemptJournal, box *isolation, log *slog.Logger) (*executor.Runner, error) {
+func newRunner(cfg config.Config, j engine.AttemptJournal, box *isolation, m *executor.Meter,
+	log *slog.Logger) (*executor.Runner, error) {
 	guard, err := newGuard(&cfg, cfg.AllowPrivate, log)
 	if err != nil {
 		return nil, err
@@ -414,6 +418,7 @@ func newRunner(cfg config.Config, j engine.AttemptJournal, box *isolation, log *
 	box.configure(&x)
 	return &executor.Runner{
 		Journal: j, WorkspaceRoot: cfg.Workspace, ProjectRoot: cfg.ProjectRoot, Log: log, Executors: executor.New(x),
+		Meter: m,
 	}, nil
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/dvt-engine/dvt/engine/executor"
 	"github.com/dvt-engine/dvt/engine/temporal"
 )
 
@@ -34,7 +35,7 @@ func runDataWorker(ctx context.Context, cfg config.Config, w temporal.WorkerConf
 		return err
 	}
 	defer box.close()
-	runner, err := newRunner(cfg, journal, box, log)
+	runner, err := newRunner(cfg, journal, box, executor.NewMeter(registry), log)
 	if err != nil {
 		return err
 	}
@@ -75,7 +76,7 @@ func withMetrics(
 	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /livez", livez)
-	mux.Handle("GET /metrics", promhttp.HandlerFor(r, promhttp.HandlerOpts{}))
+	mux.Handle("GET /metrics", promhttp.HandlerFor(r, promhttp.HandlerOpts{EnableOpenMetrics: true}))
 	g, ctx := errgroup.WithContext(ctx)
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()

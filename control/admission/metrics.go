@@ -16,18 +16,37 @@ type Metrics struct {
 	used          *prometheus.GaugeVec
 	depth         *prometheus.GaugeVec
 	waited        *prometheus.HistogramVec
+	waitedAll     prometheus.Histogram
+	waitP95       *prometheus.GaugeVec
 	misjudged     prometheus.Histogram
-	queued        *prometheus.CounterVec
-	refused       *prometheus.CounterVec
-	delayed       *prometheus.CounterVec
+	queued        backpressure
+	refused       backpressure
+	delayed       backpressure
+	rejections    *prometheus.CounterVec
 	Expired       *prometheus.CounterVec
 	leasesExpired prometheus.Counter
 	StartFailures prometheus.Counter
 	StartsGivenUp prometheus.Counter
-	pending       prometheus.Gauge
+	pending       [2]prometheus.Gauge // by the contract's name and by the conventional one
+	unprojected   prometheus.Gauge
+	backlog       engineBacklog
 
 	mu      sync.Mutex
-	tenants map[string]time.Time // tenants with their own label, and when they were last busy here
+	tenants map[string]time.Time  // tenants with their own label, and when they were last busy here
+	waits   map[string]*waitTimes // by label
+}
+
+// backpressure counts one outcome of starts. The contract has a name for each outcome, and one of them must not be a
+// counter, because a counter without _total gets this suffix in the format OpenMetrics.
+type backpressure struct {
+	exact *prometheus.GaugeVec
+	all   *prometheus.CounterVec
+	label string
+}
+
+func (b backpressure) count(tenant string) {
+	b.exact.WithLabelValues(tenant).Inc()
+	b.all.WithLabelValues(tenant, b.label).Inc()
 }
 
 // Limits of labels, and the interval of measuring.
@@ -36,6 +55,8 @@ const (
 	otherTenants    = "other" // the label of tenants above the limit
 	busyFor         = 5 * time.Minute
 	usageEvery      = 10 * time.Second
+	overdueAge      = 30 * time.Second // after which a change should have been projected
+	maxOverdue      = 1000
 )
 
 // NewMetrics registers the metrics of admission with r.
@@ -44,8 +65,18 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 	counter := func(name, help string) *prometheus.CounterVec {
 		return register.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, tenant)
 	}
+	all := register.NewCounterVec(prometheus.CounterOpts{Name: "engine_backpressure_runs_total",
+		Help: "Starts of runs that met a limit, by outcome: queued, rejected or delayed."}, []string{"tenant", "outcome"})
+	pressure := func(outcome, help string) backpressure {
+		return backpressure{label: outcome, all: all, exact: register.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "engine_backpressure_" + outcome, Help: help + " It only grows; see engine_backpressure_runs_total."}, tenant)}
+	}
+	pending := func(name string) prometheus.Gauge {
+		return register.NewGauge(prometheus.GaugeOpts{Name: name,
+			Help: "Admitted runs of the whole installation that should have started by now and have not."})
+	}
 	return &Metrics{
-		tenants: map[string]time.Time{},
+		tenants: map[string]time.Time{}, waits: map[string]*waitTimes{},
 		used: register.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "engine_tenant_quota_used", Help: "How much of a tenant's quota is used, in percent; of tenants that were " +
 				"busy on this server within 5 minutes.",
@@ -53,7 +84,15 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		depth: register.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "engine_tenant_queue_depth", Help: "Runs of a tenant that wait; of tenants that were busy on this server " +
 				"within 5 minutes.",
-		}, tenant),
+		}, []string{"tenant", "action"}),
+		waitedAll: register.NewHistogram(prometheus.HistogramOpts{
+			Name: "engine_queue_wait_seconds", Help: "Time that runs waited in the queue, from RunQueued to RunApproved.",
+			Buckets: []float64{.05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120, 300},
+		}),
+		waitP95: register.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "engine_tenant_wait_time_p95_ms", Help: "95th percentile of the milliseconds that the last runs of a tenant " +
+				"waited which this server admitted within 5 minutes.",
+		}, []string{"tenant", "action"}),
 		waited: register.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "engine_tenant_wait_time_seconds", Help: "How long runs waited until this server admitted them.",
 			Buckets: []float64{.05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120, 300},
@@ -63,10 +102,11 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 				"run was requested and its actual wait.",
 			Buckets: []float64{.1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120, 300},
 		}),
-		queued: counter("engine_backpressure_queued_total", "Runs that had to wait."),
-		refused: counter("engine_backpressure_rejected_total",
+		queued:  pressure("queued", "Runs that had to wait."),
+		refused: pressure("rejected", "Runs that were refused because of a quota or a full queue."),
+		delayed: pressure("delayed", "Runs that were accepted for a later time."),
+		rejections: counter("engine_backpressure_rejections_total",
 			"Runs that were refused because of a quota or a full queue."),
-		delayed: counter("engine_backpressure_delayed_total", "Runs that were accepted for a later time."),
 		Expired: counter("engine_queue_ttl_exceeded_total",
 			"Runs that failed because they waited longer than their TTL."),
 		leasesExpired: register.NewCounter(prometheus.CounterOpts{
@@ -76,8 +116,10 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 			Help: "Starts that failed and are tried again."}),
 		StartsGivenUp: register.NewCounter(prometheus.CounterOpts{Name: "run_queue_starts_rejected_total",
 			Help: "Runs that failed because the engine refused to start them."}),
-		pending: register.NewGauge(prometheus.GaugeOpts{Name: "run_queue_pending_total",
-			Help: "Admitted runs of the whole installation that should have started by now and have not."}),
+		pending: [2]prometheus.Gauge{pending("run_queue_pending_total"), pending("run_queue_pending")},
+		unprojected: register.NewGauge(prometheus.GaugeOpts{Name: "projector_overdue_runs",
+			Help: "Runs of the whole installation with changes that no projector has published for 30 s; at most 1000."}),
+		backlog: newEngineBacklog(r),
 	}
 }
 
@@ -95,7 +137,7 @@ func (m *Metrics) Label(tenantID string) string {
 
 // forget removes the gauges of a tenant that is no longer busy.
 func (m *Metrics) forget(tenantID string) {
-	m.depth.DeleteLabelValues(tenantID)
+	m.depth.DeletePartialMatch(prometheus.Labels{"tenant": tenantID})
 	m.used.DeletePartialMatch(prometheus.Labels{"tenant": tenantID})
 }
 
@@ -114,7 +156,11 @@ func (m *Metrics) busy() (now, before []string) {
 }
 
 // CountRejected counts a run that was refused by a quota or a full queue.
-func (m *Metrics) CountRejected(tenantID string) { m.refused.WithLabelValues(m.Label(tenantID)).Inc() }
+func (m *Metrics) CountRejected(tenantID string) {
+	tenant := m.Label(tenantID)
+	m.refused.count(tenant)
+	m.rejections.WithLabelValues(tenant).Inc()
+}
 
 // CountAccepted counts an accepted run that has to wait or that starts later.
 func (m *Metrics) CountAccepted(v control.RunView) {
@@ -122,9 +168,9 @@ func (m *Metrics) CountAccepted(v control.RunView) {
 	switch q := v.Queue; {
 	case q == nil:
 	case q.Waiting:
-		m.queued.WithLabelValues(tenant).Inc()
+		m.queued.count(tenant)
 	case q.NotBefore.After(v.AsOf):
-		m.delayed.WithLabelValues(tenant).Inc()
+		m.delayed.count(tenant)
 	}
 }
 
@@ -132,7 +178,10 @@ func (m *Metrics) CountAccepted(v control.RunView) {
 func (m *Metrics) ObserveAdmitted(rows []store.QueueRow, now time.Time) {
 	for _, q := range rows {
 		waited := max(now.Sub(q.CreatedAt), 0)
-		m.waited.WithLabelValues(m.Label(q.TenantID)).Observe(waited.Seconds())
+		tenant := m.Label(q.TenantID)
+		m.waited.WithLabelValues(tenant).Observe(waited.Seconds())
+		m.waitedAll.(prometheus.ExemplarObserver).ObserveWithExemplar(waited.Seconds(), prometheus.Labels{"run_id": q.RunID})
+		m.noteWait(tenant, waited, now)
 		if q.Estimate > 0 {
 			m.misjudged.Observe((waited - q.Estimate).Abs().Seconds())
 		}

@@ -149,7 +149,7 @@ func TestQueue_ARunThatWaitsTooLongFails(t *testing.T) {
 	}
 	controltest.Eventually(t, "it is counted, after it was committed",
 		func() bool { return controltest.MetricValues(t, registry)["engine_queue_ttl_exceeded_total"] == 1 })
-	if m := controltest.MetricValues(t, registry); m["engine_backpressure_queued_total"] != 1 {
+	if m := controltest.MetricValues(t, registry); m["engine_backpressure_queued"] != 1 {
 		t.Errorf("the metrics are %v, want one queued run", m)
 	}
 }
@@ -234,8 +234,8 @@ func TestStartRun_IsRefusedByAFullQueueAndAUsedQuota(t *testing.T) {
 	}
 	w.quotas(admission.QuotaDocument{Strategy: store.StrategyReject})
 	start("r6", run.CodeQuotaExceeded)
-	if m := controltest.MetricValues(t, registry); m["engine_backpressure_rejected_total"] != 2 ||
-		m["engine_backpressure_queued_total"] != 3 {
+	if m := controltest.MetricValues(t, registry); m["engine_backpressure_rejected"] != 2 ||
+		m["engine_backpressure_queued"] != 3 {
 		t.Errorf("the metrics are %v, want 2 refused and 3 queued runs", m)
 	}
 }

@@ -18,6 +18,7 @@ import (
 type UsageStore interface {
 	Usage(ctx context.Context, tenantID string) (store.Usage, error)
 	DueStarts(ctx context.Context) (int64, error)
+	Dirty(ctx context.Context, minAge time.Duration, limit int) ([]store.DirtyRun, error)
 }
 
 // UsageMeter shows and measures what tenants use. It is safe for concurrent use.
@@ -26,11 +27,13 @@ type UsageMeter struct {
 	store      UsageStore
 	allowances *Allowances
 	metrics    *Metrics
+	backlogs   Backlogs // nil when the engine cannot tell
 }
 
 // NewUsageMeter makes a UsageMeter.
-func NewUsageMeter(rights *control.Rights, store UsageStore, allowances *Allowances, metrics *Metrics) *UsageMeter {
-	return &UsageMeter{rights: rights, store: store, allowances: allowances, metrics: metrics}
+func NewUsageMeter(rights *control.Rights, store UsageStore, allowances *Allowances, metrics *Metrics,
+	backlogs Backlogs) *UsageMeter {
+	return &UsageMeter{rights: rights, store: store, allowances: allowances, metrics: metrics, backlogs: backlogs}
 }
 
 // QuotaSnapshot has the limits and the use of a tenant or of one of its projects.
@@ -110,8 +113,9 @@ func bucketSnapshot(action store.BucketAction, perMinute int, full, now time.Tim
 	return b
 }
 
-// MeasureQuotas updates the metrics of quotas and of due starts every 10 s until ctx ends. It reads only tenants that
-// were busy on this server within busyFor, at most maxTenantLabels, to bound the load.
+// MeasureQuotas updates the metrics of quotas, of due starts, of overdue projections and of the engine's queues every
+// 10 s until ctx ends. It reads only tenants that were busy on this server within busyFor, at most maxTenantLabels, to
+// bound the load.
 func (s *UsageMeter) MeasureQuotas(ctx context.Context) error {
 	tick := time.NewTicker(usageEvery)
 	defer tick.Stop()
@@ -133,7 +137,18 @@ func (s *UsageMeter) measureQuotas(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.metrics.pending.Set(float64(due))
+	for _, g := range s.metrics.pending {
+		g.Set(float64(due))
+	}
+	overdue, err := s.store.Dirty(ctx, overdueAge, maxOverdue)
+	if err != nil {
+		return err
+	}
+	s.metrics.unprojected.Set(float64(len(overdue)))
+	if s.backlogs != nil {
+		s.metrics.backlog.measure(ctx, s.backlogs, s.rights.Now())
+	}
+	s.metrics.updateWaits(s.rights.Now())
 	busy, idle := s.metrics.busy()
 	for _, tenant := range idle {
 		s.metrics.forget(tenant)
@@ -143,7 +158,7 @@ func (s *UsageMeter) measureQuotas(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		s.metrics.depth.WithLabelValues(tenant).Set(float64(u.Tenant.Waiting))
+		s.metrics.depth.WithLabelValues(tenant, string(store.BucketStart)).Set(float64(u.Tenant.Waiting))
 		if u.Tenant.Waiting > 0 {
 			s.metrics.Label(tenant) // a tenant with waiting runs counts as busy
 		}

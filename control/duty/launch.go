@@ -49,6 +49,10 @@ func (s *Launcher) startInEngine(ctx context.Context, id run.Identity) error {
 		}
 		s.observeStart(ctx, s.rights.Now().Sub(began), trouble)
 	}
+	if err == nil {
+		queues := s.queues.For(id.TenantID, id.EnvironmentID)
+		s.foreign.admission.Usage.NoteQueues(started.Ref.Provider, queues, s.rights.Now())
+	}
 	for _, f := range started.Foreign {
 		s.foreign.reportForeign(ctx, id, f)
 	}

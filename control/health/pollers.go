@@ -83,3 +83,10 @@ func (w *Pollers) PollerSeen(ctx context.Context, queue string) *time.Time {
 	}
 	return &sight.LastSeen
 }
+
+// Backlog returns the number of tasks that wait in a queue; false while the engine has never answered. The answer is
+// cached for up to 15 s.
+func (w *Pollers) Backlog(ctx context.Context, queue string) (waiting int64, known bool) {
+	sight, ok := w.Look(ctx, queue)
+	return sight.Waiting, ok
+}

@@ -54,6 +54,9 @@ func (j *Journal) append(ctx context.Context, a store.Append, unlessPaused bool)
 	})
 	j.writes.compare(ctx, a, out)
 	j.noteAppended(a, out)
+	if err == nil {
+		j.measureSignals(ctx, a, out)
+	}
 	return out, j.refusals.record(ctx, refusedCall{call: "append", actor: string(run.ByEngine), runID: a.RunID}, err)
 }
 

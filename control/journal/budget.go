@@ -35,8 +35,10 @@ type writes struct {
 	log    *slog.Logger
 	now    func() time.Time
 
-	latency              prometheus.Histogram
+	latency, took        prometheus.Histogram // the same, in milliseconds and in seconds
 	timeouts, mismatches prometheus.Counter
+	signals              prometheus.Histogram
+	skew                 prometheus.Histogram
 
 	mu      sync.Mutex
 	waiting map[string]*waiting
@@ -74,6 +76,21 @@ func newWrites(cfg Config) *writes {
 			"answered or not.",
 		Buckets: []float64{1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 3000, 5000, 10000},
 	})
+	w.took = register.NewHistogram(prometheus.HistogramOpts{
+		Name: "state_store_write_duration_seconds", Help: "Time that one write of a run or a worker to the log took, " +
+			"answered or not.",
+		Buckets: []float64{.001, .002, .005, .01, .02, .05, .1, .2, .5, 1, 2, 3, 5, 10},
+	})
+	w.signals = register.NewHistogram(prometheus.HistogramOpts{
+		Name: "engine_signal_latency_seconds", Help: "Time from the acceptance of a signal until the engine answered " +
+			"it. Signals that are applied when they are accepted are not counted.",
+		Buckets: []float64{.01, .025, .05, .1, .25, .5, 1, 2, 5, 10, 30, 60, 300},
+	})
+	w.skew = register.NewHistogram(prometheus.HistogramOpts{
+		Name: "engine_event_clock_skew_seconds", Help: "Difference between the clock of the producer of an event, when it " +
+			"emitted the event, and the clock of the store, when it saved it.",
+		Buckets: []float64{.01, .1, .5, 1, 2, 5, 10, 30, 60},
+	})
 	w.timeouts = register.NewCounter(prometheus.CounterOpts{
 		Name: "state_store_write_timeouts_total", Help: "Writes to the log that took longer than the write budget.",
 	})
@@ -81,10 +98,14 @@ func newWrites(cfg Config) *writes {
 		Name: "append_payload_mismatch_total",
 		Help: "Events that were repeated with another payload; the first one stays.",
 	})
+	for _, name := range []string{"state_store_buffered_events_total", "state_store_buffered_events"} {
+		register.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: name, Help: "Events whose confirmation is outstanding for longer than the write budget.",
+		}, w.bufferedEvents)
+	}
 	register.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "state_store_buffered_events_total", Help: "Events whose confirmation is outstanding for longer than the " +
-			"write budget.",
-	}, w.bufferedEvents)
+		Name: "state_store_queue_depth", Help: "Events whose confirmation is outstanding.",
+	}, w.outstandingEvents)
 	return w
 }
 
@@ -101,6 +122,7 @@ func (w *writes) do(ctx context.Context, what write, f func(context.Context) err
 	cancel()
 	took := w.now().Sub(began)
 	w.latency.Observe(float64(took) / float64(time.Millisecond))
+	w.took.Observe(took.Seconds())
 	if over || took > w.budget {
 		w.timeout(ctx, what, took)
 	}
@@ -165,6 +187,18 @@ func (w *writes) bufferedEvents() float64 {
 	return float64(n)
 }
 
+// outstandingEvents returns the number of events whose writes are not confirmed.
+func (w *writes) outstandingEvents() float64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	n := 0
+	w.forget(w.now())
+	for _, x := range w.waiting {
+		n += x.events
+	}
+	return float64(n)
+}
+
 // timeout counts and logs a write that took too long, and logs the alert when there were too many.
 func (w *writes) timeout(ctx context.Context, what write, took time.Duration) {
 	w.timeouts.Inc()
@@ -190,10 +224,13 @@ func (w *writes) timeout(ctx context.Context, what write, took time.Duration) {
 	}
 }
 
-// compare counts and logs events that were repeated with another payload. The first payload stays in the log (contract
-// T15, A04).
+// compare measures the clocks of new events. It counts and logs events that were repeated with another payload. The
+// first payload stays in the log (contract T15, A04).
 func (w *writes) compare(ctx context.Context, a store.Append, out store.Appended) {
 	for i, o := range out.Outcomes {
+		if !o.Deduplicated && o.Refused == "" && !o.PersistedAt.IsZero() {
+			w.skew.Observe(o.PersistedAt.Sub(o.EmittedAt).Abs().Seconds())
+		}
 		if !o.PayloadMismatch {
 			continue
 		}

@@ -214,9 +214,9 @@ func TestAppend_ARepetitionWithAnotherPayloadIsCounted(t *testing.T) {
 			"runSeq=4 eventType=StepCompleted stepId=s") {
 		t.Errorf("%v mismatches are counted, want 1 and a log line; the log is %s", got, out.String())
 	}
-	want := []string{"append_payload_mismatch_total", "state_store_buffered_events_total",
-		"state_store_write_latency_ms",
-		"state_store_write_timeouts_total"}
+	want := []string{"append_payload_mismatch_total", "engine_event_clock_skew_seconds", "engine_signal_latency_seconds",
+		"state_store_buffered_events", "state_store_buffered_events_total", "state_store_queue_depth",
+		"state_store_write_duration_seconds", "state_store_write_latency_ms", "state_store_write_timeouts_total"}
 	var names []string
 	families, _ := registry.Gather()
 	for _, f := range families {

@@ -24,6 +24,8 @@ type Judge struct {
 	limits     Limits
 	denials    *control.PerMinuteLimiter
 	Deliveries chan struct{}
+	// Rates counts accepted signals; nil counts none.
+	Rates *SignalRates
 }
 
 // NewJudge makes a Judge.

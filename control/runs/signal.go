@@ -119,6 +119,9 @@ func (s *Signaller) DecideSignal(ctx context.Context, p authz.Principal, r store
 	if j.out.Rejection == run.CodeForbidden {
 		return SignalReceipt{}, s.rights.DenialError(p, action, control.ObjectOf(r.Identity), rights)
 	}
+	if !j.out.Duplicate && !j.out.Rejected {
+		s.judge.Rates.note(r.TenantID, r.RunID)
+	}
 	if j.raised != "" {
 		s.alerts.Count(j.raised)
 	}

@@ -57,6 +57,7 @@ type Runner struct {
 	Env                        map[string]string // Config.Env, whose secret values the Runner redacts
 	Log                        *slog.Logger      // nil: no log
 	Now                        func() time.Time  // nil: time.Now
+	Meter                      *Meter            // nil: no metrics
 }
 
 // Dispatch identifies one execution that the engine asks for.
@@ -256,6 +257,9 @@ func (r *Runner) work(ctx context.Context, x execution, t Task) (o outcome) {
 	timedOut := errors.Is(context.Cause(working), errStepTimeout) || errors.Is(ctx.Err(), context.DeadlineExceeded)
 	stopWork()
 	took := r.now().Sub(began)
+	if _, known := r.Executors[t.Step.Type]; known { // a plan may name any type, and a label must be bounded
+		r.Meter.observe(t.Step.Type, x.RunID, took)
+	}
 
 	var failure *Failure
 	switch {

@@ -12,7 +12,7 @@ import (
 
 // WorkflowOn returns the workflow of workers with this journal.
 func WorkflowOn(j engine.Journal, keys ticket.Keys) func(workflow.Context, Input) error {
-	return (&workflows{meter: newMeter(time.Now), log: &logActivities{journal: j, keys: keys}, keys: keys}).run
+	return (&workflows{meter: newMeter("", time.Now), log: &logActivities{journal: j, keys: keys}, keys: keys}).run
 }
 
 // SealInput seals an Input like a server with the keys, for a workflow on a queue.
@@ -21,13 +21,13 @@ func SealInput(in Input, keys ticket.Keys, workflowID, queue string) Input {
 }
 
 // RunWorkflow is the workflow of replays, which need no keys.
-var RunWorkflow = (&workflows{meter: newMeter(time.Now), log: &logActivities{}, replays: true}).run
+var RunWorkflow = (&workflows{meter: newMeter("", time.Now), log: &logActivities{}, replays: true}).run
 
 const WorkflowName = workflowName
 
 // Most returns the maxima of a meter with the readings {unix seconds, bytes, steps}.
 func Most(now func() time.Time, readings map[string][3]int64) (size, steps int) {
-	m := newMeter(now)
+	m := newMeter("dvt", now)
 	for id, r := range readings {
 		m.observe(id, reading{at: time.Unix(r[0], 0), size: int(r[1]), steps: int(r[2])})
 	}

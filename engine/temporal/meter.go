@@ -32,13 +32,14 @@ type reading struct {
 	size, steps int
 }
 
-func newMeter(now func() time.Time) *meter {
+func newMeter(namespace string, now func() time.Time) *meter {
+	labels := prometheus.Labels{"namespace": namespace}
 	return &meter{
 		now: now, open: map[string]reading{},
 		size: prometheus.NewDesc("workflow_history_size_bytes",
-			"Size of the largest history among the open executions that this worker served in the last ten minutes.", nil, nil),
+			"Size of the largest history among the open executions that this worker served in the last ten minutes.", nil, labels),
 		steps: prometheus.NewDesc("workflow_steps_since_continue",
-			"Largest number of steps that one of these executions has scheduled.", nil, nil),
+			"Largest number of steps that one of these executions has scheduled.", nil, labels),
 	}
 }
 

@@ -79,7 +79,7 @@ func (h replayer) replayTo(n int) error {
 	if err != nil {
 		return err
 	}
-	r.RegisterWorkflowWithOptions((&workflows{meter: newMeter(time.Now), log: &logActivities{}, replays: true}).run,
+	r.RegisterWorkflowWithOptions((&workflows{meter: newMeter("", time.Now), log: &logActivities{}, replays: true}).run,
 		workflow.RegisterOptions{Name: workflowName})
 	return r.ReplayWorkflowHistory(sdklog.NewStructuredLogger(slog.New(slog.DiscardHandler)),
 		&historypb.History{Events: h.Events[:n:n]})

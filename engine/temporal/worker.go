@@ -72,7 +72,7 @@ func Run(ctx context.Context, c Client, cfg WorkerConfig, j engine.Journal, r *e
 		MaxConcurrentActivityTaskPollers: ActivityPollers, MaxConcurrentWorkflowTaskPollers: WorkflowPollers,
 	}
 	log := &logActivities{journal: j, keys: cfg.Tickets, namespace: cfg.Namespace}
-	runs := &workflows{meter: newMeter(time.Now), log: log, keys: cfg.Tickets}
+	runs := &workflows{meter: newMeter(cfg.Namespace, time.Now), log: log, keys: cfg.Tickets}
 	slots, inFlight := newSlotMeter(), &flights{}
 	var workers []worker.Worker
 	serve := func(queue string, o worker.Options) worker.Worker {

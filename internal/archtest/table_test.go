@@ -134,9 +134,12 @@ var imports = map[string][]string{
 	// Processes read their secrets by it; adapters get a *tls.Config or a function, and do not know of files.
 	"internal/secretfile": {},
 	// One rule says which values are secret, for answers, requests and the output of steps.
-	"internal/secretvalue":       {},
-	"internal/sizedlru":          {},
-	"internal/testserver":        {},
+	"internal/secretvalue": {},
+	"internal/sizedlru":    {},
+	"internal/testserver":  {},
+	// The table of metrics, objectives and alerts. Rules, dashboards and documentation are generated from it.
+	"internal/slo":               {},
+	"internal/cmd/slogen":        {"internal/slo"},
 	"internal/cmd/contract":      {"internal/archtest"},
 	"internal/cmd/generatecheck": {"internal/archtest"},
 	"internal/cmd/suites":        {},

@@ -208,7 +208,8 @@ func New(cfg Config) *UseCases {
 	s.Viewers = access.NewViewers(s.Rights, st, cfg.Engine)
 	usage := admission.NewMetrics(cfg.Metrics)
 	s.QuotaEditor = admission.NewQuotaEditor(s.Rights, st, s.Allowances, s.Loader)
-	s.UsageMeter = admission.NewUsageMeter(s.Rights, st, s.Allowances, usage)
+	s.Pollers = health.NewPollers(cfg.Engine, now)
+	s.UsageMeter = admission.NewUsageMeter(s.Rights, st, s.Allowances, usage, s.Pollers.Backlog)
 	s.QueueViews = admission.NewQueueViews(s.Rights, st, s.Allowances)
 	s.ModeEditor = admission.NewModeEditor(s.Rights, st, modes, s.Loader)
 	admission := &admission.Admission{Modes: modes, Allowances: s.Allowances,
@@ -220,7 +221,6 @@ func New(cfg Config) *UseCases {
 	s.Reports = health.NewReports(s.Rights, st, s.Checks)
 	s.Meter = health.NewMeter(s.Rights, s.Checks, cfg.Meter)
 	s.WorkerReader = health.NewWorkerReader(s.Rights, st)
-	s.Pollers = health.NewPollers(cfg.Engine, now)
 
 	s.ReceiptReader = runs.NewReceiptReader(s.Rights, st, cfg.Reconcile.WithDefaults().StopWithin)
 	s.Views = runs.NewViews(s.Rights, st, s.QueueViews, s.ReceiptReader)
@@ -232,6 +232,7 @@ func New(cfg Config) *UseCases {
 	s.Approver = runs.NewApprover(s.Rights, st, s.Views, admission, s.Background)
 	stopper := runs.NewStopper(st, cfg.Engine, s.ReceiptReader, now)
 	judge := runs.NewJudge(stopper, s.Allowances, cfg.Limits)
+	judge.Rates = runs.NewSignalRates(cfg.Metrics, usage.Label, now)
 	checker := runs.NewSignalChecker(s.PlanReader, cfg.Limits)
 	s.Signaller = runs.NewSignaller(s.Rights, st, judge, checker, cfg.Blobs, s.Alerts)
 	s.TaskReader = runs.NewTaskReader(s.Rights, st, s.PlanReader, cfg.ManualKeys)

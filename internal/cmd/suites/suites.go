@@ -67,6 +67,7 @@ func preparations() []task {
 		prepare("lint", "golangci-lint", true),
 		prepare("workflowcheck", "workflowcheck", false),
 		prepare("govulncheck", "govulncheck", false),
+		prepare("promcheck", "promcheck", false),
 		{name: "binary", what: "bin/dvt", needs: []string{"web"}, heavy: true, argv: []string{"make", "bin/dvt"}},
 	}
 }
@@ -82,7 +83,7 @@ func suites(root string) ([]task, error) {
 		{
 			name: "servers", what: "Go packages on real servers", heavy: true, goTest: true, tests: true,
 			env:   []string{path, binary},
-			needs: []string{"temporal", "postgres", "redis", "dbt", "binary"},
+			needs: []string{"temporal", "postgres", "redis", "dbt", "promcheck", "binary"},
 			// These tests mostly wait for servers, so more of them run at once than there are cores.
 			argv: goTestOf([]string{"-shuffle=on", fmt.Sprintf("-p=%d", runtime.NumCPU()+1), fmt.Sprintf("-parallel=%d",
 				3*runtime.NumCPU())}, servers),
@@ -95,7 +96,7 @@ func suites(root string) ([]task, error) {
 		},
 		{
 			name: "go", what: "Go packages", heavy: true, goTest: true, tests: true, env: []string{path},
-			needs: []string{"postgres", "redis", "dbt"},
+			needs: []string{"postgres", "redis", "dbt", "promcheck"},
 			argv:  goTestOf([]string{"-shuffle=on"}, slices.Concat(pure, plain)),
 		},
 		{
@@ -147,7 +148,7 @@ func longSuites(root string) ([]task, error) {
 		{
 			name: "race", what: "Go packages under the race detector", heavy: true, goTest: true, tests: true,
 			env:   []string{"CGO_ENABLED=1", path},
-			needs: []string{"postgres", "redis", "dbt"},
+			needs: []string{"postgres", "redis", "dbt", "promcheck"},
 			argv:  goTestOf(raced, pure),
 		},
 		{
