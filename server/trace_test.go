@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"net/http/httptest"
 	"path/filepath"
 	"sync/atomic"
 	"testing"
@@ -125,4 +126,29 @@ func checkTrace(t *testing.T, s store.Store, r *otlptest.Receiver, runID string)
 		t.Errorf("run %s has %d roots, want one", runID, roots)
 	}
 	return len(got)
+}
+
+// A service that a step calls gets the context of the attempt's span.
+// contract: R400
+func TestTrace_ReachesWhatAStepCalls(t *testing.T) {
+	t.Parallel()
+	r := otlptest.New(t)
+	parents := make(chan string, 10)
+	called := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, q *http.Request) {
+		parents <- q.Header.Get("Traceparent")
+	}))
+	defer called.Close()
+	data, address := dataDir(t), testserver.FreeAddress(t)
+	p := spawn(t, "dvt dev", []string{"OTEL_EXPORTER_OTLP_ENDPOINT=" + r.URL}, "dev", "--listen", address, "--data", data,
+		"--no-sample", "--heartbeat", "2s")
+	c := client.New("http://"+address, devToken(t, data, "dev-engineer"))
+	id := start(t, c, "called", stepsPlan("called",
+		fmt.Sprintf(`{"stepId":"call","type":"HTTP_NOTIFY","inputs":{"url":%q},"timeout":"1m","dependsOn":[]}`, called.URL)))
+	if done := waitForEnd(t, c, id, time.Minute); done.Status != client.RunStatusCompleted {
+		t.Fatalf("the run ended %s: %+v", done.StatusRaw, done.RootCause)
+	}
+	if got, want := <-parents, trace.Parent(id, "call", 1, 1); got != want {
+		t.Errorf("traceparent %q, want %q", got, want)
+	}
+	p.terminate()
 }

@@ -116,8 +116,6 @@ type Config struct {
 	Duties         []string      `koanf:"duties"`          // any of api, project, dispatch, deliver, reconcile, trace
 	// share of the runs whose traces are exported, from 0 to 1; those of runs with failures always are
 	TraceRuns float64 `koanf:"trace-runs"`
-	// address of a trace in the backend, with {traceId}; empty: no link
-	TraceURL string `koanf:"trace-url"`
 	// keys of tokens that complete manual steps, as id:secret; the first one signs; in the file or the environment
 	ManualKeys []Secret `koanf:"manual-keys"`
 	// keys of the tickets that steps need to begin, as id:secret; the first one signs; in the file or the environment
@@ -220,7 +218,6 @@ func Flags(f *pflag.FlagSet, names ...string) {
 		"heartbeat":    "time without a heartbeat after which an execution counts as lost",
 		"write-budget": "how long the store may take to confirm that a step begins or completed",
 		"trace-runs":   "share of the runs whose traces are exported, from 0 to 1",
-		"trace-url":    "address of a trace in your tracing backend, with {traceId}",
 	}
 	lists := map[string]string{
 		"plan-roots":         "directories that file: plan references may point into",
@@ -392,7 +389,7 @@ func knownKeys() map[string]bool {
 		server worker-token allow-private accounts allowed-origins duties no-sample log-level heartbeat
 		write-budget rotate-after manual-keys ticket-keys oidc public-url sign-in-key session-life session-idle clock-skew trusted-proxies operators-tenant approval-ttl health-interval quotas egress
 		requests-per-minute address-requests-per-minute audit-heads audit-heads-key audit-heads-interval
-		trace-runs trace-url`) {
+		trace-runs`) {
 		out[k] = true
 	}
 	for k := range groupedKeys() {
@@ -457,10 +454,6 @@ func (c *Config) verify() (errs []error) {
 	}
 	if c.TraceRuns < 0 || c.TraceRuns > 1 {
 		bad("trace-runs must be between 0 and 1")
-	}
-	if c.TraceURL != "" && (!strings.Contains(c.TraceURL, "{traceId}") || !strings.HasPrefix(c.TraceURL, "https://") &&
-		!strings.HasPrefix(c.TraceURL, "http://")) {
-		bad("trace-url must begin with https:// or http:// and contain {traceId}")
 	}
 	if c.NoWorkerAfter < 2*time.Minute || c.NoWorkerAfter > 24*time.Hour {
 		bad("no-worker-after must be between 2m and 24h: an idle worker asks its queue for work once a minute")
