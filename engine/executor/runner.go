@@ -81,6 +81,7 @@ type Dispatch struct {
 type Heartbeat struct {
 	StartedAt     time.Time // of the work; zero before the Journal has permitted it
 	EngineAttempt int
+	Blocked       engine.WaitCause // what keeps the Journal from answering the start; "" when nothing does
 }
 
 // Run starts the attempt in the Journal, does its work, and writes its end to the Journal before it returns. It repeats
@@ -95,10 +96,11 @@ type Heartbeat struct {
 // Errors: *RetryError for a failure that the engine should retry and that the log does not have; ErrStopping.
 func (r *Runner) Run(ctx context.Context, d Dispatch, beat func(Heartbeat)) (engine.Return, error) {
 	var startedAt atomic.Pointer[time.Time]
-	defer r.heartbeat(d, beat, &startedAt)()
+	var blocked atomic.Pointer[engine.WaitCause]
+	defer r.heartbeat(d, beat, &startedAt, &blocked)()
 
 	var begun engine.AttemptStarted
-	back, err := r.begin(ctx, d, func(b engine.StartAttempt) (err error) {
+	back, err := r.begin(ctx, d, &blocked, func(b engine.StartAttempt) (err error) {
 		begun, err = r.Journal.StartAttempt(ctx, b)
 		return err
 	})
@@ -130,7 +132,8 @@ func (r *Runner) Run(ctx context.Context, d Dispatch, beat func(Heartbeat)) (eng
 }
 
 // heartbeat calls beat from a goroutine until stop is called. stop waits for the goroutine.
-func (r *Runner) heartbeat(d Dispatch, beat func(Heartbeat), startedAt *atomic.Pointer[time.Time]) (stop func()) {
+func (r *Runner) heartbeat(d Dispatch, beat func(Heartbeat), startedAt *atomic.Pointer[time.Time],
+	blocked *atomic.Pointer[engine.WaitCause]) (stop func()) {
 	quit, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
@@ -140,6 +143,8 @@ func (r *Runner) heartbeat(d Dispatch, beat func(Heartbeat), startedAt *atomic.P
 			b := Heartbeat{EngineAttempt: d.EngineAttempt}
 			if at := startedAt.Load(); at != nil {
 				b.StartedAt = *at
+			} else if by := blocked.Load(); by != nil {
+				b.Blocked = *by
 			}
 			beat(b)
 			select {
@@ -153,8 +158,9 @@ func (r *Runner) heartbeat(d Dispatch, beat func(Heartbeat), startedAt *atomic.P
 }
 
 // begin repeats the call that starts an execution until the Journal answers. A Return with a Kind, or an error, means
-// that there is nothing to execute.
-func (r *Runner) begin(ctx context.Context, d Dispatch, call func(engine.StartAttempt) error) (engine.Return, error) {
+// that there is nothing to execute. Meanwhile blocked says what keeps the Journal from answering.
+func (r *Runner) begin(ctx context.Context, d Dispatch, blocked *atomic.Pointer[engine.WaitCause],
+	call func(engine.StartAttempt) error) (engine.Return, error) {
 	var answer error
 	// After a delivered call the attempt may have started even if the answer was lost, so it must not be handed back.
 	began, delivered := time.Now(), false
@@ -171,6 +177,7 @@ func (r *Runner) begin(ctx context.Context, d Dispatch, call func(engine.StartAt
 			time.Since(began) > handBackAfter {
 			return nil
 		}
+		blocked.Store(new(blockedBy(answer)))
 		r.warn(ctx, d, "start unanswered, trying again", answer)
 		return answer
 	})
@@ -179,18 +186,35 @@ func (r *Runner) begin(ctx context.Context, d Dispatch, call func(engine.StartAt
 		return d.interruption(ctx)
 	case errors.Is(answer, engine.ErrUndelivered):
 		r.warn(ctx, d, "dispatch handed back: another worker may reach the server", answer)
-		return d.DeclineReturn(noServerRetry), nil
+		return declinedBy(d.DeclineReturn(noServerRetry), answer), nil
 	case errors.Is(answer, engine.ErrRefused):
 		r.warn(ctx, d, "start refused", answer)
 		return d.newReturn(engine.ReturnAbandoned), nil
 	case errors.Is(answer, engine.ErrDenied):
 		r.warn(ctx, d, "dispatch declined: this worker has no access to the journal, another may have", answer)
-		return d.DeclineReturn(notServedRetry), nil
+		return declinedBy(d.DeclineReturn(notServedRetry), answer), nil
 	case errors.Is(answer, store.ErrNotFound):
 		r.warn(ctx, d, "dispatch declined: the account of this worker serves another tenant or queue", answer)
 		return d.DeclineReturn(notServedRetry), nil
 	}
 	return engine.Return{}, nil
+}
+
+// blockedBy returns what keeps a Journal from answering, by the error of a start that is tried again.
+func blockedBy(err error) engine.WaitCause {
+	if _, full := errors.AsType[*store.OverloadedError](err); full || errors.Is(err, engine.ErrUnanswered) {
+		return engine.WaitStore
+	}
+	return engine.WaitJournal
+}
+
+// declinedBy adds the Journal's error to the answer to a dispatch that has no access to the Journal.
+func declinedBy(back engine.Return, err error) engine.Return {
+	back.Cause = engine.WaitJournal
+	if denied, ok := errors.AsType[*engine.DeniedError](err); ok {
+		back.Status = denied.Status
+	}
+	return back
 }
 
 // DeclineReturn returns the answer to a dispatch that this worker does not start. It uses no engine attempt. The delay
