@@ -1180,7 +1180,14 @@ export type PollerSeenQueryVariables = Exact<{
 }>;
 
 
-export type PollerSeenQuery = { run: { step: { wait: { taskQueue: string | null, pollerSeenAt: string | null } | null } | null } | null };
+export type PollerSeenQuery = { run: { step: { wait: { kind: WaitKind, until: string | null, taskQueue: string | null, pollerSeenAt: string | null } | null } | null } | null };
+
+export type RunWaitsQueryVariables = Exact<{
+  runId: string;
+}>;
+
+
+export type RunWaitsQuery = { run: { waits: Array<{ kind: WaitKind, since: string | null, until: string | null, message: string, help: string, whoCould: Array<string> }> } | null };
 
 export type StepInputsQueryVariables = Exact<{
   runId: string;
@@ -4101,6 +4108,8 @@ export const PollerSeenDocument = new TypedDocumentString(`
   run(runId: $runId) {
     step(stepId: $stepId) {
       wait {
+        kind
+        until
         taskQueue
         pollerSeenAt
       }
@@ -4108,6 +4117,20 @@ export const PollerSeenDocument = new TypedDocumentString(`
   }
 }
     `) as unknown as TypedDocumentString<PollerSeenQuery, PollerSeenQueryVariables>;
+export const RunWaitsDocument = new TypedDocumentString(`
+    query RunWaits($runId: String!) {
+  run(runId: $runId) {
+    waits {
+      kind
+      since
+      until
+      message
+      help
+      whoCould
+    }
+  }
+}
+    `) as unknown as TypedDocumentString<RunWaitsQuery, RunWaitsQueryVariables>;
 export const StepInputsDocument = new TypedDocumentString(`
     query StepInputs($runId: String!, $stepId: String!, $attempt: Int) {
   run(runId: $runId) {
