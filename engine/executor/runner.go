@@ -337,8 +337,8 @@ func quote(f *Failure, message string, out *output) (string, int64) {
 func (r *Runner) execute(ctx context.Context, x execution, t Task, h *host) (res Result, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			r.log().LogAttrs(ctx, slog.LevelError, "executor panicked", slog.String("run", x.RunID),
-				slog.String("step", x.StepID),
+			r.log().LogAttrs(ctx, slog.LevelError, "executor panicked", slog.String("runId", x.RunID),
+				slog.String("stepId", x.StepID),
 				slog.String("type", string(t.Step.Type)), slog.Any("panic", p), slog.String("stack", string(debug.Stack())))
 			res, err = Result{}, &Failure{Code: "EXECUTOR_PANIC",
 				Message:   "the executor of this step type panicked; the worker's log has the stack trace",
@@ -387,8 +387,8 @@ func (r *Runner) now() time.Time {
 // warn logs an error of the Journal about a dispatch.
 func (r *Runner) warn(ctx context.Context, d Dispatch, msg string, err error) {
 	//nolint:sloglint // each caller gives a constant
-	r.log().LogAttrs(ctx, slog.LevelWarn, msg, slog.String("run", d.RunID), slog.String("step", d.StepID),
-		slog.Int("logical_attempt", d.LogicalAttempt), slog.Int("engine_attempt", d.EngineAttempt), slog.Any("err", err))
+	r.log().LogAttrs(ctx, slog.LevelWarn, msg, slog.String("runId", d.RunID), slog.String("stepId", d.StepID),
+		slog.String("attemptId", fmt.Sprintf("%d.%d", d.LogicalAttempt, d.EngineAttempt)), slog.Any("error", err))
 }
 
 func (r *Runner) log() *slog.Logger {
