@@ -6522,6 +6522,42 @@ var AllRunSubstatus = []RunSubstatus{
 	RunSubstatusUnknown,
 }
 
+// RunWait includes the requested fields of the GraphQL type RunWait.
+// The GraphQL type's documentation follows.
+//
+// One thing that a run waits for.
+type RunWait struct {
+	Kind WaitKind `json:"kind"`
+	// Null when nobody knows.
+	Since *time.Time `json:"since"`
+	// When the wait ends by itself, or is tried again; null when nobody knows.
+	Until *time.Time `json:"until"`
+	// What the run waits for, in one sentence.
+	Message string `json:"message"`
+	// Who can help, in one sentence.
+	Help string `json:"help"`
+	// Principals who can help, at most 10; empty for what only the operators of the installation can mend.
+	WhoCould []string `json:"whoCould"`
+}
+
+// GetKind returns RunWait.Kind, and is useful for accessing the field via an interface.
+func (v *RunWait) GetKind() WaitKind { return v.Kind }
+
+// GetSince returns RunWait.Since, and is useful for accessing the field via an interface.
+func (v *RunWait) GetSince() *time.Time { return v.Since }
+
+// GetUntil returns RunWait.Until, and is useful for accessing the field via an interface.
+func (v *RunWait) GetUntil() *time.Time { return v.Until }
+
+// GetMessage returns RunWait.Message, and is useful for accessing the field via an interface.
+func (v *RunWait) GetMessage() string { return v.Message }
+
+// GetHelp returns RunWait.Help, and is useful for accessing the field via an interface.
+func (v *RunWait) GetHelp() string { return v.Help }
+
+// GetWhoCould returns RunWait.WhoCould, and is useful for accessing the field via an interface.
+func (v *RunWait) GetWhoCould() []string { return v.WhoCould }
+
 // SearchLogsLogSearchLogSearchConnection includes the requested fields of the GraphQL type LogSearchConnection.
 // The GraphQL type's documentation follows.
 //
@@ -7344,6 +7380,10 @@ type ShowRunRun struct {
 	Approval *ApprovalRow `json:"approval"`
 	// Null unless the run waits to be started, and in lists and subscriptions.
 	Queue *ShowRunRunQueueQueueEntry `json:"queue"`
+	// What the run waits for, the cause that stops the most first: since when, until when, and who can help. At most 20. Empty when only
+	// its running steps hold it up, after its end, and in past views. Causes that only the engine knows are up to 2 s old. Not available
+	// in lists and subscriptions. Errors: STORE_UNAVAILABLE.
+	Waits []RunWait `json:"waits"`
 	// What the run was requested to do, for people who decide about it. Not available in lists and subscriptions. Errors: STORE_UNAVAILABLE.
 	Request ShowRunRunRequest `json:"request"`
 	// What the viewer may do now, and for other actions why not. Not available inside runUpdates and runListUpdates.
@@ -7370,6 +7410,9 @@ func (v *ShowRunRun) GetApproval() *ApprovalRow { return v.Approval }
 
 // GetQueue returns ShowRunRun.Queue, and is useful for accessing the field via an interface.
 func (v *ShowRunRun) GetQueue() *ShowRunRunQueueQueueEntry { return v.Queue }
+
+// GetWaits returns ShowRunRun.Waits, and is useful for accessing the field via an interface.
+func (v *ShowRunRun) GetWaits() []RunWait { return v.Waits }
 
 // GetRequest returns ShowRunRun.Request, and is useful for accessing the field via an interface.
 func (v *ShowRunRun) GetRequest() ShowRunRunRequest { return v.Request }
@@ -7476,6 +7519,8 @@ type __premarshalShowRunRun struct {
 
 	Queue *ShowRunRunQueueQueueEntry `json:"queue"`
 
+	Waits []RunWait `json:"waits"`
+
 	Request ShowRunRunRequest `json:"request"`
 
 	Actions []ShowRunRunActionsActionAvailability `json:"actions"`
@@ -7537,6 +7582,7 @@ func (v *ShowRunRun) __premarshalJSON() (*__premarshalShowRunRun, error) {
 	retval.RequestedAt = v.RequestedAt
 	retval.Approval = v.Approval
 	retval.Queue = v.Queue
+	retval.Waits = v.Waits
 	retval.Request = v.Request
 	retval.Actions = v.Actions
 	retval.RunId = v.RunRow.RunId
@@ -8706,6 +8752,7 @@ func (v *UpdateTargetInput) GetNewTarget() TargetInput { return v.NewTarget }
 // GetReason returns UpdateTargetInput.Reason, and is useful for accessing the field via an interface.
 func (v *UpdateTargetInput) GetReason() string { return v.Reason }
 
+// QUOTA, JOURNAL and STORE of a step are known only on run(runId:); in subscriptions and lists of runs such a step waits for a WORKER.
 type WaitKind string
 
 const (
@@ -8718,6 +8765,22 @@ const (
 	WaitKindWorker   WaitKind = "WORKER"
 	WaitKindPerson   WaitKind = "PERSON"
 	WaitKindRetry    WaitKind = "RETRY"
+	// The quota of heavy steps, or that of starts, is used up for now.
+	WaitKindQuota WaitKind = "QUOTA"
+	// A worker does not reach the journal of the server, or has no access to it.
+	WaitKindJournal WaitKind = "JOURNAL"
+	// The store does not answer the workers.
+	WaitKindStore WaitKind = "STORE"
+	// Only of runs: the engine does not answer, or has not started the run yet.
+	WaitKindEngine WaitKind = "ENGINE"
+	// Only of runs: the run waits for people to approve it.
+	WaitKindApproval WaitKind = "APPROVAL"
+	// Only of runs: the run waits for a slot, for its turn, or for the end of a hold.
+	WaitKindQueue WaitKind = "QUEUE"
+	// Only of runs: the engine loads the plan.
+	WaitKindPlanFetch WaitKind = "PLAN_FETCH"
+	// Only of runs: the run is paused and steps are still running.
+	WaitKindDrain WaitKind = "DRAIN"
 )
 
 var AllWaitKind = []WaitKind{
@@ -8728,6 +8791,14 @@ var AllWaitKind = []WaitKind{
 	WaitKindWorker,
 	WaitKindPerson,
 	WaitKindRetry,
+	WaitKindQuota,
+	WaitKindJournal,
+	WaitKindStore,
+	WaitKindEngine,
+	WaitKindApproval,
+	WaitKindQueue,
+	WaitKindPlanFetch,
+	WaitKindDrain,
 }
 
 // WatchBulkBulkUpdatesBulkUpdate includes the requested fields of the GraphQL type BulkUpdate.
@@ -13962,6 +14033,14 @@ query ShowRun ($runId: String!, $at: Seq) {
 				active
 				max
 			}
+		}
+		waits {
+			kind
+			since
+			until
+			message
+			help
+			whoCould
 		}
 		request {
 			params

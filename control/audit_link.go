@@ -116,7 +116,7 @@ func (s *AuditLinker) measureBacklog(ctx context.Context) error {
 		}); err != nil {
 			return err
 		}
-		s.log.WarnContext(ctx, "audit rows wait for their links", slog.String("tenant", b.TenantID),
+		s.log.WarnContext(ctx, "audit rows wait for their links", slog.String("tenantId", b.TenantID),
 			slog.Duration("waiting", b.Waiting))
 	}
 	s.metrics.unlinked.Set(oldest.Seconds())

@@ -105,7 +105,7 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	res, err := t.next.RoundTrip(r)
 	if err != nil && !errors.Is(err, ErrRefused) && r.Context().Err() == nil {
 		t.guard.log.WarnContext(r.Context(), "a call failed",
-			slog.String("tenant", tenantOf(r.Context())), slog.String("host", r.URL.Host), slog.Any("error", err))
+			slog.String("tenantId", tenantOf(r.Context())), slog.String("host", r.URL.Host), slog.Any("error", err))
 	}
 	return res, err
 }
@@ -147,7 +147,7 @@ func (g *Guard) control(ctx context.Context, network, address string, _ syscall.
 }
 
 func (g *Guard) logRefusal(ctx context.Context, host, address, cause string) {
-	g.log.WarnContext(ctx, "a call was refused", slog.String("tenant", tenantOf(ctx)), slog.String("host", host),
+	g.log.WarnContext(ctx, "a call was refused", slog.String("tenantId", tenantOf(ctx)), slog.String("host", host),
 		slog.String("address", address), slog.String("cause", cause))
 }
 

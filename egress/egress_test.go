@@ -297,7 +297,7 @@ func TestGuard_TheLogHoldsTheDetails(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, _ = get(t, g, "acme", "http://127.0.0.1:81/path-secret")
-	for _, want := range []string{"tenant=acme", "host=127.0.0.1", "address=127.0.0.1:81"} {
+	for _, want := range []string{"tenantId=acme", "host=127.0.0.1", "address=127.0.0.1:81"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the log lacks %s: %s", want, out.String())
 		}

@@ -395,6 +395,10 @@ type Return struct {
 	RetryAfter time.Duration `json:"retryAfter,omitempty"`
 	// Overran is set for ReturnLost when heartbeats came, but no end within the time of the step.
 	Overran bool `json:"overran,omitempty"`
+	// Cause and Status say why the step did not start, for ReturnDeclined. People are shown them; nothing is decided by
+	// them.
+	Cause  WaitCause `json:"cause,omitempty"`
+	Status int       `json:"status,omitempty"` // see StepWait
 	// Receipt is set for ReturnEnded. It is the only part with a proof.
 	Receipt *Receipt `json:"receipt,omitempty"`
 }

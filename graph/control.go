@@ -50,12 +50,20 @@ type UseCases interface { //nolint:interfacebloat // the sum of its subjects; a 
 	BulkService
 	PollerReads
 	Diagnoses
+	WaitReads
 }
 
 // PollerReads reads when workers polled their task queues.
 type PollerReads interface {
 	// PollerSeen returns the time of the last poll, or nil when no poll is known.
 	PollerSeen(ctx context.Context, queue string) *time.Time
+}
+
+// WaitReads read what runs and their steps wait for.
+type WaitReads interface {
+	RunWaits(ctx context.Context, p authz.Principal, runID string) ([]reads.RunWait, error)
+	// StepWaits returns what the engine knows about steps of the run, by their ids.
+	StepWaits(ctx context.Context, v control.RunView) map[string]reads.StepWait
 }
 
 // Commands start runs, signal them and redrive dead letters. Each is idempotent by its request id, signal id

@@ -11,7 +11,8 @@ import (
 func costlyPartsOf(p *selection.Plan) mapping.CostlyParts {
 	return mapping.CostlyParts{
 		Artifacts: p.Selects("Run.artifacts"), Attempts: p.Selects("Step.attempts"),
-		Wait: p.Selects("Step.wait"), Blocked: p.Selects("RunError.blockedSteps") || p.Selects("RunError.heldSteps"),
+		Wait: p.Selects("Step.wait"), NotBefore: p.Selects("Step.notBefore"),
+		Blocked: p.Selects("RunError.blockedSteps") || p.Selects("RunError.heldSteps"),
 	}
 }
 

@@ -65,7 +65,7 @@ func (p *presenter) present(ctx context.Context, err error) *gqlerror.Error {
 			id = rand.Text()
 		}
 		out.Extensions["requestId"] = id
-		p.log.ErrorContext(ctx, "request failed", slog.String("code", string(e.Code)), slog.String("request_id", id),
+		p.log.ErrorContext(ctx, "request failed", slog.String("code", string(e.Code)), slog.String("requestId", id),
 			slog.String("path", out.Path.String()), slog.Any("error", cause(e, err)))
 	}
 	return out

@@ -37,6 +37,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type fake struct {
 	graph.UseCases
 	approvalReads atomic.Int64
+	stepWaits     map[string]reads.StepWait
+	runWaits      []reads.RunWait
 
 	startRun   func(authz.Principal, runs.StartRun) (runs.StartedRun, error)
 	signalRun  func(authz.Principal, runs.SignalRun) (runs.SignalReceipt, error)

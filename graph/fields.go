@@ -97,3 +97,20 @@ func (f waitFields) PollerSeenAt(ctx context.Context, of *model.Wait) (*time.Tim
 	}
 	return f.control.PollerSeen(ctx, *of.TaskQueue), nil
 }
+
+func (r runFields) Waits(ctx context.Context, of *model.Run) ([]model.RunWait, error) {
+	if g, ok := of.StepsOf.(*mapping.Graph); ok && g.View.Past {
+		return []model.RunWait{}, nil // nobody knows what the run waited for then
+	}
+	waits, err := r.control.RunWaits(ctx, principal(ctx), of.RunID)
+	return mapping.MapSlice(waits, runWait), err
+}
+
+func runWait(w reads.RunWait) model.RunWait {
+	return model.RunWait{
+		Kind: model.WaitKind(w.Kind), Since: mapping.Optional(w.Since), Until: mapping.Optional(w.Until),
+		Message: w.Message, Help: w.Help, WhoCould: mapping.List(w.WhoCould), Steps: mapping.List(w.Steps),
+		StepCount: w.StepCount, TaskQueue: mapping.Text(w.TaskQueue), PollerSeenAt: mapping.Optional(w.PollerSeen),
+		Try: mapping.Optional(w.Try), Tries: mapping.Optional(w.Tries), HTTPStatus: mapping.Optional(w.Status),
+	}
+}

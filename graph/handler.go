@@ -55,6 +55,8 @@ type Config struct {
 	// RequestID returns the id of the request, which errors and logs carry. Where it is nil or returns "", an error gets a
 	// random id.
 	RequestID func(context.Context) string
+	// Operation gets the operationName of each request over HTTP, as the client sent it; nil ignores it.
+	Operation func(ctx context.Context, name string)
 }
 
 // DevPrincipal is a principal of `dvt dev`.

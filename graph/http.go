@@ -214,6 +214,9 @@ func (x *exchange) params() (*graphql.RawParams, int, error) {
 		return nil, status, err
 	}
 	params.ReadTime.End = graphql.Now()
+	if note := x.h.cfg.Operation; note != nil {
+		note(x.r.Context(), params.OperationName)
+	}
 	return params, 0, nil
 }
 

@@ -40,7 +40,9 @@ func (q queries) Run(ctx context.Context, runID string, at *run.Seq) (*model.Run
 	if err != nil {
 		return nullIfNotFound[model.Run](err)
 	}
-	return mapping.GraphOf(v, availability(q.control, p, v), costlyPartsFromContext(ctx)).Run(), nil
+	g := mapping.GraphOf(v, availability(q.control, p, v), costlyPartsFromContext(ctx))
+	g.UseEngineWaits(func() map[string]reads.StepWait { return q.control.StepWaits(ctx, v) })
+	return g.Run(), nil
 }
 
 func (q queries) RunDiff(ctx context.Context, runID string, a, b run.Seq) (*model.RunDiff, error) {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/reads"
 	"github.com/dvt-engine/dvt/run"
 )
 
@@ -17,6 +18,42 @@ func (f *fake) PollerSeen(_ context.Context, queue string) *time.Time {
 		return nil
 	}
 	return after(-time.Hour)
+}
+
+// StepWaits returns what the test set.
+func (f *fake) StepWaits(context.Context, control.RunView) map[string]reads.StepWait {
+	return f.stepWaits
+}
+
+// RunWaits returns what the test set.
+func (f *fake) RunWaits(context.Context, authz.Principal, string) ([]reads.RunWait, error) {
+	return f.runWaits, nil
+}
+
+// What only the engine knows replaces the wait for a worker: the quota of heavy steps, with the time of the next try.
+// contract: R441, T37
+func TestWait_ForTheQuotaOfHeavySteps(t *testing.T) {
+	t.Parallel()
+	v := failedRun()
+	v.State.RetryDeadline, v.State.Counts.Failed = nil, 0
+	step := *v.State.Steps[0]
+	step.Status, step.DependsOn = run.StepPending, nil
+	v.State.Steps = []*run.Step{&step}
+	f := newAnsweringFake()
+	f.run = func(authz.Principal, string, *run.Seq) (control.RunView, error) { return v, nil }
+	quota := reads.StepWait{Kind: reads.WaitQuota, Since: *after(0), Until: *after(time.Minute)}
+	f.stepWaits = map[string]reads.StepWait{step.StepID: quota}
+	f.runWaits = []reads.RunWait{{Kind: reads.WaitPlan, Message: "m", Help: "h", Try: 2, Tries: 3}}
+	got := serve(t, f).query(`{ run(runId: "r1") { steps { notBefore wait { kind since until } }
+		waits { kind since message help whoCould try tries httpStatus } } }`, nil)
+	for _, want := range []string{`"notBefore":"2026-11-21T03:13:07.123Z"`,
+		`"wait":{"kind":"QUOTA","since":"2026-11-21T03:12:07.123Z","until":"2026-11-21T03:13:07.123Z"}`,
+		`"waits":[{"kind":"PLAN_FETCH","since":null,"message":"m","help":"h","whoCould":[],` +
+			`"try":2,"tries":3,"httpStatus":null}]`} {
+		if !strings.Contains(got, want) {
+			t.Errorf("the query answered %s, want %s in it", got, want)
+		}
+	}
 }
 
 func TestWait_ForAWorkerNamesTheQueueAndItsLastPoller(t *testing.T) {

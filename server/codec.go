@@ -35,7 +35,7 @@ func (p *parts) codecRoutes(mux *http.ServeMux) {
 		}
 		w.Header().Set("Cache-Control", "no-store")
 		p.log.InfoContext(r.Context(), "the codec server decodes payloads for a principal", slog.String("principal", who.ID),
-			slog.String("tenant", who.TenantID))
+			slog.String("tenantId", who.TenantID))
 		r.Body = http.MaxBytesReader(w, r.Body, maxPayloads)
 		decoder.ServeHTTP(w, r)
 	})

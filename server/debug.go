@@ -29,6 +29,15 @@ func (p *parts) debugRun(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// unknownEngine answers addresses under /engine/ that do not exist. The page of the UI would look like a success.
+func (p *parts) unknownEngine(w http.ResponseWriter, r *http.Request) {
+	_, err := p.callers.Caller(r)
+	if err == nil {
+		err = control.Refuse(run.CodeNotFound, "There is nothing at this address.")
+	}
+	refusedHTTP(w, err)
+}
+
 // refusedHTTP responds with the status, code and message of err, and reports whether err is not nil. An error that is
 // not a *control.Error becomes 503 without a body.
 func refusedHTTP(w http.ResponseWriter, err error) bool {

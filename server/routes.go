@@ -1,13 +1,17 @@
 package server
 
 import (
+	"bufio"
 	"context"
 	"crypto/rand"
 	"errors"
+	"log/slog"
+	"net"
 	"net/http"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/dvt-engine/dvt/graph/limit"
@@ -34,6 +38,7 @@ func (p *parts) routes() http.Handler {
 	mux.HandleFunc("GET /engine/health", p.health)
 	mux.HandleFunc("GET /engine/health/detailed", p.detailedHealth)
 	mux.HandleFunc("GET /engine/runs/{runId}/debug", p.debugRun)
+	mux.HandleFunc("/engine/", p.unknownEngine)
 	mux.HandleFunc("GET /metrics", p.protectedMetrics)
 	p.codecRoutes(mux)
 	journal := p.throttleWorkers(p.remoteJournal())
@@ -59,9 +64,9 @@ func (p *parts) routes() http.Handler {
 		mux.Handle("/", p.interfaceFiles())
 	}
 	if p.dev != nil {
-		return withRequestID(p.withHeaders(p.requireLoopback(p.requireOwnOrigin(mux))))
+		return withRequestID(p.logAccess(p.withHeaders(p.requireLoopback(p.requireOwnOrigin(mux)))))
 	}
-	return withRequestID(p.withHeaders(p.requireOwnOrigin(mux)))
+	return withRequestID(p.logAccess(p.withHeaders(p.requireOwnOrigin(mux))))
 }
 
 // planSchema serves the JSON Schema of a version of plans, such as /schemas/plan/v1.2.json, to editors. It is the same
@@ -109,6 +114,7 @@ func (p *parts) apiConfig() graph.Config {
 func (p *parts) graphQL() *graph.Handler {
 	cfg := p.apiConfig()
 	cfg.Logger, cfg.Introspection, cfg.RequestID = p.log, true, requestID
+	cfg.Operation = noteOperation
 	cfg.Streams.Metrics = p.registry
 	cfg.Limits = limit.Limits{PerMinute: p.cfg.RequestsPerMinute, AddressPerMinute: p.cfg.AddressRequestsPerMinute}
 	if p.dev != nil {
@@ -220,4 +226,80 @@ func isRequestID(s string) bool {
 		}
 	}
 	return s != "" && len(s) <= maxRequestID
+}
+
+// accessEntry collects what a line of the access log says about a request. It is safe for concurrent use, because a
+// socket authenticates again while it is open.
+type accessEntry struct {
+	mu                             sync.Mutex
+	principal, tenantID, operation string
+}
+
+type accessKey struct{}
+
+// accessOf returns the entry of the request that ctx belongs to, or nil while the log has no such lines.
+func accessOf(ctx context.Context) *accessEntry {
+	a, _ := ctx.Value(accessKey{}).(*accessEntry)
+	return a
+}
+
+func (a *accessEntry) setPrincipal(who authz.Principal) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.principal, a.tenantID = who.ID, who.TenantID
+}
+
+// noteOperation remembers the name of an operation if it is one: anything else could be a text of a query.
+func noteOperation(ctx context.Context, name string) {
+	if a := accessOf(ctx); a != nil && isRequestID(name) {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.operation = name
+	}
+}
+
+// logAccess writes one line for each request at the level DEBUG: no query, no value and no path, because paths of share
+// links are secrets. A socket has its line when it ends.
+func (p *parts) logAccess(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !p.log.Enabled(r.Context(), slog.LevelDebug) {
+			next.ServeHTTP(w, r)
+			return
+		}
+		began, a, out := time.Now(), &accessEntry{}, &statusWriter{ResponseWriter: w, status: http.StatusOK}
+		r = r.WithContext(context.WithValue(r.Context(), accessKey{}, a))
+		next.ServeHTTP(out, r)
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		p.log.DebugContext(r.Context(), "request", slog.String("requestId", requestID(r.Context())),
+			slog.String("method", r.Method), slog.String("route", r.Pattern), slog.Int("status", out.status),
+			slog.Int64("ms", time.Since(began).Milliseconds()), slog.String("principal", a.principal),
+			slog.String("tenantId", a.tenantID), slog.String("operation", a.operation))
+	})
+}
+
+// statusWriter remembers the status of an answer.
+type statusWriter struct {
+	http.ResponseWriter
+	status int
+	wrote  bool
+}
+
+func (w *statusWriter) WriteHeader(status int) {
+	if !w.wrote {
+		w.status, w.wrote = status, status >= 200
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Unwrap is for http.ResponseController.
+func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// Flush implements http.Flusher for event streams.
+func (w *statusWriter) Flush() { _ = http.NewResponseController(w.ResponseWriter).Flush() }
+
+// Hijack implements http.Hijacker for sockets.
+func (w *statusWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	w.status = http.StatusSwitchingProtocols
+	return http.NewResponseController(w.ResponseWriter).Hijack()
 }

@@ -142,8 +142,9 @@ func (i *isolation) configure(x *executor.Config) {
 // countViolation counts and logs an action that the sandbox refused. The log of the step also contains it.
 func (i *isolation) countViolation(v executor.Violation) {
 	i.violations.WithLabelValues(i.host(), i.tenantLabel(v.TenantID)).Inc()
-	i.log.Warn("the sandbox refused an action of a step", slog.String("tenant", v.TenantID), slog.String("run", v.RunID),
-		slog.String("step", v.StepID), slog.String("part", string(v.Part)), slog.String("action", v.Action))
+	i.log.Warn("the sandbox refused an action of a step", slog.String("tenantId", v.TenantID),
+		slog.String("runId", v.RunID),
+		slog.String("stepId", v.StepID), slog.String("part", string(v.Part)), slog.String("action", v.Action))
 }
 
 func (i *isolation) host() string {

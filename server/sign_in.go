@@ -69,6 +69,14 @@ func newProviders(cfg config.Config, log *slog.Logger) *oidc.Providers {
 // fetched from its issuer, and a session that another server created is read from the store. The error wraps
 // authz.ErrUnauthenticated, authz.ErrExpired or authz.ErrUnavailable.
 func (p *parts) identify(ctx context.Context, token string, session bool) (authz.Principal, error) {
+	who, err := p.identifyToken(ctx, token, session)
+	if entry := accessOf(ctx); entry != nil && err == nil {
+		entry.setPrincipal(who)
+	}
+	return who, err
+}
+
+func (p *parts) identifyToken(ctx context.Context, token string, session bool) (authz.Principal, error) {
 	switch {
 	case len(token) > oidc.MaxToken:
 		return authz.Principal{}, authz.ErrUnauthenticated

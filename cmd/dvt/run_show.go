@@ -224,8 +224,22 @@ func (s *session) waitWords(st client.ShowRunRunStepsStep, titles map[string]str
 		return "waits for a person to complete it"
 	case client.WaitKindRetry:
 		return "waits to be retried"
+	case client.WaitKindQuota:
+		return "waits for the quota of heavy steps" + s.again(w.Until)
+	case client.WaitKindJournal:
+		return "its worker does not reach the journal of the server" + s.again(w.Until)
+	case client.WaitKindStore:
+		return "its worker gets no answer from the store"
 	}
 	return "waits: " + string(w.Kind) // a kind of a newer server
+}
+
+// again says when a wait ends or is tried again.
+func (s *session) again(until *time.Time) string {
+	if until == nil {
+		return ""
+	}
+	return ", again " + s.when(until)
 }
 
 // seen formats a past time for a list. The server's clock may be ahead of the local one; "in 2s" would be wrong for

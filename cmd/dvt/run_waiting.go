@@ -20,12 +20,45 @@ func (s *session) showWaiting(ctx context.Context, run *client.ShowRunRun) {
 	if run.Queue != nil {
 		s.showQueue(ctx, run)
 	}
+	s.showWaits(run)
 	for _, st := range run.Steps {
 		if st.Wait != nil && st.Wait.Kind == client.WaitKindPerson && st.Status == client.StepStatusRunning {
 			s.showTasks(ctx, run.RunId)
 			break
 		}
 	}
+}
+
+// showWaits prints what holds the run up beside what other lines say: approvals, the queue, pauses and people.
+func (s *session) showWaits(run *client.ShowRunRun) {
+	for _, w := range run.Waits {
+		switch w.Kind {
+		case client.WaitKindApproval, client.WaitKindQueue, client.WaitKindPaused, client.WaitKindPerson:
+			continue
+		}
+		if run.Queue != nil && w.Kind == client.WaitKindQuota {
+			continue
+		}
+		line := w.Message
+		if w.Since != nil {
+			line += " Since " + s.when(w.Since) + "."
+		}
+		if w.Until != nil {
+			line += " Until " + s.when(w.Until) + "."
+		}
+		fmt.Fprintln(s.out, console.OneLine(line))
+		if w.Help != "" {
+			fmt.Fprintln(s.out, "  "+withNames(w.Help, w.WhoCould))
+		}
+	}
+}
+
+// withNames says who can help, with names when the server gives some.
+func withNames(help string, whoCould []string) string {
+	if len(whoCould) > 0 {
+		help += " Who can: " + strings.Join(whoCould, ", ") + "."
+	}
+	return help
 }
 
 // showOpenApproval reads a run and prints its approval. It prints nothing when the run cannot be read, because a watch

@@ -92,7 +92,7 @@ func (s *Policies) breakGlass(ctx context.Context, p authz.Principal, in BreakGl
 	if made.Version == 0 {
 		return BreakGlassGrant{}, err
 	}
-	s.rights.Log.WarnContext(ctx, "break-glass: a principal took a role", slog.String("tenant", p.TenantID),
+	s.rights.Log.WarnContext(ctx, "break-glass: a principal took a role", slog.String("tenantId", p.TenantID),
 		slog.String("principal", p.ID),
 		slog.String("role", string(in.Role)), slog.Time("until", until), slog.String("reason", in.Reason))
 	return BreakGlassGrant{Role: in.Role, Until: until, PolicyVersion: made.Version, At: made.At}, err

@@ -77,7 +77,7 @@ func (s *Loader) LoadPolicy(ctx context.Context) error {
 		doc := &authz.Document{}
 		if err := json.Unmarshal(p.Doc, doc); err != nil {
 			s.rights.Log.ErrorContext(ctx, "the policy of a tenant cannot be read; nothing is decided for it",
-				slog.String("tenant", p.TenantID), slog.Int64("version", p.Version), slog.Any("error", err))
+				slog.String("tenantId", p.TenantID), slog.Int64("version", p.Version), slog.Any("error", err))
 			doc = nil
 		}
 		in.Policies = append(in.Policies, authz.StoredPolicy{TenantID: p.TenantID, Version: p.Version, Document: doc})

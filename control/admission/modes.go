@@ -78,7 +78,7 @@ func (s *Modes) modesOf(settings []store.StoredSetting) *modes {
 		share: map[string]ShareRule{}}
 	unreadable := func(st store.StoredSetting) {
 		s.log.Error("a setting cannot be read: nothing new starts where it applies",
-			slog.String("kind", string(st.Kind)), slog.String("tenant", st.TenantID), slog.Int64("version", st.Version))
+			slog.String("kind", string(st.Kind)), slog.String("tenantId", st.TenantID), slog.Int64("version", st.Version))
 	}
 	for _, st := range settings {
 		why := modeReason{st.Reason, st.At}
@@ -104,7 +104,7 @@ func (s *Modes) modesOf(settings []store.StoredSetting) *modes {
 		case store.SettingShare:
 			rule, err := shareRuleOf(st)
 			if err != nil {
-				s.log.Error("the setting of share links cannot be read: they are off", slog.String("tenant", st.TenantID),
+				s.log.Error("the setting of share links cannot be read: they are off", slog.String("tenantId", st.TenantID),
 					slog.Int64("version", st.Version))
 			}
 			out.share[st.TenantID] = rule

@@ -180,7 +180,7 @@ func (s *Allowances) LoadSettings(ctx context.Context, settings []store.StoredSe
 		var doc QuotaDocument
 		if err := json.Unmarshal(stored.Doc, &doc); err != nil {
 			s.log.ErrorContext(ctx, "the quotas of a tenant cannot be read; those of its tier hold",
-				slog.String("tenant", stored.TenantID), slog.Int64("version", stored.Version), slog.Any("error", err))
+				slog.String("tenantId", stored.TenantID), slog.Int64("version", stored.Version), slog.Any("error", err))
 			doc = QuotaDocument{}
 		}
 		next[stored.TenantID] = s.rules.effective(stored.TenantID, doc)

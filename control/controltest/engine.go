@@ -15,6 +15,7 @@ type FakeEngine struct {
 	OnStart       func(run.Identity) error
 	OnSignal      func(run.Identity, engine.Signal) error
 	OnTerminate   func(run.Identity) error
+	OnWaits       func(run.Identity) (engine.Waits, error) // nil: the engine holds nothing back
 	DescribeError error
 	Started       map[string]int
 	signals       map[string][]engine.Signal
@@ -41,6 +42,17 @@ func (e *FakeEngine) Signal(_ context.Context, id run.Identity, s engine.Signal)
 	}
 	e.signals[id.RunID] = append(e.signals[id.RunID], s)
 	return nil
+}
+
+// Waits implements engine.Waiter.
+func (e *FakeEngine) Waits(_ context.Context, id run.Identity) (engine.Waits, error) {
+	e.Mu.Lock()
+	f := e.OnWaits
+	e.Mu.Unlock()
+	if f != nil {
+		return f(id)
+	}
+	return engine.Waits{}, nil
 }
 
 func (e *FakeEngine) Terminate(_ context.Context, id run.Identity, _ string) error {

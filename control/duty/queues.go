@@ -178,7 +178,7 @@ func (w *pass) alertQueue(ctx context.Context, id run.Identity, stepID, queue st
 	}
 	w.metrics.done.WithLabelValues(noWorker, didEscalate).Inc()
 	w.s.background.Log.WarnContext(ctx, "no worker serves a queue", slog.String("queue", queue),
-		slog.String("tenant", id.TenantID),
+		slog.String("tenantId", id.TenantID),
 		slog.String("runId", id.RunID), slog.String("why", why))
 	return nil
 }

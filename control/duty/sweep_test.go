@@ -55,7 +55,7 @@ func TestReconcile_FailsARunWhoseExecutionEnded(t *testing.T) {
 func TestReconcile_AnOpenStopWins(t *testing.T) {
 	t.Parallel()
 	w := newSweptWorld(t)
-	began, never := w.atWork("r1"), w.CreateQueued("r2", "s1")
+	began, never := w.atWork("r1"), w.atWork("r2")
 	w.HandOver()
 	for _, id := range []string{began, never} {
 		w.Send(w.Engineer(), controltest.SignalOf(id, "stop", run.Cancel))

@@ -70,7 +70,7 @@ func (s *Reconciler) expireWaiting(ctx context.Context, q store.QueueRow) error 
 	if err == nil && expired {
 		s.admission.Usage.Expired.WithLabelValues(s.admission.Usage.Label(q.TenantID)).Inc()
 		s.background.Log.InfoContext(ctx, "a run waited longer than it may", slog.String("runId", q.RunID),
-			slog.String("tenant", q.TenantID))
+			slog.String("tenantId", q.TenantID))
 	}
 	return err
 }

@@ -14,8 +14,10 @@ import (
 
 	"github.com/dvt-engine/dvt/control"
 	"github.com/dvt-engine/dvt/egress"
+	"github.com/dvt-engine/dvt/engine"
 	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
 )
 
 // PlanError is the error of a plan that can never be fetched or is invalid. Other errors of a fetch are temporary; the
@@ -99,12 +101,14 @@ func (f *Fetcher) Fetch(ctx context.Context, tenant string, r plan.Ref) ([]byte,
 		return nil, planError(plan.ErrTooLarge)
 	}
 	other := false // the digest was wrong once
+	ends := time.Now().Add(fetchAttempts*f.client.Timeout + pauseBefore(1) + pauseBefore(2))
 	for attempt := range fetchAttempts {
 		select {
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		case <-time.After(pauseBefore(attempt)):
 		}
+		engine.ReportLoad(ctx, attempt+1, fetchAttempts, ends)
 		doc, err := f.get(ctx, r.URI)
 		if err == nil {
 			if err = r.Check(doc); err == nil {
@@ -123,6 +127,41 @@ func (f *Fetcher) Fetch(ctx context.Context, tenant string, r plan.Ref) ([]byte,
 	return nil, &PlanError{Code: run.CodePlanFetchFailed, Message: "The plan document could not be fetched.",
 		Category: run.CategorySystem}
 }
+
+// fetchLook is the interval at which a fetch looks whether its run was cancelled.
+const fetchLook = time.Second
+
+// fetchUnlessEnded fetches the document of a run's plan. It gives up when the run ends meanwhile, because a host that
+// hangs would otherwise hold the worker and the execution of a cancelled run.
+func (j *Journal) fetchUnlessEnded(ctx context.Context, r store.Run, fetch fetchFunc) ([]byte, error) {
+	fetching, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	go func() {
+		tick := time.NewTicker(fetchLook)
+		defer tick.Stop()
+		for {
+			select {
+			case <-fetching.Done():
+				return
+			case <-tick.C:
+			}
+			heads, err := j.cfg.Store.Log.Heads(fetching, []string{r.RunID})
+			if err == nil && heads.ByRun[r.RunID].Terminal {
+				stop(errRunEnded)
+				return
+			}
+		}
+	}()
+	doc, err := fetch(fetching, r.TenantID, r.PlanRef)
+	if err != nil && errors.Is(context.Cause(fetching), errRunEnded) {
+		return nil, errRunEnded
+	}
+	return doc, err
+}
+
+// errRunEnded is a PlanError, so that the engine ends the execution. Nothing of it reaches the log, which is closed.
+var errRunEnded = &PlanError{Code: run.CodeRunTerminal, Message: "The run ended while its plan was loaded.",
+	Category: run.CategoryUser}
 
 // pauseBefore returns the pause before a try, counted from 0.
 func pauseBefore(attempt int) time.Duration {

@@ -217,7 +217,7 @@ func (j *Journal) factsBy(ctx context.Context, runID string, fetch fetchFunc) (*
 func (j *Journal) plan(ctx context.Context, r store.Run, fetch fetchFunc) (pl plan.Plan, size int, err error) {
 	doc, err := j.cfg.Store.Runs.Plan(ctx, r.PlanRef.SHA256)
 	if errors.Is(err, store.ErrNotFound) {
-		if doc, err = fetch(ctx, r.TenantID, r.PlanRef); err != nil {
+		if doc, err = j.fetchUnlessEnded(ctx, r, fetch); err != nil {
 			return plan.Plan{}, 0, err
 		}
 		if err := j.cfg.Store.Runs.PutPlan(ctx, r.PlanRef.SHA256, doc); err != nil {

@@ -15,6 +15,7 @@ type LogStore interface {
 	EventsBefore(ctx context.Context, runID string, before run.Seq, limit int) ([]run.Event, error)
 	InRun(ctx context.Context, runID string, f func(tx store.RunTx) error) error
 	Tails(ctx context.Context, known []store.TailRequest) (store.Tails, error)
+	Heads(ctx context.Context, runIDs []string) (store.Heads, error)
 }
 
 // RunStore reads runs, and reads and stores their plans.

@@ -26,23 +26,23 @@ func NewStopper(store SignalStore, engine engine.Engine, receipts *ReceiptReader
 	return &Stopper{store: store, Engine: engine, receipts: receipts, now: now}
 }
 
-// acceptStop accepts a CANCEL or EMERGENCY_STOP. It ends a run that no engine has seen in the same transaction
-// (contract T100, G24). For any other run it closes the gate, which records the intent before the engine is called
-// (contract T192).
+// acceptStop accepts a CANCEL or EMERGENCY_STOP. It ends a run whose log has no RunStarted in the same transaction
+// (contract T100, G24): the run may wait in the queue, or its execution may load the plan, for minutes and without
+// hearing signals. Such an execution finds the run ended, because the store refuses its RunStarted. For a started run
+// it closes the gate, which records the intent before the engine is called (contract T192).
 func (j *judging) acceptStop(ctx context.Context, tx store.RunTx, st run.State) error {
 	q, err := tx.Queue(ctx)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return err
 	}
-	waits := err == nil && q.Status == store.QueuePending
+	queued := err == nil && (q.Status == store.QueuePending || q.Status == store.QueueStarted)
 	if err != nil {
-		if waits, err = isAwaitingApproval(ctx, tx); err != nil {
+		if queued, err = isAwaitingApproval(ctx, tx); err != nil {
 			return err
 		}
 	}
-	// A start that failed may have reached the engine all the same. A run that has begun is therefore stopped by the
-	// engine, whatever its queue row says.
-	if !waits || st.Status == run.Running || st.Status == run.Paused {
+	// A server starts a run whose row is LOCKED. Delivery carries the stop out when that start is over.
+	if !queued || st.StartedAt != nil {
 		return j.appendAccepted(ctx, tx, j.in.Signal, run.GateStopped, true)
 	}
 	if err := j.appendAccepted(ctx, tx, j.in.Signal, 0, false); err != nil {

@@ -15,10 +15,11 @@ import (
 // that attempt. Values of variables and headers with secret names are replaced in its result too.
 func (r *Runner) Compensate(ctx context.Context, d Dispatch, beat func(Heartbeat)) (engine.Return, error) {
 	var startedAt atomic.Pointer[time.Time]
-	defer r.heartbeat(d, beat, &startedAt)()
+	var blocked atomic.Pointer[engine.WaitCause]
+	defer r.heartbeat(d, beat, &startedAt, &blocked)()
 
 	var hook engine.Hook
-	back, err := r.begin(ctx, d, func(b engine.StartAttempt) (err error) {
+	back, err := r.begin(ctx, d, &blocked, func(b engine.StartAttempt) (err error) {
 		hook, err = r.Journal.Compensation(ctx, b)
 		return err
 	})

@@ -82,6 +82,7 @@ type Dispatch struct {
 type Heartbeat struct {
 	StartedAt     time.Time // of the work; zero before the Journal has permitted it
 	EngineAttempt int
+	Blocked       engine.WaitCause // what keeps the Journal from answering the start; "" when nothing does
 }
 
 // Run starts the attempt in the Journal, does its work, and writes its end to the Journal before it returns. It repeats
@@ -96,10 +97,11 @@ type Heartbeat struct {
 // Errors: *RetryError for a failure that the engine should retry and that the log does not have; ErrStopping.
 func (r *Runner) Run(ctx context.Context, d Dispatch, beat func(Heartbeat)) (engine.Return, error) {
 	var startedAt atomic.Pointer[time.Time]
-	defer r.heartbeat(d, beat, &startedAt)()
+	var blocked atomic.Pointer[engine.WaitCause]
+	defer r.heartbeat(d, beat, &startedAt, &blocked)()
 
 	var begun engine.AttemptStarted
-	back, err := r.begin(ctx, d, func(b engine.StartAttempt) (err error) {
+	back, err := r.begin(ctx, d, &blocked, func(b engine.StartAttempt) (err error) {
 		begun, err = r.Journal.StartAttempt(ctx, b)
 		return err
 	})
@@ -133,7 +135,8 @@ func (r *Runner) Run(ctx context.Context, d Dispatch, beat func(Heartbeat)) (eng
 }
 
 // heartbeat calls beat from a goroutine until stop is called. stop waits for the goroutine.
-func (r *Runner) heartbeat(d Dispatch, beat func(Heartbeat), startedAt *atomic.Pointer[time.Time]) (stop func()) {
+func (r *Runner) heartbeat(d Dispatch, beat func(Heartbeat), startedAt *atomic.Pointer[time.Time],
+	blocked *atomic.Pointer[engine.WaitCause]) (stop func()) {
 	quit, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
@@ -143,6 +146,8 @@ func (r *Runner) heartbeat(d Dispatch, beat func(Heartbeat), startedAt *atomic.P
 			b := Heartbeat{EngineAttempt: d.EngineAttempt}
 			if at := startedAt.Load(); at != nil {
 				b.StartedAt = *at
+			} else if by := blocked.Load(); by != nil {
+				b.Blocked = *by
 			}
 			beat(b)
 			select {
@@ -156,8 +161,9 @@ func (r *Runner) heartbeat(d Dispatch, beat func(Heartbeat), startedAt *atomic.P
 }
 
 // begin repeats the call that starts an execution until the Journal answers. A Return with a Kind, or an error, means
-// that there is nothing to execute.
-func (r *Runner) begin(ctx context.Context, d Dispatch, call func(engine.StartAttempt) error) (engine.Return, error) {
+// that there is nothing to execute. Meanwhile blocked says what keeps the Journal from answering.
+func (r *Runner) begin(ctx context.Context, d Dispatch, blocked *atomic.Pointer[engine.WaitCause],
+	call func(engine.StartAttempt) error) (engine.Return, error) {
 	var answer error
 	// After a delivered call the attempt may have started even if the answer was lost, so it must not be handed back.
 	began, delivered := time.Now(), false
@@ -174,6 +180,7 @@ func (r *Runner) begin(ctx context.Context, d Dispatch, call func(engine.StartAt
 			time.Since(began) > handBackAfter {
 			return nil
 		}
+		blocked.Store(new(blockedBy(answer)))
 		r.warn(ctx, d, "start unanswered, trying again", answer)
 		return answer
 	})
@@ -182,18 +189,35 @@ func (r *Runner) begin(ctx context.Context, d Dispatch, call func(engine.StartAt
 		return d.interruption(ctx)
 	case errors.Is(answer, engine.ErrUndelivered):
 		r.warn(ctx, d, "dispatch handed back: another worker may reach the server", answer)
-		return d.DeclineReturn(noServerRetry), nil
+		return declinedBy(d.DeclineReturn(noServerRetry), answer), nil
 	case errors.Is(answer, engine.ErrRefused):
 		r.warn(ctx, d, "start refused", answer)
 		return d.newReturn(engine.ReturnAbandoned), nil
 	case errors.Is(answer, engine.ErrDenied):
 		r.warn(ctx, d, "dispatch declined: this worker has no access to the journal, another may have", answer)
-		return d.DeclineReturn(notServedRetry), nil
+		return declinedBy(d.DeclineReturn(notServedRetry), answer), nil
 	case errors.Is(answer, store.ErrNotFound):
 		r.warn(ctx, d, "dispatch declined: the account of this worker serves another tenant or queue", answer)
 		return d.DeclineReturn(notServedRetry), nil
 	}
 	return engine.Return{}, nil
+}
+
+// blockedBy returns what keeps a Journal from answering, by the error of a start that is tried again.
+func blockedBy(err error) engine.WaitCause {
+	if _, full := errors.AsType[*store.OverloadedError](err); full || errors.Is(err, engine.ErrUnanswered) {
+		return engine.WaitStore
+	}
+	return engine.WaitJournal
+}
+
+// declinedBy adds the Journal's error to the answer to a dispatch that has no access to the Journal.
+func declinedBy(back engine.Return, err error) engine.Return {
+	back.Cause = engine.WaitJournal
+	if denied, ok := errors.AsType[*engine.DeniedError](err); ok {
+		back.Status = denied.Status
+	}
+	return back
 }
 
 // DeclineReturn returns the answer to a dispatch that this worker does not start. It uses no engine attempt. The delay
@@ -319,8 +343,8 @@ func quote(f *Failure, message string, out *output) (string, int64) {
 func (r *Runner) execute(ctx context.Context, x execution, t Task, h *host) (res Result, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			r.log().LogAttrs(ctx, slog.LevelError, "executor panicked", slog.String("run", x.RunID),
-				slog.String("step", x.StepID),
+			r.log().LogAttrs(ctx, slog.LevelError, "executor panicked", slog.String("runId", x.RunID),
+				slog.String("stepId", x.StepID),
 				slog.String("type", string(t.Step.Type)), slog.Any("panic", p), slog.String("stack", string(debug.Stack())))
 			res, err = Result{}, &Failure{Code: "EXECUTOR_PANIC",
 				Message:   "the executor of this step type panicked; the worker's log has the stack trace",
@@ -369,8 +393,8 @@ func (r *Runner) now() time.Time {
 // warn logs an error of the Journal about a dispatch.
 func (r *Runner) warn(ctx context.Context, d Dispatch, msg string, err error) {
 	//nolint:sloglint // each caller gives a constant
-	r.log().LogAttrs(ctx, slog.LevelWarn, msg, slog.String("run", d.RunID), slog.String("step", d.StepID),
-		slog.Int("logical_attempt", d.LogicalAttempt), slog.Int("engine_attempt", d.EngineAttempt), slog.Any("err", err))
+	r.log().LogAttrs(ctx, slog.LevelWarn, msg, slog.String("runId", d.RunID), slog.String("stepId", d.StepID),
+		slog.String("attemptId", fmt.Sprintf("%d.%d", d.LogicalAttempt, d.EngineAttempt)), slog.Any("error", err))
 }
 
 func (r *Runner) log() *slog.Logger {

@@ -125,10 +125,11 @@ func TestRunner_DoesNotRepeatARefusedStart(t *testing.T) {
 		answer error
 		kind   engine.ReturnKind
 		again  bool
+		cause  engine.WaitCause
 	}{
-		"not served": {fmt.Errorf("begin: %w", store.ErrNotFound), engine.ReturnDeclined, true},
-		"denied":     {fmt.Errorf("begin: %w", engine.ErrDenied), engine.ReturnDeclined, true},
-		"refused":    {fmt.Errorf("%w: the ticket expired", engine.ErrRefused), engine.ReturnAbandoned, false},
+		"not served": {fmt.Errorf("begin: %w", store.ErrNotFound), engine.ReturnDeclined, true, ""},
+		"denied":     {fmt.Errorf("begin: %w", engine.ErrDenied), engine.ReturnDeclined, true, engine.WaitJournal},
+		"refused":    {fmt.Errorf("%w: the ticket expired", engine.ErrRefused), engine.ReturnAbandoned, false, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -140,6 +141,10 @@ func TestRunner_DoesNotRepeatARefusedStart(t *testing.T) {
 			late.N = 20
 			back, err := r.Run(t.Context(), late, quiet)
 			back.N = dispatch.N
+			if back.Cause != c.cause {
+				t.Errorf("the return has the cause %q, want %q", back.Cause, c.cause)
+			}
+			back.Cause = ""
 			wantReturn(t, back, err, c.kind)
 			if most := 5 * time.Second; back.RetryAfter > most { // another worker may be able to serve the step
 				t.Errorf("dispatch 20 has RetryAfter %v, want at most %v", back.RetryAfter, most)
@@ -409,6 +414,10 @@ func TestRunner_HandsBackADispatchThatItCannotStart(t *testing.T) {
 				defer cancel()
 				began := time.Now()
 				back, err := scriptedWorker(t, j, mustNotWork(t)).Run(ctx, dispatch, quiet)
+				if away := back.Cause == engine.WaitJournal; away != (c.kind == engine.ReturnDeclined) {
+					t.Errorf("the return has the cause %q, want JOURNAL only if the server was not reached", back.Cause)
+				}
+				back.Cause = ""
 				wantReturn(t, back, err, c.kind)
 				took := time.Since(began)
 				if c.kind == engine.ReturnDeclined && (took > 20*time.Second || back.RetryAfter <= 0 ||

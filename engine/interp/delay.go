@@ -170,6 +170,22 @@ func (m *Machine) cancelDelayed(reason stopCause, applies func(*plan.SkeletonSte
 	}
 }
 
+// Delayed calls f for each delayed step that has not started, in plan order, with the time at which it is dispatched
+// again and whether it waits for a token.
+func (m *Machine) Delayed(f func(stepID string, due time.Time, forToken bool)) {
+	for i := range m.steps {
+		st := &m.steps[i]
+		if st.stage != delayed || st.begun {
+			continue
+		}
+		due := st.due
+		if st.forToken {
+			due = latest(due, m.delays.next)
+		}
+		f(m.sk.Steps[i].StepID, due, st.forToken)
+	}
+}
+
 // hasPrioritisedDelayed reports whether a delayed step passes fail-fast.
 func (m *Machine) hasPrioritisedDelayed() bool {
 	passes := func(e deadline) bool { return m.steps[e.ord].stage == delayed && m.isPrioritised(e.ord) }

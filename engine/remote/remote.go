@@ -237,15 +237,13 @@ func (r response) problem(status int, host string) error {
 		return &run.SchemaError{
 			Violations: []plan.Violation{{Path: "/", Message: "the call has more bytes than the server takes"}}}
 	case r.Code == run.CodeUnauthenticated:
-		return fmt.Errorf(
-			"%w: %s does not know the worker's token (%d): compare the setting worker-token of this worker with the accounts "+
-				"of the server",
-			engine.ErrDenied, host, status)
+		return &engine.DeniedError{Status: status, Why: fmt.Sprintf(
+			"%s does not know the worker's token (%d): compare the setting worker-token of this worker with the accounts "+
+				"of the server", host, status)}
 	case r.Code == "" && !isTemporary(status):
-		return fmt.Errorf(
-			"%w: what answers at %s is no journal of dvt (%d): look at the setting server of this worker, and let "+
-				"proxies pass %s/",
-			engine.ErrDenied, host, status, Path)
+		return &engine.DeniedError{Status: status, Why: fmt.Sprintf(
+			"what answers at %s is no journal of dvt (%d): look at the setting server of this worker, and let proxies pass %s/",
+			host, status, Path)}
 	}
 	return fmt.Errorf("%w: the server answered %d %s", store.ErrUnavailable, status, r.Code)
 }

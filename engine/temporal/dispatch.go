@@ -152,6 +152,9 @@ func (d *driver) takeReturn(id string, in executeInput, out engine.Return, err e
 		}
 	}
 	back := returnOf(in, out, err)
+	if !hook {
+		d.noteWait(back)
+	}
 	if r := back.Receipt; r != nil && !hook && d.isProven(*r, in) {
 		d.head = max(d.head, r.Head)
 		d.ended = append(d.ended, interp.Ended{StepID: in.StepID, LogicalAttempt: in.LogicalAttempt, Receipt: *r})
@@ -212,6 +215,7 @@ func returnOf(in executeInput, out engine.Return, err error) engine.Return {
 	case out.StepID == in.StepID && out.LogicalAttempt == in.LogicalAttempt && out.N == in.N:
 		back.Kind, back.EngineAttempt = out.Kind, out.EngineAttempt
 		back.RetryAfter, back.Receipt = min(max(0, out.RetryAfter), longestWait), out.Receipt
+		back.Cause, back.Status = out.Cause, out.Status
 	}
 	return back
 }

@@ -97,7 +97,9 @@ func (x *executeActivity) work(ctx context.Context, run runFunc, in executeInput
 	tenantID := tenantOf(info.WorkflowExecution.ID)
 	if !x.tenants.take(tenantID, hook) {
 		x.meter.declined.WithLabelValues(string(x.workload), declinedShare).Inc()
-		return d.DeclineReturn(shareRetry), nil
+		back := d.DeclineReturn(shareRetry)
+		back.Cause = engine.WaitWorker
+		return back, nil
 	}
 	defer x.tenants.release(tenantID)
 	x.meter.begun.WithLabelValues(string(x.workload)).Inc()
@@ -106,7 +108,7 @@ func (x *executeActivity) work(ctx context.Context, run runFunc, in executeInput
 	defer used.Dec()
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	p := &pulse{beats: x.beats, token: info.TaskToken, stop: stop, next: time.Now().Add(firstBeat)}
+	p := &pulse{beats: x.beats, token: info.TaskToken, stop: stop, stepID: in.StepID, next: time.Now().Add(firstBeat)}
 	out, err := run(ctx, d, func(b executor.Heartbeat) { p.beat(context.WithoutCancel(ctx), b) })
 	switch {
 	case err == nil && out.Kind == engine.ReturnCancelled:

@@ -8,6 +8,7 @@ import (
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/temporal"
 
+	"github.com/dvt-engine/dvt/engine"
 	"github.com/dvt-engine/dvt/engine/executor"
 )
 
@@ -28,11 +29,12 @@ type heartbeats interface {
 // answer for a second or two. With pulse only an answer of Temporal stops it; Temporal itself detects a silent worker
 // by the heartbeat timeout.
 type pulse struct {
-	beats heartbeats
-	token []byte
-	stop  context.CancelCauseFunc // stops the work
-	next  time.Time               // of the next heartbeat
-	begun bool                    // whether the last heartbeat reported that the work had started
+	beats  heartbeats
+	token  []byte
+	stop   context.CancelCauseFunc // stops the work
+	stepID string
+	next   time.Time // of the next heartbeat
+	begun  bool      // whether the last heartbeat reported that the work had started
 	// beaten means that a heartbeat was sent.
 	beaten bool
 }
@@ -44,6 +46,9 @@ const firstBeat = 500 * time.Millisecond
 type beat struct {
 	StartedAt     time.Time `json:"startedAt,omitzero"` // of the work; zero before it has started
 	EngineAttempt int       `json:"engineAttempt"`
+	// Blocked says what keeps the step StepID from starting; see executor.Heartbeat. Both are empty when nothing does.
+	Blocked engine.WaitCause `json:"blocked,omitempty"`
+	StepID  string           `json:"stepId,omitempty"`
 }
 
 // beat sends a heartbeat if one is due, or if the work has just started. It stops the work if Temporal has cancelled or
@@ -56,7 +61,11 @@ func (p *pulse) beat(ctx context.Context, b executor.Heartbeat) {
 	p.next, p.begun, p.beaten = time.Now().Add(beatEvery-beatEvery/8), begun, true
 	ctx, cancel := context.WithTimeout(ctx, beatTimeout)
 	defer cancel()
-	err := p.beats.RecordActivityHeartbeat(ctx, p.token, beat{StartedAt: b.StartedAt, EngineAttempt: b.EngineAttempt})
+	out := beat{StartedAt: b.StartedAt, EngineAttempt: b.EngineAttempt}
+	if b.Blocked != "" {
+		out.Blocked, out.StepID = b.Blocked, p.stepID
+	}
+	err := p.beats.RecordActivityHeartbeat(ctx, p.token, out)
 	var cancelled *temporal.CanceledError
 	var gone *serviceerror.NotFound
 	switch {

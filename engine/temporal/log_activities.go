@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"go.temporal.io/sdk/activity"
@@ -196,11 +197,22 @@ func (l *logActivities) report(ctx context.Context, runID, what string) {
 	}
 }
 
+// loadBeatDetails is the content of the heartbeats of an activity that loads a plan; see engine.PlanLoad.
+type loadBeatDetails struct {
+	Try   int       `json:"try"`
+	Tries int       `json:"tries"`
+	Until time.Time `json:"until"`
+}
+
 // skeleton loads the plan of a run, which may fetch its document. It sends heartbeats meanwhile; those of a local
 // activity go nowhere.
 func (l *logActivities) skeleton(ctx context.Context, runID string) (engine.Skeleton, error) {
 	beating, stop := context.WithCancel(ctx)
 	defer stop()
+	var load atomic.Pointer[loadBeatDetails]
+	ctx = engine.WithLoadProgress(ctx, func(try, tries int, until time.Time) {
+		load.Store(&loadBeatDetails{Try: try, Tries: tries, Until: until})
+	})
 	go func() {
 		tick := time.NewTicker(loadBeat)
 		defer tick.Stop()
@@ -209,7 +221,7 @@ func (l *logActivities) skeleton(ctx context.Context, runID string) (engine.Skel
 			case <-beating.Done():
 				return
 			case <-tick.C:
-				activity.RecordHeartbeat(beating)
+				activity.RecordHeartbeat(beating, load.Load())
 			}
 		}
 	}()

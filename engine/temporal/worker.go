@@ -68,7 +68,9 @@ func Run(ctx context.Context, c Client, cfg WorkerConfig, j engine.Journal, r *e
 			default:
 			}
 		},
-		DisableRegistrationAliasing:      true,
+		DisableRegistrationAliasing: true,
+		// The SDK would hold back the tries of a plan for most of loadSilence, and people are shown them.
+		MaxHeartbeatThrottleInterval:     loadBeat,
 		MaxConcurrentActivityTaskPollers: ActivityPollers, MaxConcurrentWorkflowTaskPollers: WorkflowPollers,
 	}
 	log := &logActivities{journal: j, keys: cfg.Tickets, namespace: cfg.Namespace}

@@ -20,6 +20,7 @@ import (
 const (
 	workflowName       = "dvt.run"
 	signalChannel      = "dvt.signal"
+	queryWaits         = "dvt.waits"
 	activityExecute    = "dvt.execute"
 	activityCompensate = "dvt.compensate"
 )
@@ -78,11 +79,15 @@ func (w *workflows) run(ctx workflow.Context, in Input) error {
 	d := &driver{
 		ctx: ctx, in: in, meter: w.meter, log: w.log, keys: w.keys, replays: w.replays, began: workflow.Now(ctx),
 		cancels: map[string]workflow.CancelFunc{}, timers: map[interp.Timer]workflow.CancelFunc{},
+		held: map[string]engine.StepWait{},
 	}
 	if c := in.Continued; c != nil && !w.replays && !w.keys.VerifySeal(in.Seal, sealContinued, c.text(in.Identity)) {
 		w.panicOnForeignKey(in.Seal)
 		return temporal.NewNonRetryableApplicationError(
 			"no worker of this installation wrote the state from which this execution continues", "FORGED", nil)
+	}
+	if err := workflow.SetQueryHandler(ctx, queryWaits, d.stepWaits); err != nil {
+		return err
 	}
 	failure, err := d.load()
 	if err != nil {
@@ -171,6 +176,8 @@ type driver struct {
 	cancels map[string]workflow.CancelFunc // by activity id; never iterated, because the order is not deterministic
 	timers  map[interp.Timer]workflow.CancelFunc
 	running []execution // in order of dispatch
+
+	held map[string]engine.StepWait // why the last dispatch of a step did not start, for people; never iterated
 }
 
 // execution is a dispatch in progress.

@@ -122,6 +122,8 @@ type Config struct {
 	TicketKeys []Secret `koanf:"ticket-keys"`
 	NoSample   bool     `koanf:"no-sample"`
 	LogLevel   string   `koanf:"log-level"` // debug, info, warn, error
+	// LogFormat is json or text; "" means text on a terminal and json elsewhere.
+	LogFormat string `koanf:"log-format"`
 	// Requests per minute that this server accepts from one principal and from one client address.
 	RequestsPerMinute        int `koanf:"requests-per-minute"`
 	AddressRequestsPerMinute int `koanf:"address-requests-per-minute"`
@@ -214,6 +216,7 @@ func Flags(f *pflag.FlagSet, names ...string) {
 			"token; none by default",
 		"server":       "URL of the server whose journal a data worker uses",
 		"log-level":    "debug, info, warn or error",
+		"log-format":   "json or text; by default text on a terminal and json elsewhere",
 		"public-url":   "URL at which browsers reach this server, such as https://dvt.example",
 		"heartbeat":    "time without a heartbeat after which an execution counts as lost",
 		"write-budget": "how long the store may take to confirm that a step begins or completed",
@@ -386,7 +389,7 @@ func knownKeys() map[string]bool {
 		plan-roots control-queue data-queue isolation-queue isolation-tenants known-queues queues no-worker-after stop-within
 		pause-drain-timeout concurrency
 		slots-by-type slots-by-tenant rate-by-type queue-rate-by-type metrics-listen
-		server worker-token allow-private accounts allowed-origins duties no-sample log-level heartbeat
+		server worker-token allow-private accounts allowed-origins duties no-sample log-level log-format heartbeat
 		write-budget rotate-after manual-keys ticket-keys oidc public-url sign-in-key session-life session-idle clock-skew trusted-proxies operators-tenant approval-ttl health-interval quotas egress
 		requests-per-minute address-requests-per-minute audit-heads audit-heads-key audit-heads-interval
 		trace-runs`) {

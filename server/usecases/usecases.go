@@ -111,6 +111,7 @@ type UseCases struct {
 	*health.Meter
 	*health.WorkerReader
 	*health.Pollers
+	*reads.WaitReader
 	*runs.Views
 	*runs.ReceiptReader
 	*runs.Starter
@@ -224,6 +225,7 @@ func New(cfg Config) *UseCases {
 
 	s.ReceiptReader = runs.NewReceiptReader(s.Rights, st, cfg.Reconcile.WithDefaults().StopWithin)
 	s.Views = runs.NewViews(s.Rights, st, s.QueueViews, s.ReceiptReader)
+	s.WaitReader = reads.NewWaitReader(s.Rights, s.Views, cfg.Engine, s.Pollers, cfg.Queues, now)
 	s.PlanReader = runs.NewPlanReader(s.Rights, st, cfg.Queues)
 	s.Starter = runs.NewStarter(s.Rights, st, s.Views, admission, runs.StartRules{
 		Queues: cfg.Queues, Policy: cfg.Policy, MaxSteps: cfg.Limits.MaxSteps, MaxParamsBytes: cfg.Limits.MaxParamsBytes,

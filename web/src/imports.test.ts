@@ -23,6 +23,7 @@ const MAY_IMPORT: Readonly<Record<string, string>> = {
   page: "api format messages session ui",
   runstate: "api api/gen format status",
   receipts: "api api/gen format messages runstate session ui",
+  waits: "api api/gen messages runstate status ui",
   freshness: "api format messages runstate ui",
   events: "api api/gen format messages page runstate ui",
   history: "api api/gen events format messages page runstate status ui",
@@ -51,7 +52,7 @@ const MAY_IMPORT: Readonly<Record<string, string>> = {
   explorer: "api api/gen messages ui",
   shell: "api api/gen attention copyas format forms inbox messages receipts runlist session status ui",
   routes:
-    "actions address admin api api/gen attention audit bulk compare copyas explorer format forms freshness health history inbox messages page plans queue receipts run runlist runstate session shell start status step ui",
+    "actions address admin api api/gen attention audit bulk compare copyas explorer format forms freshness health history inbox messages page plans queue receipts run runlist runstate session shell start status step ui waits",
   ".": "api api/gen routes runstate",
   testing: "actions api api/gen bulk runstate session",
   gallery:

@@ -1118,6 +1118,7 @@ type ComplexityRoot struct {
 		TotalDurationMs   func(childComplexity int) int
 		TraceID           func(childComplexity int) int
 		TriggeredBy       func(childComplexity int) int
+		Waits             func(childComplexity int) int
 		WaitsForApprovals func(childComplexity int) int
 	}
 
@@ -1267,6 +1268,22 @@ type ComplexityRoot struct {
 		Sync        func(childComplexity int) int
 	}
 
+	RunWait struct {
+		HTTPStatus   func(childComplexity int) int
+		Help         func(childComplexity int) int
+		Kind         func(childComplexity int) int
+		Message      func(childComplexity int) int
+		PollerSeenAt func(childComplexity int) int
+		Since        func(childComplexity int) int
+		StepCount    func(childComplexity int) int
+		Steps        func(childComplexity int) int
+		TaskQueue    func(childComplexity int) int
+		Tries        func(childComplexity int) int
+		Try          func(childComplexity int) int
+		Until        func(childComplexity int) int
+		WhoCould     func(childComplexity int) int
+	}
+
 	SaveViewPayload struct {
 		Change func(childComplexity int) int
 		View   func(childComplexity int) int
@@ -1399,6 +1416,7 @@ type ComplexityRoot struct {
 		LogicalAttemptID func(childComplexity int) int
 		MedianMs         func(childComplexity int) int
 		Name             func(childComplexity int) int
+		NotBefore        func(childComplexity int) int
 		PendingRetry     func(childComplexity int) int
 		ResourceClass    func(childComplexity int) int
 		Result           func(childComplexity int) int
@@ -1677,6 +1695,7 @@ type RunResolver interface {
 	LastGreen(ctx context.Context, obj *model.Run) (*model.RunRef, error)
 	Forecast(ctx context.Context, obj *model.Run) (*model.Forecast, error)
 	Diagnosis(ctx context.Context, obj *model.Run) ([]model.Cause, error)
+	Waits(ctx context.Context, obj *model.Run) ([]model.RunWait, error)
 	Request(ctx context.Context, obj *model.Run) (*model.RunRequest, error)
 	PlanDocument(ctx context.Context, obj *model.Run) (json.RawMessage, error)
 	PlanDiff(ctx context.Context, obj *model.Run) (*model.PlanDiff, error)
@@ -6425,6 +6444,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Run.TriggeredBy(childComplexity), true
+	case "Run.waits":
+		if e.ComplexityRoot.Run.Waits == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Run.Waits(childComplexity), true
 	case "Run.waitsForApprovals":
 		if e.ComplexityRoot.Run.WaitsForApprovals == nil {
 			break
@@ -7019,6 +7044,85 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.RunUpdate.Sync(childComplexity), true
 
+	case "RunWait.httpStatus":
+		if e.ComplexityRoot.RunWait.HTTPStatus == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RunWait.HTTPStatus(childComplexity), true
+	case "RunWait.help":
+		if e.ComplexityRoot.RunWait.Help == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RunWait.Help(childComplexity), true
+	case "RunWait.kind":
+		if e.ComplexityRoot.RunWait.Kind == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RunWait.Kind(childComplexity), true
+	case "RunWait.message":
+		if e.ComplexityRoot.RunWait.Message == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RunWait.Message(childComplexity), true
+	case "RunWait.pollerSeenAt":
+		if e.ComplexityRoot.RunWait.PollerSeenAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RunWait.PollerSeenAt(childComplexity), true
+	case "RunWait.since":
+		if e.ComplexityRoot.RunWait.Since == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RunWait.Since(childComplexity), true
+	case "RunWait.stepCount":
+		if e.ComplexityRoot.RunWait.StepCount == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RunWait.StepCount(childComplexity), true
+	case "RunWait.steps":
+		if e.ComplexityRoot.RunWait.Steps == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RunWait.Steps(childComplexity), true
+	case "RunWait.taskQueue":
+		if e.ComplexityRoot.RunWait.TaskQueue == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RunWait.TaskQueue(childComplexity), true
+	case "RunWait.tries":
+		if e.ComplexityRoot.RunWait.Tries == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RunWait.Tries(childComplexity), true
+	case "RunWait.try":
+		if e.ComplexityRoot.RunWait.Try == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RunWait.Try(childComplexity), true
+	case "RunWait.until":
+		if e.ComplexityRoot.RunWait.Until == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RunWait.Until(childComplexity), true
+	case "RunWait.whoCould":
+		if e.ComplexityRoot.RunWait.WhoCould == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RunWait.WhoCould(childComplexity), true
+
 	case "SaveViewPayload.change":
 		if e.ComplexityRoot.SaveViewPayload.Change == nil {
 			break
@@ -7543,6 +7647,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Step.Name(childComplexity), true
+	case "Step.notBefore":
+		if e.ComplexityRoot.Step.NotBefore == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Step.NotBefore(childComplexity), true
 	case "Step.pendingRetry":
 		if e.ComplexityRoot.Step.PendingRetry == nil {
 			break
@@ -9176,6 +9286,12 @@ type Run implements Node {
   """
   diagnosis: [Cause!]!
   """
+  What the run waits for, the cause that stops the most first: since when, until when, and who can help. At most 20. Empty when only
+  its running steps hold it up, after its end, and in past views. Causes that only the engine knows are up to 2 s old. Not available
+  in lists and subscriptions. Errors: STORE_UNAVAILABLE.
+  """
+  waits: [RunWait!]!
+  """
   What the run was requested to do, for people who decide about it. Not available in lists and subscriptions. Errors: STORE_UNAVAILABLE.
   """
   request: RunRequest!
@@ -9267,6 +9383,33 @@ type NextStep {
   stepId: String
   "The signal loses no work, starts no work that may still be running, and overrides no decision of a person."
   safe: Boolean!
+}
+
+"One thing that a run waits for."
+type RunWait {
+  kind: WaitKind!
+  "Null when nobody knows."
+  since: Time
+  "When the wait ends by itself, or is tried again; null when nobody knows."
+  until: Time
+  "What the run waits for, in one sentence."
+  message: String!
+  "Who can help, in one sentence."
+  help: String!
+  "Principals who can help, at most 10; empty for what only the operators of the installation can mend."
+  whoCould: [String!]!
+  "The steps that wait, in plan order, at most 20."
+  steps: [String!]!
+  stepCount: Int!
+  "With kind WORKER: the queue that a worker must serve."
+  taskQueue: String
+  "With kind WORKER: when a worker last polled that queue, as this server knew at most 15 s ago; null when no poll is known."
+  pollerSeenAt: Time
+  "With kind PLAN_FETCH: the current try of ` + "`" + `tries` + "`" + `; null before the first try has reported."
+  try: Int
+  tries: Int
+  "With kind JOURNAL: the HTTP status that the worker got; null when nothing answered."
+  httpStatus: Int
 }
 
 "The range of times in which something is expected."
@@ -9662,6 +9805,11 @@ type Step {
   medianMs: Duration
   "Depends on the whole run. A DELTA contains a step only when its own events changed it, so ` + "`" + `wait` + "`" + ` may be outdated there."
   wait: Wait
+  """
+  When the step is offered to a worker again, because the quota of heavy steps is used up or its worker declined it. Null for other
+  steps, and in subscriptions and lists of runs.
+  """
+  notBefore: Time
   "Not available inside runUpdates and runListUpdates."
   actions: [ActionAvailability!]!
   """
@@ -9785,6 +9933,7 @@ type Wait {
   """
   pollerSeenAt: Time
 }
+"QUOTA, JOURNAL and STORE of a step are known only on run(runId:); in subscriptions and lists of runs such a step waits for a WORKER."
 enum WaitKind {
   DEPENDENCIES
   PAUSED
@@ -9795,6 +9944,22 @@ enum WaitKind {
   WORKER
   PERSON
   RETRY
+  "The quota of heavy steps, or that of starts, is used up for now."
+  QUOTA
+  "A worker does not reach the journal of the server, or has no access to it."
+  JOURNAL
+  "The store does not answer the workers."
+  STORE
+  "Only of runs: the engine does not answer, or has not started the run yet."
+  ENGINE
+  "Only of runs: the run waits for people to approve it."
+  APPROVAL
+  "Only of runs: the run waits for a slot, for its turn, or for the end of a hold."
+  QUEUE
+  "Only of runs: the engine loads the plan."
+  PLAN_FETCH
+  "Only of runs: the run is paused and steps are still running."
+  DRAIN
 }
 
 type Artifact {
@@ -13566,6 +13731,8 @@ func (ec *executionContext) childFields_Run(ctx context.Context, field graphql.C
 		return ec.fieldContext_Run_forecast(ctx, field)
 	case "diagnosis":
 		return ec.fieldContext_Run_diagnosis(ctx, field)
+	case "waits":
+		return ec.fieldContext_Run_waits(ctx, field)
 	case "request":
 		return ec.fieldContext_Run_request(ctx, field)
 	case "planDocument":
@@ -13868,6 +14035,38 @@ func (ec *executionContext) childFields_RunUpdate(ctx context.Context, field gra
 	return nil, fmt.Errorf("no field named %q was found under type RunUpdate", field.Name)
 }
 
+func (ec *executionContext) childFields_RunWait(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "kind":
+		return ec.fieldContext_RunWait_kind(ctx, field)
+	case "since":
+		return ec.fieldContext_RunWait_since(ctx, field)
+	case "until":
+		return ec.fieldContext_RunWait_until(ctx, field)
+	case "message":
+		return ec.fieldContext_RunWait_message(ctx, field)
+	case "help":
+		return ec.fieldContext_RunWait_help(ctx, field)
+	case "whoCould":
+		return ec.fieldContext_RunWait_whoCould(ctx, field)
+	case "steps":
+		return ec.fieldContext_RunWait_steps(ctx, field)
+	case "stepCount":
+		return ec.fieldContext_RunWait_stepCount(ctx, field)
+	case "taskQueue":
+		return ec.fieldContext_RunWait_taskQueue(ctx, field)
+	case "pollerSeenAt":
+		return ec.fieldContext_RunWait_pollerSeenAt(ctx, field)
+	case "try":
+		return ec.fieldContext_RunWait_try(ctx, field)
+	case "tries":
+		return ec.fieldContext_RunWait_tries(ctx, field)
+	case "httpStatus":
+		return ec.fieldContext_RunWait_httpStatus(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type RunWait", field.Name)
+}
+
 func (ec *executionContext) childFields_SaveViewPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "view":
@@ -14150,6 +14349,8 @@ func (ec *executionContext) childFields_Step(ctx context.Context, field graphql.
 		return ec.fieldContext_Step_medianMs(ctx, field)
 	case "wait":
 		return ec.fieldContext_Step_wait(ctx, field)
+	case "notBefore":
+		return ec.fieldContext_Step_notBefore(ctx, field)
 	case "actions":
 		return ec.fieldContext_Step_actions(ctx, field)
 	case "dbtNodes":
@@ -35136,6 +35337,38 @@ func (ec *executionContext) fieldContext_Run_diagnosis(_ context.Context, field 
 	return fc, nil
 }
 
+func (ec *executionContext) _Run_waits(ctx context.Context, field graphql.CollectedField, obj *model.Run) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Run_waits(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Run().Waits(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []model.RunWait) graphql.Marshaler {
+			return ec.marshalNRunWait2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRunWaitᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Run_waits(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Run",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_RunWait(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _Run_request(ctx context.Context, field graphql.CollectedField, obj *model.Run) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -37597,6 +37830,305 @@ func (ec *executionContext) fieldContext_RunUpdate_delta(_ context.Context, fiel
 	return fc, nil
 }
 
+func (ec *executionContext) _RunWait_kind(ctx context.Context, field graphql.CollectedField, obj *model.RunWait) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RunWait_kind(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Kind, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v model.WaitKind) graphql.Marshaler {
+			return ec.marshalNWaitKind2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐWaitKind(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RunWait_kind(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RunWait", field, false, false, errors.New("field of type WaitKind does not have child fields"))
+}
+
+func (ec *executionContext) _RunWait_since(ctx context.Context, field graphql.CollectedField, obj *model.RunWait) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RunWait_since(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Since, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_RunWait_since(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RunWait", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _RunWait_until(ctx context.Context, field graphql.CollectedField, obj *model.RunWait) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RunWait_until(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Until, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_RunWait_until(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RunWait", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _RunWait_message(ctx context.Context, field graphql.CollectedField, obj *model.RunWait) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RunWait_message(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Message, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RunWait_message(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RunWait", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _RunWait_help(ctx context.Context, field graphql.CollectedField, obj *model.RunWait) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RunWait_help(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Help, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RunWait_help(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RunWait", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _RunWait_whoCould(ctx context.Context, field graphql.CollectedField, obj *model.RunWait) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RunWait_whoCould(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.WhoCould, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
+			return ec.marshalNString2ᚕstringᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RunWait_whoCould(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RunWait", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _RunWait_steps(ctx context.Context, field graphql.CollectedField, obj *model.RunWait) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RunWait_steps(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Steps, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
+			return ec.marshalNString2ᚕstringᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RunWait_steps(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RunWait", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _RunWait_stepCount(ctx context.Context, field graphql.CollectedField, obj *model.RunWait) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RunWait_stepCount(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.StepCount, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RunWait_stepCount(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RunWait", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _RunWait_taskQueue(ctx context.Context, field graphql.CollectedField, obj *model.RunWait) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RunWait_taskQueue(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.TaskQueue, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_RunWait_taskQueue(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RunWait", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _RunWait_pollerSeenAt(ctx context.Context, field graphql.CollectedField, obj *model.RunWait) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RunWait_pollerSeenAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.PollerSeenAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_RunWait_pollerSeenAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RunWait", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _RunWait_try(ctx context.Context, field graphql.CollectedField, obj *model.RunWait) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RunWait_try(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Try, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *int) graphql.Marshaler {
+			return ec.marshalOInt2ᚖint(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_RunWait_try(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RunWait", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _RunWait_tries(ctx context.Context, field graphql.CollectedField, obj *model.RunWait) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RunWait_tries(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Tries, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *int) graphql.Marshaler {
+			return ec.marshalOInt2ᚖint(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_RunWait_tries(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RunWait", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _RunWait_httpStatus(ctx context.Context, field graphql.CollectedField, obj *model.RunWait) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RunWait_httpStatus(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.HTTPStatus, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *int) graphql.Marshaler {
+			return ec.marshalOInt2ᚖint(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_RunWait_httpStatus(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RunWait", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
 func (ec *executionContext) _SaveViewPayload_view(ctx context.Context, field graphql.CollectedField, obj *model.SaveViewPayload) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -39918,6 +40450,29 @@ func (ec *executionContext) fieldContext_Step_wait(_ context.Context, field grap
 		},
 	}
 	return fc, nil
+}
+
+func (ec *executionContext) _Step_notBefore(ctx context.Context, field graphql.CollectedField, obj *model.Step) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Step_notBefore(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.NotBefore, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Step_notBefore(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Step", field, false, false, errors.New("field of type Time does not have child fields"))
 }
 
 func (ec *executionContext) _Step_actions(ctx context.Context, field graphql.CollectedField, obj *model.Step) (ret graphql.Marshaler) {
@@ -56229,6 +56784,44 @@ func (ec *executionContext) _Run(ctx context.Context, sel ast.SelectionSet, obj 
 			}
 
 			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+		case "waits":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Run_waits(ctx, field, obj)
+				if res == graphql.Null {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		case "request":
 			field := field
 
@@ -57466,6 +58059,104 @@ func (ec *executionContext) _RunUpdate(ctx context.Context, sel ast.SelectionSet
 	return out
 }
 
+var runWaitImplementors = []string{"RunWait"}
+
+func (ec *executionContext) _RunWait(ctx context.Context, sel ast.SelectionSet, obj *model.RunWait) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, runWaitImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("RunWait")
+		case "kind":
+			out.Values[i] = ec._RunWait_kind(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "since":
+			out.Values[i] = ec._RunWait_since(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "until":
+			out.Values[i] = ec._RunWait_until(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "message":
+			out.Values[i] = ec._RunWait_message(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "help":
+			out.Values[i] = ec._RunWait_help(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "whoCould":
+			out.Values[i] = ec._RunWait_whoCould(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "steps":
+			out.Values[i] = ec._RunWait_steps(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "stepCount":
+			out.Values[i] = ec._RunWait_stepCount(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "taskQueue":
+			out.Values[i] = ec._RunWait_taskQueue(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "pollerSeenAt":
+			out.Values[i] = ec._RunWait_pollerSeenAt(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "try":
+			out.Values[i] = ec._RunWait_try(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "tries":
+			out.Values[i] = ec._RunWait_tries(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "httpStatus":
+			out.Values[i] = ec._RunWait_httpStatus(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
 var saveViewPayloadImplementors = []string{"SaveViewPayload"}
 
 func (ec *executionContext) _SaveViewPayload(ctx context.Context, sel ast.SelectionSet, obj *model.SaveViewPayload) graphql.Marshaler {
@@ -58496,6 +59187,11 @@ func (ec *executionContext) _Step(ctx context.Context, sel ast.SelectionSet, obj
 			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		case "wait":
 			out.Values[i] = ec._Step_wait(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "notBefore":
+			out.Values[i] = ec._Step_notBefore(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
@@ -62855,6 +63551,26 @@ func (ec *executionContext) marshalNRunUpdate2ᚖgithubᚗcomᚋdvtᚑengineᚋd
 		return graphql.Null
 	}
 	return ec._RunUpdate(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNRunWait2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRunWait(ctx context.Context, sel ast.SelectionSet, v model.RunWait) graphql.Marshaler {
+	return ec._RunWait(ctx, sel, &v)
+}
+
+func (ec *executionContext) marshalNRunWait2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRunWaitᚄ(ctx context.Context, sel ast.SelectionSet, v []model.RunWait) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNRunWait2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRunWait(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
 }
 
 func (ec *executionContext) unmarshalNSaveViewInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐSaveViewInput(ctx context.Context, v any) (model.SaveViewInput, error) {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/reads"
 	"github.com/dvt-engine/dvt/graph/internal/model"
 	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/run"
@@ -22,6 +23,7 @@ type Graph struct {
 	failures    func() failures
 	hold        func() run.FailureHold
 	medians     medians
+	engineWaits func() map[string]reads.StepWait // nil in streams and lists
 }
 
 // previous is the previous state of a stream.
@@ -72,6 +74,30 @@ func GraphOf(v control.RunView, available model.Available, w CostlyParts) *Graph
 		return g.View.State.FailureHold(func(stepID string) bool { return g.View.PendingRetry[stepID] })
 	})
 	return g
+}
+
+// UseEngineWaits makes the waits of steps follow what the engine knows. read is called once, when a step could wait for
+// something that only the engine knows. Call it before the first step is mapped.
+func (g *Graph) UseEngineWaits(read func() map[string]reads.StepWait) {
+	g.engineWaits = sync.OnceValue(read)
+}
+
+// engineWait returns what the engine knows about a step that nothing in the log holds.
+func (g *Graph) engineWait(s *run.Step) (reads.StepWait, bool) {
+	if g.engineWaits == nil {
+		return reads.StepWait{}, false
+	}
+	w, known := g.engineWaits()[s.StepID]
+	return w, known
+}
+
+// notBefore returns when the engine offers the step to a worker again, or nil.
+func (g *Graph) notBefore(s *run.Step) *time.Time {
+	if g.engineWaits == nil || s.Status != run.StepPending && !g.View.PendingRetry[s.StepID] {
+		return nil
+	}
+	w, _ := g.engineWait(s)
+	return nonZero(&w.Until)
 }
 
 // Next returns the graph of the next view of a stream after g. It reuses the edges of g if no dependency has changed.
@@ -216,7 +242,14 @@ func (g *Graph) wait(s *run.Step) *model.Wait {
 		w.BlockingSteps = open
 		return w
 	}
+	held, _ := g.engineWait(s)
+	if held.Kind != "" && held.Kind != reads.WaitWorker {
+		w := wait(model.WaitKind(held.Kind))
+		w.Since, w.Until = nonZero(&held.Since), nonZero(&held.Until)
+		return w
+	}
 	w := wait(model.WaitKindWorker)
+	w.Since = nonZero(&held.Since)
 	if plan.StepType(s.Type).NeedsWorker() {
 		w.TaskQueue = Text(s.TaskQueue)
 	}

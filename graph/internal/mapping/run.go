@@ -8,10 +8,10 @@ import (
 )
 
 // CostlyParts says which costly parts of a run an operation selects. The others need not be mapped.
-type CostlyParts struct{ Artifacts, Attempts, Wait, Blocked bool }
+type CostlyParts struct{ Artifacts, Attempts, Wait, Blocked, NotBefore bool }
 
 // AllCostlyParts selects all costly parts.
-func AllCostlyParts() CostlyParts { return CostlyParts{true, true, true, true} }
+func AllCostlyParts() CostlyParts { return CostlyParts{true, true, true, true, true} }
 
 // Run maps the run. Its steps are mapped only when they are selected.
 func (g *Graph) Run() *model.Run {

@@ -51,6 +51,9 @@ func (g *Graph) WriteStep(out *model.Step, s *run.Step) {
 	if g.CostlyParts.Wait {
 		out.Wait = g.wait(s)
 	}
+	if g.CostlyParts.NotBefore {
+		out.NotBefore = g.notBefore(s)
+	}
 	if g.CostlyParts.Attempts {
 		out.Attempts = make([]model.StepAttempt, len(s.Attempts))
 		for i := range s.Attempts {

@@ -1721,6 +1721,10 @@ type Run struct {
 	// or that continues as it should. The workflow engine and the workers' queues are asked for up to a few seconds; without their
 	// answer no cause rests on them. Not available in lists and subscriptions. Errors: STORE_UNAVAILABLE.
 	Diagnosis []Cause `json:"diagnosis"`
+	// What the run waits for, the cause that stops the most first: since when, until when, and who can help. At most 20. Empty when only
+	// its running steps hold it up, after its end, and in past views. Causes that only the engine knows are up to 2 s old. Not available
+	// in lists and subscriptions. Errors: STORE_UNAVAILABLE.
+	Waits []RunWait `json:"waits"`
 	// What the run was requested to do, for people who decide about it. Not available in lists and subscriptions. Errors: STORE_UNAVAILABLE.
 	Request *RunRequest `json:"request"`
 	// The document of the plan. `***` replaces the values of members whose names look like those of secrets. Null when no
@@ -1946,6 +1950,33 @@ type RunUpdate struct {
 	Reset    bool      `json:"reset"`
 	Snapshot *Run      `json:"snapshot,omitempty"`
 	Delta    *RunDelta `json:"delta,omitempty"`
+}
+
+// One thing that a run waits for.
+type RunWait struct {
+	Kind WaitKind `json:"kind"`
+	// Null when nobody knows.
+	Since *time.Time `json:"since,omitempty"`
+	// When the wait ends by itself, or is tried again; null when nobody knows.
+	Until *time.Time `json:"until,omitempty"`
+	// What the run waits for, in one sentence.
+	Message string `json:"message"`
+	// Who can help, in one sentence.
+	Help string `json:"help"`
+	// Principals who can help, at most 10; empty for what only the operators of the installation can mend.
+	WhoCould []string `json:"whoCould"`
+	// The steps that wait, in plan order, at most 20.
+	Steps     []string `json:"steps"`
+	StepCount int      `json:"stepCount"`
+	// With kind WORKER: the queue that a worker must serve.
+	TaskQueue *string `json:"taskQueue,omitempty"`
+	// With kind WORKER: when a worker last polled that queue, as this server knew at most 15 s ago; null when no poll is known.
+	PollerSeenAt *time.Time `json:"pollerSeenAt,omitempty"`
+	// With kind PLAN_FETCH: the current try of `tries`; null before the first try has reported.
+	Try   *int `json:"try,omitempty"`
+	Tries *int `json:"tries,omitempty"`
+	// With kind JOURNAL: the HTTP status that the worker got; null when nothing answered.
+	HTTPStatus *int `json:"httpStatus,omitempty"`
 }
 
 type SaveViewInput struct {
@@ -2234,6 +2265,9 @@ type Step struct {
 	MedianMs *time.Duration `json:"medianMs,omitempty"`
 	// Depends on the whole run. A DELTA contains a step only when its own events changed it, so `wait` may be outdated there.
 	Wait *Wait `json:"wait,omitempty"`
+	// When the step is offered to a worker again, because the quota of heavy steps is used up or its worker declined it. Null for other
+	// steps, and in subscriptions and lists of runs.
+	NotBefore *time.Time `json:"notBefore,omitempty"`
 	// Not available inside runUpdates and runListUpdates.
 	Actions []ActionAvailability `json:"actions"`
 	// dbt's results for its models, tests and other nodes after an attempt (default: the one shown), successful or failed, in the
@@ -4784,6 +4818,7 @@ func (e UpdateMode) MarshalJSON() ([]byte, error) {
 	return buf.Bytes(), nil
 }
 
+// QUOTA, JOURNAL and STORE of a step are known only on run(runId:); in subscriptions and lists of runs such a step waits for a WORKER.
 type WaitKind string
 
 const (
@@ -4796,6 +4831,22 @@ const (
 	WaitKindWorker   WaitKind = "WORKER"
 	WaitKindPerson   WaitKind = "PERSON"
 	WaitKindRetry    WaitKind = "RETRY"
+	// The quota of heavy steps, or that of starts, is used up for now.
+	WaitKindQuota WaitKind = "QUOTA"
+	// A worker does not reach the journal of the server, or has no access to it.
+	WaitKindJournal WaitKind = "JOURNAL"
+	// The store does not answer the workers.
+	WaitKindStore WaitKind = "STORE"
+	// Only of runs: the engine does not answer, or has not started the run yet.
+	WaitKindEngine WaitKind = "ENGINE"
+	// Only of runs: the run waits for people to approve it.
+	WaitKindApproval WaitKind = "APPROVAL"
+	// Only of runs: the run waits for a slot, for its turn, or for the end of a hold.
+	WaitKindQueue WaitKind = "QUEUE"
+	// Only of runs: the engine loads the plan.
+	WaitKindPlanFetch WaitKind = "PLAN_FETCH"
+	// Only of runs: the run is paused and steps are still running.
+	WaitKindDrain WaitKind = "DRAIN"
 )
 
 var AllWaitKind = []WaitKind{
@@ -4806,11 +4857,19 @@ var AllWaitKind = []WaitKind{
 	WaitKindWorker,
 	WaitKindPerson,
 	WaitKindRetry,
+	WaitKindQuota,
+	WaitKindJournal,
+	WaitKindStore,
+	WaitKindEngine,
+	WaitKindApproval,
+	WaitKindQueue,
+	WaitKindPlanFetch,
+	WaitKindDrain,
 }
 
 func (e WaitKind) IsValid() bool {
 	switch e {
-	case WaitKindDependencies, WaitKindPaused, WaitKindFailedStep, WaitKindFailFast, WaitKindWorker, WaitKindPerson, WaitKindRetry:
+	case WaitKindDependencies, WaitKindPaused, WaitKindFailedStep, WaitKindFailFast, WaitKindWorker, WaitKindPerson, WaitKindRetry, WaitKindQuota, WaitKindJournal, WaitKindStore, WaitKindEngine, WaitKindApproval, WaitKindQueue, WaitKindPlanFetch, WaitKindDrain:
 		return true
 	}
 	return false

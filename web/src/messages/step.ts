@@ -91,6 +91,12 @@ export const step = {
     OPERATOR: "Waits for somebody to retry or skip it",
     RETRY: "Waits to be retried",
   },
+  held: (by: "QUOTA" | "JOURNAL" | "STORE", left: string | null) =>
+    ({
+      QUOTA: "Waits because the quota of heavy steps is used up for now",
+      JOURNAL: "Waits because its worker does not reach the journal of the server",
+      STORE: "Waits because its worker gets no answer from the store",
+    })[by] + (left === null ? "" : `, tried again in ${left}`),
   heldBy: (steps: string, n: number) =>
     `Nothing new starts while ${steps} ${n === 1 ? "waits" : "wait"} for an operator`,
   neverStarted: "Never started: the run was cancelled",

@@ -13,7 +13,7 @@ import { isDbt } from "./dbt";
 import { useMedians } from "./medians";
 import { RESET_STEP_PARAMS, STEP_TABS, type StepTab } from "../address/views";
 import { Button } from "../ui/Button";
-import { duration } from "../format/format";
+import { duration, ticking } from "../format/format";
 import { StepTitle } from "../runstate/stepTitle";
 import { stepLook } from "../status/look";
 import { lazyPart } from "../ui/lazyPart";
@@ -195,8 +195,7 @@ function Facts({ runId, step }: { runId: string; step: Step }) {
       </div>
       {wait && (
         <p className={css.wait}>
-          {wait}
-          {queue !== null && <LastPoller runId={runId} stepId={step.stepId} />}
+          {queue === null ? wait : <WorkerWait words={wait} runId={runId} stepId={step.stepId} />}
         </p>
       )}
     </>
@@ -207,16 +206,20 @@ function Facts({ runId, step }: { runId: string; step: Step }) {
 const POLLER_EVERY_MS = 15_000;
 
 /**
- * When a worker of the step's queue was last seen. It is queried, because the stream is silent while the run stands
- * still.
+ * What a step waits for that nothing in the log holds: a worker, with the time when one was last seen, or what only the
+ * engine knows. It is queried, because the stream is silent while the run stands still.
  */
-function LastPoller({ runId, stepId }: { runId: string; stepId: string }) {
+function WorkerWait({ words, runId, stepId }: { words: string; runId: string; stepId: string }) {
   const store = useRunStore();
   const wait = useQuery(PollerSeenDocument, { runId, stepId }, ({ run }) => run?.step?.wait ?? null, {
     every: POLLER_EVERY_MS,
   }).answer;
-  if (!wait?.taskQueue) return null;
-  return pollerWords(wait.pollerSeenAt === null ? null : instant(wait.pollerSeenAt), store.now());
+  if (wait?.kind === "QUOTA" || wait?.kind === "JOURNAL" || wait?.kind === "STORE") {
+    const left = wait.until === null ? 0 : instant(wait.until) - store.now();
+    return m.step.held(wait.kind, left > 0 ? ticking(left) : null);
+  }
+  if (!wait?.taskQueue) return words;
+  return words + pollerWords(wait.pollerSeenAt === null ? null : instant(wait.pollerSeenAt), store.now());
 }
 
 /** The usual duration of the step in earlier runs. */

@@ -31,8 +31,9 @@ function waitOf(step: Step, wait: NonNullable<Step["wait"]>, store: RunStore) {
     const status = store.step(id)?.status;
     return status !== "SUCCESS" && status !== "SKIPPED";
   });
-  if (step.status !== "PENDING" || wait.kind === "RETRY" || wait.kind === "PERSON")
-    return { kind: wait.kind === "PERSON" && step.status === "FAILED" ? "OPERATOR" : wait.kind, named: [] } as const;
+  if (wait.kind === "RETRY") return { kind: "RETRY", named: [] } as const;
+  if (step.status !== "PENDING" || wait.kind === "PERSON")
+    return { kind: step.status === "FAILED" ? "OPERATOR" : "PERSON", named: [] } as const;
   const { failed, held, needs } = holdOf(store);
   const needed = blocking.filter((id) => failed.includes(id));
   const first = needs.get(step.stepId);

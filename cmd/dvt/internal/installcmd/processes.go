@@ -4,7 +4,6 @@ package installcmd
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"os"
 
@@ -20,7 +19,7 @@ import (
 func ProcessCommand(c *cobra.Command, dev bool, flags []string, run func(context.Context, config.Config,
 	*slog.Logger) error) *cobra.Command {
 	c.Args = cobra.NoArgs
-	config.Flags(c.Flags(), append(flags, "log-level")...)
+	config.Flags(c.Flags(), append(flags, "log-level", "log-format")...)
 	c.Flags().String("config", "", "YAML file with settings")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		cfg, err := config.Load(c.Flags(), dev)
@@ -28,7 +27,7 @@ func ProcessCommand(c *cobra.Command, dev bool, flags []string, run func(context
 			return cmdline.Usage(err)
 		}
 		config.ForgetEnvironment()
-		log, err := newLogger(cfg.LogLevel)
+		log, err := newLogger(os.Stderr, cfg.LogLevel, cfg.LogFormat)
 		if err != nil {
 			return err
 		}
@@ -97,13 +96,4 @@ func Migrate() *cobra.Command {
 			"they need,\n" +
 			"after every migration; that role can neither change nor delete events and audit rows.",
 	}, false, []string{"store", "app-role", "store-password-file", "allow-plaintext"}, server.Migrate)
-}
-
-// newLogger returns a logger that writes records of the level and above to standard error.
-func newLogger(level string) (*slog.Logger, error) {
-	var l slog.Level
-	if err := l.UnmarshalText([]byte(level)); err != nil {
-		return nil, cmdline.Usage(fmt.Errorf("log-level must be debug, info, warn or error, not %q", level))
-	}
-	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: l})), nil
 }

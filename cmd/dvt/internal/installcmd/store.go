@@ -46,7 +46,8 @@ func (u *storeCommands) command(c *cobra.Command, args int, byRun bool, flags []
 	f func(context.Context, config.Config, *slog.Logger, []string) error) *cobra.Command {
 	c.Args = cmdline.ExactArgs(args)
 	settings := pflag.NewFlagSet(c.Name(), pflag.ContinueOnError) // server.Load would take --run for a setting
-	config.Flags(settings, append(flags, "store", "store-password-file", "allow-plaintext", "data", "log-level")...)
+	config.Flags(settings, append(flags, "store", "store-password-file", "allow-plaintext", "data", "log-level",
+		"log-format")...)
 	settings.String("config", "", "YAML file with settings")
 	c.Flags().AddFlagSet(settings)
 	if byRun {
@@ -62,7 +63,7 @@ func (u *storeCommands) command(c *cobra.Command, args int, byRun bool, flags []
 		if err != nil {
 			return cmdline.Usage(err)
 		}
-		log, err := newLogger(cfg.LogLevel)
+		log, err := newLogger(os.Stderr, cfg.LogLevel, cfg.LogFormat)
 		if err != nil {
 			return err
 		}

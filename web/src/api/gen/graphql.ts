@@ -798,15 +798,32 @@ export type UpdateTargetInput = {
   stepId: string;
 };
 
+/** QUOTA, JOURNAL and STORE of a step are known only on run(runId:); in subscriptions and lists of runs such a step waits for a WORKER. */
 export type WaitKind =
+  /** Only of runs: the run waits for people to approve it. */
+  | 'APPROVAL'
   | 'DEPENDENCIES'
+  /** Only of runs: the run is paused and steps are still running. */
+  | 'DRAIN'
+  /** Only of runs: the engine does not answer, or has not started the run yet. */
+  | 'ENGINE'
   /** A step that it needs, directly or not, is FAILED. */
   | 'FAILED_STEP'
   /** A step that it does not need is FAILED; until somebody retries or skips that step, nothing new starts in the run. */
   | 'FAIL_FAST'
+  /** A worker does not reach the journal of the server, or has no access to it. */
+  | 'JOURNAL'
   | 'PAUSED'
   | 'PERSON'
+  /** Only of runs: the engine loads the plan. */
+  | 'PLAN_FETCH'
+  /** Only of runs: the run waits for a slot, for its turn, or for the end of a hold. */
+  | 'QUEUE'
+  /** The quota of heavy steps, or that of starts, is used up for now. */
+  | 'QUOTA'
   | 'RETRY'
+  /** The store does not answer the workers. */
+  | 'STORE'
   | 'WORKER';
 
 export type AttentionFieldsFragment = { kind: AttentionKind, runId: string, projectId: string, environmentId: string, planId: string, planVersion: string, stepId: string | null, logicalAttemptId: number | null, stepName: string | null, since: string, deadline: string | null, expectedBy: string | null, code: string | null, message: string | null, heldSteps: number, blockedSteps: number, failedSteps: number, approvals: number | null, approvalsRequired: number | null, actions: Array<Action>, whoCould: Array<string> };
@@ -1163,7 +1180,14 @@ export type PollerSeenQueryVariables = Exact<{
 }>;
 
 
-export type PollerSeenQuery = { run: { step: { wait: { taskQueue: string | null, pollerSeenAt: string | null } | null } | null } | null };
+export type PollerSeenQuery = { run: { step: { wait: { kind: WaitKind, until: string | null, taskQueue: string | null, pollerSeenAt: string | null } | null } | null } | null };
+
+export type RunWaitsQueryVariables = Exact<{
+  runId: string;
+}>;
+
+
+export type RunWaitsQuery = { run: { waits: Array<{ kind: WaitKind, since: string | null, until: string | null, message: string, help: string, whoCould: Array<string> }> } | null };
 
 export type StepInputsQueryVariables = Exact<{
   runId: string;
@@ -4084,6 +4108,8 @@ export const PollerSeenDocument = new TypedDocumentString(`
   run(runId: $runId) {
     step(stepId: $stepId) {
       wait {
+        kind
+        until
         taskQueue
         pollerSeenAt
       }
@@ -4091,6 +4117,20 @@ export const PollerSeenDocument = new TypedDocumentString(`
   }
 }
     `) as unknown as TypedDocumentString<PollerSeenQuery, PollerSeenQueryVariables>;
+export const RunWaitsDocument = new TypedDocumentString(`
+    query RunWaits($runId: String!) {
+  run(runId: $runId) {
+    waits {
+      kind
+      since
+      until
+      message
+      help
+      whoCould
+    }
+  }
+}
+    `) as unknown as TypedDocumentString<RunWaitsQuery, RunWaitsQueryVariables>;
 export const StepInputsDocument = new TypedDocumentString(`
     query StepInputs($runId: String!, $stepId: String!, $attempt: Int) {
   run(runId: $runId) {

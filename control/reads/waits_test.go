@@ -1,0 +1,85 @@
+package reads_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/dvt-engine/dvt/control/controltest"
+	"github.com/dvt-engine/dvt/control/reads"
+	"github.com/dvt-engine/dvt/engine"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/run/runtest"
+)
+
+// waitOf returns the first wait of a run, as an engineer sees it.
+func (w *world) waitOf(id string) reads.RunWait {
+	w.T.Helper()
+	waits, err := w.RunWaits(w.T.Context(), w.Engineer(), id)
+	if err != nil || len(waits) == 0 {
+		w.T.Fatalf("the run has the waits %+v with the error %v, want a cause", waits, err)
+	}
+	return waits[0]
+}
+
+// Whatever an open run stands still for is a cause with a sentence and with somebody who can help.
+func TestRunWaits_NameEachCause(t *testing.T) {
+	t.Parallel()
+	since, until := time.Now().Add(-time.Minute), time.Now().Add(time.Minute)
+	for name, c := range map[string]struct {
+		started bool
+		waits   engine.Waits
+		err     error
+		want    reads.WaitKind
+		check   func(reads.RunWait) bool
+	}{
+		"a plan that is fetched": {
+			waits: engine.Waits{Loading: &engine.PlanLoad{Since: since, Until: until, Try: 2, Tries: 3}},
+			want:  reads.WaitPlan, check: func(w reads.RunWait) bool {
+				return w.Try == 2 && w.Tries == 3 && w.Since.Equal(since) && w.Until.Equal(until)
+			}},
+		"no control worker": {waits: engine.Waits{WorkerSince: since}, want: reads.WaitWorker,
+			check: func(w reads.RunWait) bool { return w.TaskQueue != "" && w.Since.Equal(since) }},
+		"the engine is down": {err: engine.ErrUnavailable, want: reads.WaitEngine,
+			check: func(w reads.RunWait) bool { return !w.Since.IsZero() }},
+		"the engine is down at work":  {started: true, err: engine.ErrUnavailable, want: reads.WaitEngine},
+		"the store is down for tasks": {started: true, waits: engine.Waits{StoreSince: since}, want: reads.WaitStore},
+		"a blocked journal": {started: true, waits: engine.Waits{Steps: []engine.StepWait{{StepID: "s1",
+			Cause: engine.WaitJournal, Status: 403, Since: since}}}, want: reads.WaitJournal,
+			check: func(w reads.RunWait) bool {
+				return w.Status == 403 && slices.Equal(w.Steps, []string{"s1"}) && w.Since.Equal(since)
+			}},
+		"no token for a heavy step": {started: true, waits: engine.Waits{Steps: []engine.StepWait{{StepID: "s1",
+			Cause: engine.WaitQuota, Since: since, Until: until}}}, want: reads.WaitQuota,
+			check: func(w reads.RunWait) bool { return w.Until.Equal(until) && w.StepCount == 1 }},
+		"no worker of its queue": {started: true, want: reads.WaitWorker,
+			check: func(w reads.RunWait) bool { return slices.Equal(w.Steps, []string{"s1"}) && w.TaskQueue != "" }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.Engine.Set(func(e *controltest.FakeEngine) {
+				e.OnWaits = func(run.Identity) (engine.Waits, error) { return c.waits, c.err }
+			})
+			id := w.CreateQueued("r", "s1")
+			w.HandOver()
+			if c.started {
+				w.AppendEvents(id, runtest.Draft(run.RunStarted, "", 1, runtest.M{"steps": []runtest.M{
+					{"stepId": "s1", "type": "COMMAND", "taskQueue": "tq-data-dev"}}}))
+			}
+			got := w.waitOf(id)
+			if got.Kind != c.want || got.Message == "" || got.Help == "" || c.check != nil && !c.check(got) {
+				t.Errorf("the wait is %+v, want %s", got, c.want)
+			}
+		})
+	}
+}
+
+func TestRunWaits_OfAnotherTenantIsNotFound(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	_, err := w.RunWaits(t.Context(), w.ForeignPrincipal(), w.CreateQueued("r", "s1"))
+	if code := controltest.CodeOf(err); code != run.CodeNotFound {
+		t.Errorf("the error is %v, want NOT_FOUND", err)
+	}
+}
