@@ -1,6 +1,8 @@
 // The health of dvt.
 import type { HealthStatus } from "../api/gen/graphql";
 
+const NO_START = "Runs in progress go on. No new run starts.";
+const NOT_ACCEPTED = "Runs can be read, and runs in progress changed. No new run starts.";
 const NO_FRAME = "no changes in this period";
 
 export const health = {
@@ -19,6 +21,38 @@ export const health = {
     eventBus: "Pages show changes at once.",
     artifactStore: "Logs and artifacts can be read and stored.",
   } as Record<string, string>,
+  /** While no new run starts: a word for the head, a sentence, and what healthy parts mean then. */
+  halted: {
+    READ_ONLY: {
+      word: "Read-only",
+      says: "But dvt is read-only: no new run starts.",
+      fine: {
+        stateStore: "Runs can be read, and runs in progress changed. No new run is accepted.",
+        engine: NO_START,
+        temporal: NO_START,
+        eventBus: "It answers, but nothing is published in this mode. Pages read the store, so they may be a second later.",
+      } as Record<string, string>,
+    },
+    DRAINED: {
+      word: "Drained",
+      says: "But dvt is being drained: no new run starts here.",
+      fine: { stateStore: NOT_ACCEPTED, engine: NO_START, temporal: NO_START } as Record<string, string>,
+    },
+    FROZEN: {
+      word: "Frozen",
+      says: "But your tenant is frozen: no new run starts.",
+      fine: { stateStore: NOT_ACCEPTED, engine: NO_START, temporal: NO_START } as Record<string, string>,
+    },
+    DEGRADED: {
+      word: "Refuses new runs",
+      says: "New runs are refused for now.",
+      fine: {
+        stateStore: NOT_ACCEPTED,
+        engine: "Runs in progress go on. New runs are refused until the engine starts them fast enough.",
+        temporal: "Runs in progress go on. New runs are refused until the engine starts them fast enough.",
+      } as Record<string, string>,
+    },
+  },
   /** The next step for the person on call, and who can take it. */
   todos: {
     stateStore:

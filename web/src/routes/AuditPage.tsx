@@ -11,6 +11,7 @@ import { auditCsv, auditLines } from "../audit/export";
 import { count, type Zone } from "../format/format";
 import { m } from "../messages";
 import { List, PageHead } from "../page/List";
+import { Problem } from "../page/Problem";
 import { momentOf } from "../runlist/query";
 import css from "../styles/Form.module.css";
 import { Button } from "../ui/Button";
@@ -66,6 +67,13 @@ export function AuditPage(): ReactNode {
   };
 
   const lines: Pages<AuditLine> = { ...pages, rows: pages.rows && coalesce(pages.rows) };
+  if (pages.error?.code === "FORBIDDEN")
+    return (
+      <>
+        <PageHead title={m.audit.title} asOf={0} refresh={pages.refresh} />
+        <Problem error={pages.error} retry={pages.refresh} />
+      </>
+    );
   const searched = pages.first?.searched;
   return (
     <>

@@ -4,10 +4,12 @@ import {
   HealthDocument,
   type HealthQuery,
   type HealthStatus,
+  ServiceDocument,
 } from "../api/gen/graphql";
 import { useQuery } from "../api/useQuery";
 import { HealthHistory } from "../health/HealthHistory";
 import { m } from "../messages";
+import { notices } from "../shell/service";
 import { useDocumentStatus } from "../ui/documentStatus";
 import css from "../styles/Form.module.css";
 import { duration } from "../format/format";
@@ -22,7 +24,10 @@ const EVERY_MS = 5_000;
 const TONES = { HEALTHY: "good", DEGRADED: "warn", UNHEALTHY: "bad" } as const satisfies Record<HealthStatus, string>;
 const SIGNS = { HEALTHY: "●", DEGRADED: "◐", UNHEALTHY: "✕" } as const satisfies Record<HealthStatus, string>;
 
-const checks: Column<Check>[] = [
+type Halt = keyof typeof m.health.halted;
+
+/** `halt` is why no new run starts, if so: a healthy part does not promise then what the banner denies. */
+const checksDuring = (halt: Halt | undefined): Column<Check>[] => [
   { head: m.health.part, main: true, cell: (check) => m.health.parts[check.name] ?? check.name },
   {
     head: m.health.status,
@@ -36,8 +41,11 @@ const checks: Column<Check>[] = [
       ),
   },
   { head: m.health.latency, cell: (check) => (check.latencyMs === null ? null : duration(check.latencyMs)) },
-  { head: m.health.means, text: true, cell: (check) => check.message ?? m.health.fine[check.name] },
+  { head: m.health.means, text: true, cell: (check) => check.message ?? meaning(check.name, halt) },
 ];
+const meaning = (part: string, halt: Halt | undefined): string | undefined =>
+  (halt && m.health.halted[halt].fine[part]) ?? m.health.fine[part];
+
 const todo: Column<Check> = {
   head: m.health.todo,
   text: true,
@@ -63,22 +71,34 @@ export function HealthPage() {
     asOf,
     ...query
   } = useQuery(HealthDocument, {}, (result) => result.health, { every: EVERY_MS });
+  const service = useQuery(ServiceDocument, {}, (result) => result.service, { every: EVERY_MS });
+  const halt = notices(service.answer ?? null)[0]?.kind;
+  const checks = checksDuring(halt);
   const capabilities = useQuery(CapabilitiesDocument, {}, (result) => result.capabilities);
   const engine = capabilities.answer ?? [];
   const error = query.error ?? capabilities.error;
   const again = (): void => {
     query.again();
+    service.again();
     capabilities.again();
   };
   return (
     <>
       <PageHead title={m.health.title} asOf={asOf} refresh={again} repeated>
         {health && <Word status={health.status} />}
+        {halt && (
+          <span className={css.tone} data-tone="warn">
+            <span aria-hidden="true">◐</span> {m.health.halted[halt].word}
+          </span>
+        )}
       </PageHead>
       {error !== null && <Problem error={error} retry={again} />}
       {health ? (
         <section className={css.section}>
-          <p>{m.health.says[health.status]}</p>
+          <p>
+            {m.health.says[health.status]}
+            {halt && ` ${m.health.halted[halt].says}`}
+          </p>
           <Table
             label={m.health.title}
             columns={health.checks.every(isWell) ? checks : [...checks, todo]}
