@@ -16,6 +16,7 @@ export const start = {
   knownOf: (plan: string, project: string, environment: string) => `${plan} · ${project}/${environment}`,
   knownHidden:
     "This document has hidden values, written as ***. Replace them, or use From a run to start exactly the same plan again.",
+  knownMissing: (plan: string) => `No plan ${plan} ran here lately. Choose another, or paste the plan.`,
   knownUnread: "The document of this plan is not known: a worker fetches it when a run starts.",
   loading: "Loading the plan…",
   notAPlan: (line: number, why: string) => `Line ${line} is neither YAML nor JSON: ${why}`,
