@@ -9,11 +9,11 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"time"
 
 	"github.com/klauspost/compress/gzhttp"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/dvt-engine/dvt/control"
 	"github.com/dvt-engine/dvt/control/runs"
 	"github.com/dvt-engine/dvt/graph"
 	"github.com/dvt-engine/dvt/graph/limit"
@@ -184,7 +184,7 @@ func (p *parts) sharedPage(s runs.SharedRun, token string) sharedPage {
 			end, took = *s.EndedAt, "took "
 		}
 		facts = append(facts, "Started "+s.StartedAt.UTC().Format("2006-01-02 15:04 UTC"),
-			took+max(0, end.Sub(*s.StartedAt)).Round(time.Second).String())
+			took+control.DurationWords(end.Sub(*s.StartedAt)))
 	}
 	if failed != "" {
 		facts = append(facts, failed)

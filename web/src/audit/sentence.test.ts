@@ -29,8 +29,9 @@ it("says what an accepted record did", () => {
     ],
     ["FREEZE_TENANT", { frozen: false }, "Unfroze the tenant: runs start again"],
     ["SET_SHARE_LINKS", { hours: 0 }, "Forbade share links; existing links stop working at once"],
-    ["PAUSE", {}, "Pause"],
-    ["RETRY_STEP", { stepId: "load" }, "Retry step: load"],
+    ["PAUSE", {}, "Sent “Pause” to the run"],
+    ["RETRY_STEP", { stepId: "load" }, "Sent “Retry step: load” to the run"],
+    ["NOTE_RUN", {}, "Added a note to the run"],
   ] as const) {
     expect(did(action, detail).text.replace(" UTC", "")).toBe(text);
   }

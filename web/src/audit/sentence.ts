@@ -37,7 +37,7 @@ function role(value: unknown): string {
 }
 
 /** The sentence of an accepted record; null when its action and object say it. */
-function deed(action: string, detail: Known, zone: Zone): string | null {
+function deed(action: string, detail: Known, named: string, zone: Zone): string | null {
   const { did } = m.audit;
   const modes: Readonly<Record<string, string>> = m.service.modes;
   const outcomes: Readonly<Record<string, string>> = m.inbox.outcome;
@@ -75,8 +75,19 @@ function deed(action: string, detail: Known, zone: Zone): string | null {
       return did.revoked;
     case "SIGNAL_RUNS":
       return did.bulk(nameOf(text(detail.signal)), number(detail.runs));
+    case "PAUSE":
+    case "RESUME":
+    case "RETRY_STEP":
+    case "SKIP_STEP":
+    case "UPDATE_PARAMS":
+    case "INJECT_OVERRIDE":
+    case "UPDATE_TARGET":
+    case "ESCALATE_ALERT":
+    case "EMERGENCY_STOP":
+    case "CANCEL":
+      return did.sent(named);
     default:
-      return null;
+      return m.audit.done[action] ?? null;
   }
 }
 
@@ -101,5 +112,5 @@ export function sentenceOf(row: Row, zone: Zone): Sentence {
     return { text: `${asked}; ${why}${more}`, lines: [], to: null };
   }
   const lines = Array.isArray(detail.changed) ? detail.changed.map(String) : [];
-  return { text: deed(row.action, detail, zone) ?? named, lines, to: target(row.action, detail) };
+  return { text: deed(row.action, detail, named, zone) ?? named, lines, to: target(row.action, detail) };
 }

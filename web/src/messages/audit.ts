@@ -71,8 +71,23 @@ export const audit = {
     completed: (step: string, outcome: string) => `Completed the manual step ${step} as ${outcome}`,
     token: (principal: string, until: string) => `Created a token that acts as ${principal} until ${until}`,
     revoked: "Revoked a token: requests with it are refused",
+    /** A signal that was accepted. Whether it took effect is in the events of the run. */
+    sent: (action: string) => `Sent “${action}” to the run`,
     bulk: (action: string, n: number) => `Asked for “${action}” on ${plural(n, "run")}`,
   },
+  /** Other accepted actions, which have no detail to tell. */
+  done: {
+    SIGN_IN: "Signed in",
+    SIGN_OUT: "Signed out",
+    TAG_RUN: "Changed the tags of the run",
+    NOTE_RUN: "Added a note to the run",
+    SAVE_VIEW: "Saved a view",
+    DELETE_VIEW: "Removed a view",
+    CANCEL_BULK: "Stopped a bulk action",
+    SEAL_LOG: "Sealed the log of the run",
+    WORKER_ISOLATION: "Verified the sandbox of a worker",
+    REDRIVE: "Sent dead letters to be delivered again",
+  } as Readonly<Record<string, string>>,
   /** The action of a refused request. */
   askedToSee: "Asked to see a run",
   asked: (action: string) => `Asked for “${action}”`,
