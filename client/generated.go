@@ -938,7 +938,7 @@ func (v *BulkPreviewInput) GetAction() BulkActionInput { return v.Action }
 // A rerun of each run. Runs that have not ended are REFUSED, and so are runs without one of the steps.
 type BulkRerunInput struct {
 	From RerunFromInput `json:"from"`
-	// Parameters of the new runs, at most 64 KiB; null for those of each run.
+	// Parameters of all new runs, at most 64 KiB; null for those of each run. A hidden value given as `***` is refused with BAD_USER_INPUT.
 	Params *json.RawMessage `json:"params"`
 	Reason *string          `json:"reason"`
 }
@@ -2027,7 +2027,7 @@ type EngineMode string
 
 const (
 	EngineModeNormal EngineMode = "NORMAL"
-	// No new run starts and nothing is published: viewers read the store. Running runs go on.
+	// No new run starts and nothing is published: viewers read the store. Runs in progress continue.
 	EngineModeReadOnly EngineMode = "READ_ONLY"
 	// No new run starts, and running ones go on to their end. After that the installation may be stopped.
 	EngineModeDrained EngineMode = "DRAINED"
@@ -5832,7 +5832,7 @@ type RerunInput struct {
 	// Client key of the new run, alphabet [A-Za-z0-9_.-], at most 128.
 	RunRequestId string         `json:"runRequestId"`
 	From         RerunFromInput `json:"from"`
-	// Parameters of the new run, at most 64 KiB; null for those of the run. The results that it keeps were computed with the earlier ones.
+	// Parameters of the new run, at most 64 KiB; null for those of the run. The results that it keeps were computed with the earlier ones. A hidden value given as `***` is refused with BAD_USER_INPUT: leave params out to keep it.
 	Params *json.RawMessage `json:"params"`
 	Reason *string          `json:"reason"`
 }
@@ -7931,7 +7931,7 @@ type StartRunInput struct {
 	RunRequestId  string `json:"runRequestId"`
 	ProjectId     string `json:"projectId"`
 	EnvironmentId string `json:"environmentId"`
-	// Parameters of the run, at most 64 KiB. COMMAND and dbt steps find them in the JSON file that DVT_PARAMS_FILE names. dbt steps also get the members as vars; vars of the step override them.
+	// Parameters of the run, at most 64 KiB. COMMAND and dbt steps find them in the JSON file that DVT_PARAMS_FILE names. dbt steps also get the members as vars; vars of the step override them. A hidden value given as `***` is refused with BAD_USER_INPUT.
 	Params *json.RawMessage `json:"params"`
 	// From 0 to 9: while runs wait, a higher one starts first within a project.
 	Priority int `json:"priority"`
