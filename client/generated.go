@@ -7366,6 +7366,8 @@ type ShowRunRunPausePauseInfo struct {
 	RequestedBy *string   `json:"requestedBy"`
 	Reason      *string   `json:"reason"`
 	Since       time.Time `json:"since"`
+	// The number of steps that are still running.
+	Draining int `json:"draining"`
 }
 
 // GetRequestedBy returns ShowRunRunPausePauseInfo.RequestedBy, and is useful for accessing the field via an interface.
@@ -7376,6 +7378,9 @@ func (v *ShowRunRunPausePauseInfo) GetReason() *string { return v.Reason }
 
 // GetSince returns ShowRunRunPausePauseInfo.Since, and is useful for accessing the field via an interface.
 func (v *ShowRunRunPausePauseInfo) GetSince() time.Time { return v.Since }
+
+// GetDraining returns ShowRunRunPausePauseInfo.Draining, and is useful for accessing the field via an interface.
+func (v *ShowRunRunPausePauseInfo) GetDraining() int { return v.Draining }
 
 // ShowRunRunQueueQueueEntry includes the requested fields of the GraphQL type QueueEntry.
 // The GraphQL type's documentation follows.
@@ -13587,6 +13592,7 @@ query ShowRun ($runId: String!, $at: Seq) {
 			requestedBy
 			reason
 			since
+			draining
 		}
 		parentRunId
 		approval {

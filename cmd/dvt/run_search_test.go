@@ -109,3 +109,17 @@ func TestRunSearch_FindsLinesInAllLogs(t *testing.T) {
 		}
 	}
 }
+
+// A person types "error", and the log says ERROR.
+func TestRunSearch_TriesOtherCases(t *testing.T) {
+	t.Parallel()
+	address := serveLogs(t)
+	out, status, err := dvt(t, address, "dev-viewer", "run", "search", "logged", "LOAD SAYS 7")
+	if status != 0 || !strings.Contains(out, "load says 7") {
+		t.Errorf("status %d, %v, want the line in small letters:\n%s", status, err, out)
+	}
+	out, status, _ = dvt(t, address, "dev-viewer", "run", "search", "logged", "no such text")
+	if status != 0 || !strings.Contains(out, "in capitals or not") {
+		t.Errorf("status %d, want to read that case made no difference:\n%s", status, out)
+	}
+}
