@@ -94,7 +94,7 @@ func TestRunSearch_FindsLinesInAllLogs(t *testing.T) {
 	}{
 		{"logged says", 0, []string{"load  1        1     load says 1\n", "(and 1195 lines more)", "(and 2 lines more)"}},
 		{"logged says --runs 2", 0, []string{"logged  load  1"}},
-		{"logged nothing", 0, []string{"No log contains this text."}},
+		{"logged nothing", 0, []string{"No log contains this text, in capitals or not."}},
 		{"logged says --limit 1", 0, []string{"more rows exist"}},
 		{"logged says -o json", 0, []string{`"totalMatches": 1200`}},
 		{"logged says --runs 21", 2, []string{"--runs must be from 1 to 20"}},

@@ -65,7 +65,9 @@ function ofRun(text: string): PreviewLine {
 
 /** The log says FAILED of a step that a cancel stops, but nothing failed. */
 function endWord({ kind, to }: Preview["changes"][number]): string {
-  return kind === "CANCEL" ? runLook({ status: "CANCELLED", statusRaw: "", substatus: null, pause: null }).word : stepWord(to);
+  return kind === "CANCEL"
+    ? runLook({ status: "CANCELLED", statusRaw: "", substatus: null, pause: null }).word
+    : stepWord(to);
 }
 
 function stepWord(status: Preview["changes"][number]["from"]): string {

@@ -8,7 +8,7 @@ import { refetchShown } from "./useQuery";
 interface Letters {
   letters: { edges: { node: string }[]; pageInfo: { endCursor: string | null; hasNextPage: boolean } };
 }
-const document_ = "query Letters { letters }" as unknown as TypedDocumentString<
+const LETTERS = "query Letters { letters }" as unknown as TypedDocumentString<
   Letters,
   { first: number; after: string | null }
 >;
@@ -17,7 +17,7 @@ const page = (node: string, endCursor: string | null): Letters => ({
 });
 
 function Page() {
-  const { rows, error, more, hasMore, asOf } = useConnection(document_, {}, ({ letters }) => letters);
+  const { rows, error, more, hasMore, asOf } = useConnection(LETTERS, {}, ({ letters }) => letters);
   return (
     <>
       <p data-testid="rows">{rows === null ? "none" : rows.join(" ")}</p>

@@ -78,8 +78,20 @@ export function AuditFilterForm({ search, find }: { search: AuditSearch; find: (
       </label>
       <Field name="run" label={m.audit.run} value={search.run} />
       {search.request && <Field name="request" label={m.audit.request} value={search.request} />}
-      <Field name="from" label={m.audit.from} value={search.from} placeholder={m.audit.moments} wrong={wrong.includes("from")} />
-      <Field name="to" label={m.audit.to} value={search.to} placeholder={m.audit.moments} wrong={wrong.includes("to")} />
+      <Field
+        name="from"
+        label={m.audit.from}
+        value={search.from}
+        placeholder={m.audit.moments}
+        wrong={wrong.includes("from")}
+      />
+      <Field
+        name="to"
+        label={m.audit.to}
+        value={search.to}
+        placeholder={m.audit.moments}
+        wrong={wrong.includes("to")}
+      />
       <Button type="submit">{m.audit.find}</Button>
       {criteria(search) !== "" && (
         <Link to="/audit" search={{}} className={css.beside}>

@@ -46,9 +46,7 @@ it("names the token that was created or revoked, and what it may do", () => {
   expect(did("CREATE_TOKEN", token, "ACCEPTED", "", "ci-load").text).toMatch(
     /^Created the token ci-load: Viewer in shop.*, acts as dev-admin, until 2026-11-27 19:03:08/,
   );
-  expect(did("REVOKE_TOKEN", { name: "ci-load" }).text).toBe(
-    "Revoked the token ci-load: requests with it are refused",
-  );
+  expect(did("REVOKE_TOKEN", { name: "ci-load" }).text).toBe("Revoked the token ci-load: requests with it are refused");
 });
 
 it("tells a revocation of share links from a permission", () => {

@@ -33,7 +33,7 @@ async function page(service: Partial<Record<keyof typeof NORMAL, unknown>>, word
 
 test("a healthy installation says what each part means", async () => {
   const text = await page({});
-  expect(text).toContain("Runs start and go on.");
+  expect(text).toContain("Runs start and continue.");
   expect(text).not.toContain("No new run starts");
 });
 
@@ -45,6 +45,6 @@ test.each([
 ])("the head and the sentences follow the service: %s", async (_, service, words) => {
   const text = await page(service, words[0]);
   for (const word of words) expect(text).toContain(word);
-  expect(text).not.toContain("Runs start and go on.");
+  expect(text).not.toContain("Runs start and continue.");
   expect(text).not.toContain("Runs can be read and changed.");
 });

@@ -73,17 +73,15 @@ export function KnownPlans({ choose, wanted }: Props) {
     const known = answer.find((run) => run.plan.planId === wanted);
     if (known) start(known.runId);
     else setSaid(m.start.knownMissing(wanted));
-  });
+    // The plan is loaded once, when the list has arrived.
+    // oxlint-disable-next-line react/exhaustive-deps
+  }, [answer, wanted]);
   if (!answer || answer.length === 0) return null;
   return (
     <>
       <label className={form.field}>
         <span>{m.start.known}</span>
-        <select
-          value=""
-          aria-describedby={hint}
-          onChange={(event) => start(event.target.value)}
-        >
+        <select value="" aria-describedby={hint} onChange={(event) => start(event.target.value)}>
           <option value="">{m.start.knownNone}</option>
           {answer.map((run) => (
             <option key={run.runId} value={run.runId}>
