@@ -1,7 +1,6 @@
 // One sentence for an audit record: its effect, or the request and the reason of its refusal.
 import type { AuditFieldsFragment } from "../api/gen/graphql";
 import { instant } from "../api/model";
-import { roleWords, scopeWords } from "../admin/scope";
 import { dateTime, type Zone, zoneName } from "../format/format";
 import { m } from "../messages";
 import { actionWords, type Known, known, nameOf, objectWords } from "./words";
@@ -43,8 +42,8 @@ function grants(value: unknown): string {
   return value
     .map((grant: Partial<Record<"role" | "project" | "environment", unknown>>) =>
       m.audit.did.grant(
-        roleWords(text(grant.role)),
-        scopeWords({ projectId: text(grant.project), environmentId: text(grant.environment) }),
+        role(grant.role),
+        grant.project === "*" ? m.policy.everywhere : m.policy.scope(text(grant.project), text(grant.environment)),
       ),
     )
     .join(", ");
