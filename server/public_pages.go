@@ -34,6 +34,7 @@ const docsIndex = `<!doctype html>
 <link rel="stylesheet" href="/docs/api.css">
 </head>
 <body>
+<p class="home"><a href="/">dvt</a></p>
 <main>
 <h1>dvt documentation</h1>
 <dl>
@@ -43,7 +44,6 @@ const docsIndex = `<!doctype html>
 <dt><a href="/schema.graphqls">GraphQL schema</a></dt><dd><p>For generators of clients.</p></dd>
 <dt><a href="/schemas/plan/v1.2.json">JSON Schema of plans</a></dt><dd><p>For editors and validators.</p></dd>
 </dl>
-<p><a href="/">Open dvt</a></p>
 </main>
 </body>
 </html>
@@ -95,6 +95,7 @@ var sharePage = template.Must(template.New("share").Parse(`<!doctype html>
 {{end}}<link rel="stylesheet" href="/docs/api.css">
 </head>
 <body>
+<p class="home">dvt</p>
 <main>
 <h1>{{.Title}}</h1>
 <p>{{.Description}}</p>

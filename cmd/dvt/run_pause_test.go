@@ -32,9 +32,11 @@ func TestRunList_CauseIsTheErrorAndNotItsCode(t *testing.T) {
 		message *string
 		want    string
 	}{
-		{&message, "ERROR: relation raw_orders does not exist (load)"}, {&empty, "load: EXIT_STATUS"}, {nil, "load: EXIT_STATUS"},
+		{&message, "ERROR: relation raw_orders does not exist (load)"}, {&empty, "load: EXIT_STATUS"},
+		{nil, "load: EXIT_STATUS"},
 	} {
-		row := client.RunRow{RootCause: &client.RunRowRootCauseRunError{StepId: &step, Code: "EXIT_STATUS", Message: c.message}}
+		row := client.RunRow{RootCause: &client.RunRowRootCauseRunError{StepId: &step, Code: "EXIT_STATUS",
+			Message: c.message}}
 		if got := runtext.ErrorOf(row); got != c.want {
 			t.Errorf("the cause is %q, want %q", got, c.want)
 		}

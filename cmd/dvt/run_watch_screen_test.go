@@ -116,7 +116,7 @@ func TestRunWatch_PipeShowsWhatARunNeeds(t *testing.T) {
 		w.run(time.Now(), c.row)
 		w.run(time.Now(), c.row)
 		if want := map[bool]int{true: 1}[c.needs]; asked != want {
-			t.Errorf("%s: what it needs was shown %d times, want %d", runtext.Status(c.row), asked, want)
+			t.Errorf("%s: its needs were shown %d times, want %d", runtext.Status(c.row), asked, want)
 		}
 	}
 }

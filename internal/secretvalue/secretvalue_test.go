@@ -11,27 +11,30 @@ import (
 
 func TestHide_ReplacesSecretsByTheirName(t *testing.T) {
 	t.Parallel()
-	for doc, want := range map[string]string{
-		``:               ``,
-		`{"broken":`:     `{"broken":`,
-		`{"day":  2026}`: `{"day":  2026}`, // byte for byte, as nothing is hidden
-		`{"token":"t","Token":"t","accessToken":"t"}`:                    `{"Token":"***","accessToken":"***","token":"***"}`,
-		`{"tokens":3,"compass":"n","bypass":"y","pwdx":"z"}`:             `{"tokens":3,"compass":"n","bypass":"y","pwdx":"z"}`,
-		`{"db_pass":"p","dbPass":"p","PWD":"p","dsn":"p"}`:               `{"PWD":"***","dbPass":"***","db_pass":"***","dsn":"***"}`,
-		`{"api_key":1,"key":1}`:                                          `{"api_key":"***","key":1}`,
-		`{"password":"","secret":null,"cookie":{}}`:                      `{"password":"","secret":null,"cookie":{}}`,
-		`{"secrets":["a",["b"]],"n":1}`:                                  `{"n":1,"secrets":"***"}`,
-		`{"a":[{"password":"p"}]}`:                                       `{"a":[{"password":"***"}]}`,
-		`{"provider":"v","key":"k","value":"s"}`:                         `{"key":"k","provider":"v","value":"***"}`,
-		`{"provider":"v","value":"s"}`:                                   `{"provider":"v","value":"s"}`,
-		`{"webhook":"https://h.test/s3cret?x=1","url":"http://h.test/"}`: `{"url":"http://h.test/","webhook":"https://h.test/***"}`,
-		`{"url":"https://bob:pw@h.test"}`:                                `{"url":"https://h.test/***"}`,
-		`{"url":"https://%zz"}`:                                          `{"url":"***"}`,
-		`{"url":"/local/path"}`:                                          `{"url":"/local/path"}`,
-		`{"big":12345678901234567890,"token":"t"}`:                       `{"big":12345678901234567890,"token":"***"}`,
+	for _, c := range []struct{ doc, want string }{
+		{``, ``},
+		{`{"broken":`, `{"broken":`},
+		{`{"day":  2026}`, `{"day":  2026}`}, // byte for byte, as nothing is hidden
+		{`{"token":"t","Token":"t","accessToken":"t"}`, `{"Token":"***","accessToken":"***","token":"***"}`},
+		{`{"tokens":3,"compass":"n","bypass":"y","pwdx":"z"}`,
+			`{"tokens":3,"compass":"n","bypass":"y","pwdx":"z"}`},
+		{`{"db_pass":"p","dbPass":"p","PWD":"p","dsn":"p"}`,
+			`{"PWD":"***","dbPass":"***","db_pass":"***","dsn":"***"}`},
+		{`{"api_key":1,"key":1}`, `{"api_key":"***","key":1}`},
+		{`{"password":"","secret":null,"cookie":{}}`, `{"password":"","secret":null,"cookie":{}}`},
+		{`{"secrets":["a",["b"]],"n":1}`, `{"n":1,"secrets":"***"}`},
+		{`{"a":[{"password":"p"}]}`, `{"a":[{"password":"***"}]}`},
+		{`{"provider":"v","key":"k","value":"s"}`, `{"key":"k","provider":"v","value":"***"}`},
+		{`{"provider":"v","value":"s"}`, `{"provider":"v","value":"s"}`},
+		{`{"webhook":"https://h.test/s3cret?x=1","url":"http://h.test/"}`,
+			`{"url":"http://h.test/","webhook":"https://h.test/***"}`},
+		{`{"url":"https://bob:pw@h.test"}`, `{"url":"https://h.test/***"}`},
+		{`{"url":"https://%zz"}`, `{"url":"***"}`},
+		{`{"url":"/local/path"}`, `{"url":"/local/path"}`},
+		{`{"big":12345678901234567890,"token":"t"}`, `{"big":12345678901234567890,"token":"***"}`},
 	} {
-		if diff := cmp.Diff(want, string(secretvalue.Hide(json.RawMessage(doc)))); diff != "" {
-			t.Errorf("Hide(%s) (-want +got):\n%s", doc, diff)
+		if diff := cmp.Diff(c.want, string(secretvalue.Hide(json.RawMessage(c.doc)))); diff != "" {
+			t.Errorf("Hide(%s) (-want +got):\n%s", c.doc, diff)
 		}
 	}
 }

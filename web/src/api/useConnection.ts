@@ -11,7 +11,7 @@ interface Connection<N> {
 }
 
 export interface Pages<N, C = unknown> {
-  /** Null until the first answer, and after FORBIDDEN: who lost the right does not keep what was read before. */
+  /** Null until the first answer, and after FORBIDDEN: a viewer who lost the right keeps no rows. */
   rows: N[] | null;
   /** The first page as it was answered; null when there is no such list. */
   first: C | null | undefined;

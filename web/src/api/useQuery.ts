@@ -126,7 +126,7 @@ export function useQuery<TResult, TVariables, T>(
     // oxlint-disable-next-line react/exhaustive-deps
     [data],
   );
-  // Who may no longer read it must not go on reading what was answered before, for example when break-glass has ended.
+  // A viewer who lost the right, for example when break-glass ended, must not keep the former answer.
   const refused = isForbidden(query.error);
   const current = !query.isPlaceholderData && key !== null && !refused;
   return {
