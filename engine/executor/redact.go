@@ -149,7 +149,8 @@ var secretOption = regexp.MustCompile(
 // proseWords follow the name of an option in a sentence about it, such as "--password is required".
 var proseWords = map[string]bool{"is": true, "was": true, "are": true, "must": true, "may": true, "and": true,
 	"or": true, "to": true, "not": true, "for": true, "in": true, "with": true, "without": true, "has": true,
-	"needs": true, "requires": true, "required": true, "missing": true, "cannot": true, "option": true, "flag": true, "argument": true}
+	"needs": true, "requires": true, "required": true, "missing": true, "cannot": true, "option": true,
+	"flag": true, "argument": true}
 
 // maskForms masks well-known forms of secrets in the error of a step: passwords and tokens with their name, options of
 // command lines, URLs with a password, headers and keys of large services. The log has them as they were printed, but
