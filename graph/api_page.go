@@ -209,7 +209,7 @@ section, dl { margin: 0 0 24px; }
 dt { margin-top: 12px; }
 dd { margin: 0 0 0 20px; }
 dd p, section p { margin: 2px 0; }
-a { color: light-dark(#0b57d0, #7db4ff); text-underline-offset: 2px; }
+a { color: light-dark(#0b57d0, #7db4ff); text-underline-offset: 4px; }
 h1 { font-size: 24px; line-height: 32px; }
 .home { margin: 0 0 16px; font-weight: 550; }
 .types a { display: inline-block; margin: 0 8px 2px 0; }
