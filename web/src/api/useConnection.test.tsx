@@ -36,7 +36,7 @@ test("rows are cleared when the rights to read them have ended", async () => {
   render(<Page />);
   await vi.waitFor(() => expect(text("rows")).toBe("a"));
   answer = FORBIDDEN;
-  act(refetchShown);
+  act(() => refetchShown("query Viewer"));
   await vi.waitFor(() => expect(text("error")).toBe("You need the Admin role."));
   expect(text("rows")).toBe("none");
   expect(text("asOf"), "no time of an answer that is not shown").toBe("never");

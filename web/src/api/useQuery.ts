@@ -154,10 +154,13 @@ export function queryOnce<TResult, TVariables, T>(
 
 /**
  * Sends the shown queries again after the viewer's rights have changed. Those that were refused are left to
- * `Problem`, which asks again itself.
+ * `Problem`, which asks again itself. `except` is the query that told of the change.
  */
-export function refetchShown(): void {
-  void queries.refetchQueries({ type: "active", predicate: ({ state }) => !isForbidden(state.error) });
+export function refetchShown(except: unknown): void {
+  void queries.refetchQueries({
+    type: "active",
+    predicate: ({ state, queryKey }) => !isForbidden(state.error) && queryKey[0] !== String(except),
+  });
 }
 
 function isForbidden(error: unknown): boolean {

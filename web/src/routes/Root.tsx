@@ -52,7 +52,7 @@ export function Root() {
   const rights = viewer && JSON.stringify(viewer.grants);
   const readWith = useRef(rights);
   useEffect(() => {
-    if (readWith.current !== undefined && readWith.current !== rights) refetchShown();
+    if (readWith.current !== undefined && readWith.current !== rights) refetchShown(ViewerDocument);
     readWith.current = rights;
   }, [rights]);
   if (!viewer)
