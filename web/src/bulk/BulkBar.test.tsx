@@ -171,12 +171,12 @@ it("says each thing once: refusals with their number, the first runs grouped by 
   const all = { count: 20, excluded: [], refusals, samples: [1, 2, 3, 4, 5].map((n) => sample(`run-${n}`, no)) };
   const { unmount } = await show(<BulkPreview preview={all as never} error={null} />);
   expect(text().match(/You need the Admin role/g)).toHaveLength(1);
-  expect(text()).not.toContain("decided when its turn comes");
+  expect(text()).not.toContain("checked when they are sent");
   unmount();
   const good = { count: 20, excluded: [], refusals: [], samples: [1, 2, 3, 4, 5].map((n) => sample(`run-${n}`)) };
   await show(<BulkPreview preview={good as never} error={null} />);
   expect(text().match(/It pauses\./g)).toHaveLength(1);
-  expect(text()).toContain("15 more runs: decided when its turn comes.");
+  expect(text()).toContain("The other 15 runs are checked when they are sent.");
 });
 
 it("says how many steps of a rerun run again and how many results are kept", async () => {
