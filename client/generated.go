@@ -938,7 +938,7 @@ func (v *BulkPreviewInput) GetAction() BulkActionInput { return v.Action }
 // A rerun of each run. Runs that have not ended are REFUSED, and so are runs without one of the steps.
 type BulkRerunInput struct {
 	From RerunFromInput `json:"from"`
-	// Parameters of the new runs, at most 64 KiB; null for those of each run.
+	// Parameters of all new runs, at most 64 KiB; null for those of each run. A hidden value given as `***` is refused with BAD_USER_INPUT.
 	Params *json.RawMessage `json:"params"`
 	Reason *string          `json:"reason"`
 }
@@ -2211,7 +2211,7 @@ type EngineMode string
 
 const (
 	EngineModeNormal EngineMode = "NORMAL"
-	// No new run starts and nothing is published: viewers read the store. Running runs go on.
+	// No new run starts and nothing is published: viewers read the store. Runs in progress continue.
 	EngineModeReadOnly EngineMode = "READ_ONLY"
 	// No new run starts, and running ones go on to their end. After that the installation may be stopped.
 	EngineModeDrained EngineMode = "DRAINED"
@@ -6043,7 +6043,7 @@ type RerunInput struct {
 	// Client key of the new run, alphabet [A-Za-z0-9_.-], at most 128.
 	RunRequestId string         `json:"runRequestId"`
 	From         RerunFromInput `json:"from"`
-	// Parameters of the new run, at most 64 KiB; null for those of the run. The results that it keeps were computed with the earlier ones.
+	// Parameters of the new run, at most 64 KiB; null for those of the run. The results that it keeps were computed with the earlier ones. A hidden value given as `***` is refused with BAD_USER_INPUT: leave params out to keep it.
 	Params *json.RawMessage `json:"params"`
 	Reason *string          `json:"reason"`
 }
@@ -7639,6 +7639,8 @@ type ShowRunRunPausePauseInfo struct {
 	RequestedBy *string   `json:"requestedBy"`
 	Reason      *string   `json:"reason"`
 	Since       time.Time `json:"since"`
+	// The number of steps that are still running.
+	Draining int `json:"draining"`
 }
 
 // GetRequestedBy returns ShowRunRunPausePauseInfo.RequestedBy, and is useful for accessing the field via an interface.
@@ -7649,6 +7651,9 @@ func (v *ShowRunRunPausePauseInfo) GetReason() *string { return v.Reason }
 
 // GetSince returns ShowRunRunPausePauseInfo.Since, and is useful for accessing the field via an interface.
 func (v *ShowRunRunPausePauseInfo) GetSince() time.Time { return v.Since }
+
+// GetDraining returns ShowRunRunPausePauseInfo.Draining, and is useful for accessing the field via an interface.
+func (v *ShowRunRunPausePauseInfo) GetDraining() int { return v.Draining }
 
 // ShowRunRunQueueQueueEntry includes the requested fields of the GraphQL type QueueEntry.
 // The GraphQL type's documentation follows.
@@ -8259,7 +8264,7 @@ type StartRunInput struct {
 	RunRequestId  string `json:"runRequestId"`
 	ProjectId     string `json:"projectId"`
 	EnvironmentId string `json:"environmentId"`
-	// Parameters of the run, at most 64 KiB. COMMAND and dbt steps find them in the JSON file that DVT_PARAMS_FILE names. dbt steps also get the members as vars; vars of the step override them.
+	// Parameters of the run, at most 64 KiB. COMMAND and dbt steps find them in the JSON file that DVT_PARAMS_FILE names. dbt steps also get the members as vars; vars of the step override them. A hidden value given as `***` is refused with BAD_USER_INPUT.
 	Params *json.RawMessage `json:"params"`
 	// From 0 to 9: while runs wait, a higher one starts first within a project.
 	Priority int `json:"priority"`
@@ -14016,6 +14021,7 @@ query ShowRun ($runId: String!, $at: Seq) {
 			requestedBy
 			reason
 			since
+			draining
 		}
 		parentRunId
 		traceId

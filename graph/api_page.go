@@ -32,12 +32,13 @@ var apiPage = template.Must(template.New("api").Funcs(template.FuncMap{
 <script src="/docs/api.js" defer></script>
 </head>
 <body>
+<p class="home"><a href="/">dvt</a> / <a href="/docs">Documentation</a></p>
 <h1>dvt API</h1>
 <p>GraphQL at <code>POST /graphql</code>. The schema is at <a href="/schema.graphqls">/schema.graphqls</a>. Try queries in
 the <a href="/graphiql">API explorer</a>.</p>
 <nav aria-label="Contents">
-<p><a href="#errors">Error codes</a> · <a href="#step-errors">Error codes of steps</a> · <a href="/docs">Documentation</a></p>
-{{range .Groups}}<p>{{.Name}}: {{range .Types}}<a href="#{{.Name}}">{{.Name}}</a> {{end}}</p>
+<p><a href="#errors">Error codes</a> · <a href="#step-errors">Error codes of steps</a></p>
+{{range .Groups}}<p class="types"><strong>{{.Name}}</strong> {{range .Types}}<a href="#{{.Name}}">{{.Name}}</a> {{end}}</p>
 {{end}}</nav>
 <main>
 {{range .Groups}}<h2>{{.Name}}</h2>
@@ -208,7 +209,11 @@ section, dl { margin: 0 0 24px; }
 dt { margin-top: 12px; }
 dd { margin: 0 0 0 20px; }
 dd p, section p { margin: 2px 0; }
-:target { outline: 2px solid; outline-offset: 4px; }
+a { color: light-dark(#0b57d0, #7db4ff); text-underline-offset: 4px; }
+h1 { font-size: 24px; line-height: 32px; }
+.home { margin: 0 0 16px; font-weight: 550; }
+.types a { display: inline-block; margin: 0 8px 2px 0; }
+:target { scroll-margin-top: 56px; box-shadow: -8px 0 0 Canvas, -11px 0 0 currentColor; }
 small { opacity: 0.75; font-weight: normal; }
 [hidden] { display: none; }
 .find { position: sticky; top: 0; display: block; padding: 8px 0; background: Canvas; }

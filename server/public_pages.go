@@ -9,11 +9,11 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"time"
 
 	"github.com/klauspost/compress/gzhttp"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/dvt-engine/dvt/control"
 	"github.com/dvt-engine/dvt/control/runs"
 	"github.com/dvt-engine/dvt/graph"
 	"github.com/dvt-engine/dvt/graph/limit"
@@ -34,6 +34,7 @@ const docsIndex = `<!doctype html>
 <link rel="stylesheet" href="/docs/api.css">
 </head>
 <body>
+<p class="home"><a href="/">dvt</a></p>
 <main>
 <h1>dvt documentation</h1>
 <dl>
@@ -43,7 +44,6 @@ const docsIndex = `<!doctype html>
 <dt><a href="/schema.graphqls">GraphQL schema</a></dt><dd><p>For generators of clients.</p></dd>
 <dt><a href="/schemas/plan/v1.2.json">JSON Schema of plans</a></dt><dd><p>For editors and validators.</p></dd>
 </dl>
-<p><a href="/">Open dvt</a></p>
 </main>
 </body>
 </html>
@@ -95,6 +95,7 @@ var sharePage = template.Must(template.New("share").Parse(`<!doctype html>
 {{end}}<link rel="stylesheet" href="/docs/api.css">
 </head>
 <body>
+<p class="home">dvt</p>
 <main>
 <h1>{{.Title}}</h1>
 <p>{{.Description}}</p>
@@ -184,7 +185,7 @@ func (p *parts) sharedPage(s runs.SharedRun, token string) sharedPage {
 			end, took = *s.EndedAt, "took "
 		}
 		facts = append(facts, "Started "+s.StartedAt.UTC().Format("2006-01-02 15:04 UTC"),
-			took+max(0, end.Sub(*s.StartedAt)).Round(time.Second).String())
+			took+control.DurationWords(end.Sub(*s.StartedAt)))
 	}
 	if failed != "" {
 		facts = append(facts, failed)

@@ -237,14 +237,15 @@ func (s *session) showBulkPreview(rerun bool, p client.PreviewBulkPreviewActionP
 	}
 	for _, r := range p.Bulk.Samples {
 		says := strings.TrimSpace(outcomes[r.Outcome] + " " + runtext.Deref(r.Reason))
-		kept := 0
+		kinds := map[client.StepChangeKind]int{}
 		for _, change := range r.Changes {
-			if change.Kind == "REUSE" {
-				kept++
-			}
+			kinds[change.Kind]++
 		}
-		if rerun && len(r.Changes) > 0 {
+		if kept := kinds["REUSE"]; rerun && len(r.Changes) > 0 {
 			says = rerunCounts(len(r.Changes)-kept, kept)
+		}
+		if stopped := kinds["CANCEL"]; stopped > 0 {
+			says += fmt.Sprintf(" Running steps that stop: %d.", stopped)
 		}
 		fmt.Fprintf(s.err, "  %s (%s): %s\n", r.RunId, runtext.Words(r.Status), says)
 	}
@@ -281,7 +282,8 @@ func (s *session) bulkRerunCommand() *cobra.Command {
 		Use: "rerun", Short: "Run the plans of many ended runs again, on the server", Args: cmdline.ExactArgs(0),
 		Long: `Start a new run for each of many runs that ended, as dvt run rerun does for one. The set of runs is fixed when
 the server accepts the request, and the server continues when this command ends. A run that has not ended is refused. When
-a quota is used up, the other runs wait for it.
+a quota is used up, the other runs wait for it. --param and --params give all new runs the same parameters, and leave out
+those of the earlier runs.
 
 The command first shows how many runs are selected and how many would refuse, and asks for confirmation; --yes sends it at
 once. With --watch the command ends when the new runs have ended, with status 1 when one did not succeed.`,
@@ -289,6 +291,10 @@ once. With --watch the command ends when the new runs have ended, with status 1 
 			from, params, err := again.input(c)
 			if err != nil {
 				return err
+			}
+			if params != nil && !s.output.IsData() {
+				fmt.Fprintf(s.err, "All new runs get the same parameters (%s). Those of the earlier runs are left out.\n",
+					namesOfParams(*params))
 			}
 			return s.sendBulk(c, &order, func(why string) client.BulkActionInput {
 				return client.BulkActionInput{Rerun: &client.BulkRerunInput{From: from, Params: params, Reason: &why}}

@@ -56,6 +56,8 @@ func TestBulkRerun_PreviewsConfirmsAndCreatesRuns(t *testing.T) {
 		{"dev-engineer", "--from failed --text r1 --param =1 --reason x --yes", 2, "--param must be NAME=VALUE"},
 		{"dev-engineer", "--from failed --since soon --reason x --yes", 2, "--since must be a time"},
 		{"dev-engineer", "--from failed --text r1 --preview", 0, "1 run\n  r1 (failed): It would be applied."},
+		{"dev-engineer", "--from failed --text r1 --param day=2 --param api_token=x1 --preview", 0, "All new runs get " +
+			"the same parameters (api_token, day). Those of the earlier runs are left out."},
 		{"dev-engineer", "--from failed --text r1 --preview -o json", 0, `"outcome": "APPLY"`},
 		{"dev-engineer", "--from nope --text r1 --preview", 0, `It would be refused. The run has no step "nope".`},
 		{"dev-engineer", "--from failed --since 1h --until 0h --tag no-such --reason x --yes", 4, "no run is selected"},

@@ -71,11 +71,14 @@ func TestQuotaAndQueue_ShowSetHistoryAndList(t *testing.T) {
 	out := ask("dev-admin", 0, "version 2 is in force", "quota", "set", less, "--expected-version", "1", "--reason",
 		"freeze")
 	for _, line := range []string{"- starts per minute of the tenant: the tier's 1",
-		"+ starts per minute of the tenant: 0", "+ weight of project shop: 1", "+ active runs of project shop: 3",
+		"+ starts per minute of the tenant: 0", "+ active runs of project shop: 3",
 		"+ runs over a limit are refused"} {
 		if !strings.Contains(out, line) {
 			t.Errorf("want the line %q in\n%s", line, out)
 		}
+	}
+	if strings.Contains(out, "weight") {
+		t.Errorf("want no line about a weight that nobody set in\n%s", out)
 	}
 	ask("dev-admin", 3, "QUOTA_MOVED", "quota", "set", less, "--expected-version", "1", "--reason", "late")
 	ask("dev-admin", 2, "settings.tenant.startRunPerMinute", "quota", "set", file("more.yaml",

@@ -79,7 +79,7 @@ func (s *session) listCommand() *cobra.Command {
 					r := e.Node
 					t.Row(id(r.RunId), console.Span{Text: runtext.Status(r), Style: watchview.RunSigns[r.Status].Style}, r.Plan.PlanId+
 						"@"+r.Plan.PlanVersion, r.ProjectId+"/"+r.EnvironmentId, runtext.Steps(r), s.when(r.StartedAt),
-						runtext.Duration(r, time.Now()), runtext.Deref(r.TriggeredBy), runtext.Cause(r))
+						runtext.Duration(r, time.Now()), runtext.Deref(r.TriggeredBy), console.OneLine(runtext.ErrorOf(r)))
 				}
 				return t
 			})

@@ -107,6 +107,15 @@ func pairsInWords(all map[string]json.RawMessage, first ...string) string {
 	return strings.Join(pairs, ", ")
 }
 
+// namesOfParams returns the sorted names of parameters, without their values, which may be secret.
+func namesOfParams(doc json.RawMessage) string {
+	var all map[string]json.RawMessage
+	if json.Unmarshal(doc, &all) != nil || len(all) == 0 {
+		return "none"
+	}
+	return console.OneLine(strings.Join(slices.Sorted(maps.Keys(all)), ", "))
+}
+
 // paramsInWords returns the parameters of a run as the NAME=VALUE pairs of --param, sorted by name.
 func paramsInWords(doc json.RawMessage) string {
 	var all map[string]json.RawMessage

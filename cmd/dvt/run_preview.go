@@ -115,6 +115,8 @@ func (s *session) showPreview(ctx context.Context, d console.Display, action cli
 	case p.Status == nil:
 	case action.Rerun != nil:
 		fmt.Fprintln(out, "Result: a new run starts.")
+	case *p.Status == client.RunStatusPending:
+		fmt.Fprintln(out, "Result: the run still waits for approval.")
 	default:
 		if is := strings.ToLower(string(*p.Status)); !strings.Contains(reason, "run is "+is) {
 			fmt.Fprintf(out, "Result: the run is %s.\n", is)

@@ -94,7 +94,7 @@ func (s *session) receipt(ctx context.Context, r client.Receipt, how sendOptions
 			refused.Code = r.Rejection.Code
 		}
 		if refused.Code == string(run.CodeRunTerminal) {
-			next = fmt.Sprintf("run it again: dvt run rerun %s --from failed", r.RunId)
+			next = s.rerunHint(ctx, r.RunId)
 		}
 		refused.Err = fmt.Errorf("%s\n  %s", sentence(r), next)
 		return refused
@@ -127,6 +127,17 @@ func (s *session) stepsBeforeResume(ctx context.Context, r client.Receipt) int {
 		return 0
 	}
 	return out.Run.StepCounts.Running
+}
+
+// rerunHint returns the command that runs an ended run again: all of it when nothing failed, because a rerun from
+// the failed steps would be refused.
+func (s *session) rerunHint(ctx context.Context, runID string) string {
+	from := "failed"
+	out, err := client.ShowRun(ctx, s.client, runID, nil)
+	if err == nil && out.Run != nil && out.Run.Status == client.RunStatusCompleted && out.Run.StepCounts.Failed == 0 {
+		from = "start"
+	}
+	return fmt.Sprintf("run it again: dvt run rerun %s --from %s", shortID(runID), from)
 }
 
 func isFinal(r client.Receipt) bool {
@@ -167,6 +178,9 @@ func sentence(r client.Receipt) string {
 	why := ""
 	if r.ApplicationReason != nil && *r.ApplicationReason != "" {
 		why = ": " + *r.ApplicationReason
+	}
+	if why == ": "+string(run.CodeAlreadyInState) {
+		why = ", it was so already"
 	}
 	switch {
 	case r.Application != nil && *r.Application == client.SignalApplicationApplied && r.AppliedSeq != nil:

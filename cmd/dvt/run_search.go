@@ -4,6 +4,9 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -20,21 +23,33 @@ const (
 
 func (s *session) searchCommand() *cobra.Command {
 	var runs int
-	l := listing{none: "No log contains this text."}
+	l := listing{none: "No log contains this text, in capitals or not."}
 	c := &cobra.Command{
 		Use: "search RUN TEXT", Short: "Find a text in the logs of all steps of a run, or of the newest runs of its plan",
 		Args: cmdline.ExactArgs(2),
-		Long: "Print the first five lines that contain TEXT of each log, with upper and lower case as given. With --runs the\n" +
+		Long: "Print the first five lines of each log that contain TEXT, with upper and lower case as given. When there are\n" +
+			"none, TEXT is searched in capitals, in small letters and with a capital first. With --runs the\n" +
 			"logs of the newest runs of RUN's plan in its environment are searched, newest run first.",
 		RunE: func(c *cobra.Command, args []string) error {
 			in, err := s.searchedLogs(c, args[0], runs)
 			if err != nil {
 				return err
 			}
+			sought := args[1]
 			var all client.SearchLogsLogSearchLogSearchConnection
 			return s.list(c.Context(), l, &all, func(ctx context.Context, first int, after *string) (page, error) {
 				first = min(first, maxFoundLogs)
-				out, err := client.SearchLogs(ctx, s.client, in, args[1], &first, after)
+				out, err := client.SearchLogs(ctx, s.client, in, sought, &first, after)
+				for _, other := range inOtherCase(args[1]) {
+					if after != nil || err != nil || out.LogSearch == nil || len(out.LogSearch.Edges) > 0 {
+						break
+					}
+					sought = other
+					if out, err = client.SearchLogs(ctx, s.client, in, sought, &first, nil); err == nil && out.LogSearch != nil &&
+						len(out.LogSearch.Edges) > 0 {
+						s.note("no log contains %q; these contain %q\n", args[1], sought)
+					}
+				}
 				switch {
 				case err != nil:
 					return page{}, err
@@ -61,6 +76,15 @@ func (s *session) searchCommand() *cobra.Command {
 		"search this number of the newest runs of the same plan, at most %d; default: only RUN", maxSearchedRuns))
 	l.flag(c, maxFoundLogs)
 	return c
+}
+
+// inOtherCase returns the text in capitals, in small letters and with a capital first, without the text itself.
+func inOtherCase(text string) []string {
+	lower := strings.ToLower(text)
+	first, size := utf8.DecodeRuneInString(lower)
+	all := []string{strings.ToUpper(text), lower, string(unicode.ToUpper(first)) + lower[size:]}
+	slices.Sort(all)
+	return slices.DeleteFunc(slices.Compact(all), func(other string) bool { return other == text })
 }
 
 // searchedLogs returns which logs to search: those of the run, or of the newest runs of its plan if runs is not 0.

@@ -94,7 +94,7 @@ func TestRunSearch_FindsLinesInAllLogs(t *testing.T) {
 	}{
 		{"logged says", 0, []string{"load  1        1     load says 1\n", "(and 1195 lines more)", "(and 2 lines more)"}},
 		{"logged says --runs 2", 0, []string{"logged  load  1"}},
-		{"logged nothing", 0, []string{"No log contains this text."}},
+		{"logged nothing", 0, []string{"No log contains this text, in capitals or not."}},
 		{"logged says --limit 1", 0, []string{"more rows exist"}},
 		{"logged says -o json", 0, []string{`"totalMatches": 1200`}},
 		{"logged says --runs 21", 2, []string{"--runs must be from 1 to 20"}},
@@ -107,5 +107,19 @@ func TestRunSearch_FindsLinesInAllLogs(t *testing.T) {
 				t.Errorf("dvt run search %s: status %d, want %d and %q\n%.600s", c.args, status, c.status, want, said)
 			}
 		}
+	}
+}
+
+// A person types "error", and the log says ERROR.
+func TestRunSearch_TriesOtherCases(t *testing.T) {
+	t.Parallel()
+	address := serveLogs(t)
+	out, status, err := dvt(t, address, "dev-viewer", "run", "search", "logged", "LOAD SAYS 7")
+	if status != 0 || !strings.Contains(out, "load says 7") {
+		t.Errorf("status %d, %v, want the line in small letters:\n%s", status, err, out)
+	}
+	out, status, _ = dvt(t, address, "dev-viewer", "run", "search", "logged", "no such text")
+	if status != 0 || !strings.Contains(out, "in capitals or not") {
+		t.Errorf("status %d, want to read that case made no difference:\n%s", status, out)
 	}
 }

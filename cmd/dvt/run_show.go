@@ -81,12 +81,13 @@ func (s *session) show(ctx context.Context, run *client.ShowRunRun, titles map[s
 	if past {
 		is = "as it was at seq"
 	}
-	began := fmt.Sprintf("started %s, took %s", s.when(r.StartedAt), runtext.Duration(r, time.Now()))
+	by := runtext.Deref(r.TriggeredBy)
+	began := fmt.Sprintf("started by %s %s, took %s", by, s.when(r.StartedAt), runtext.Duration(r, time.Now()))
 	if r.StartedAt == nil {
-		began = "requested " + s.when(&r.CreatedAt) + ", not started"
+		began = fmt.Sprintf("requested by %s %s, not started", by, s.when(&r.CreatedAt))
 	}
-	fmt.Fprintf(s.out, "%s  %s@%s  %s/%s\n%s %s %d, by %s, %s\n", r.RunId, r.Plan.PlanId, r.Plan.PlanVersion,
-		r.ProjectId, r.EnvironmentId, runtext.Status(r), is, r.RunSeq, runtext.Deref(r.TriggeredBy), began)
+	fmt.Fprintf(s.out, "%s  %s@%s  %s/%s\n%s %s %d, %s\n", r.RunId, r.Plan.PlanId, r.Plan.PlanVersion,
+		r.ProjectId, r.EnvironmentId, runtext.Status(r), is, r.RunSeq, began)
 	if parent := runtext.Deref(run.ParentRunId); parent != "" {
 		fmt.Fprintln(s.out, "rerun of", parent)
 	}
@@ -96,7 +97,7 @@ func (s *session) show(ctx context.Context, run *client.ShowRunRun, titles map[s
 	if run.Request.Params != nil {
 		fmt.Fprintln(s.out, "parameters:", paramsInWords(*run.Request.Params))
 	}
-	if r.Message != nil && *r.Message != "" && run.Approval == nil {
+	if r.Message != nil && *r.Message != "" && run.Approval == nil && run.Pause == nil {
 		fmt.Fprintln(s.out, console.OneLine(*r.Message))
 	}
 	if r.RootCause != nil {

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,6 +21,9 @@ func (s *session) showWaiting(ctx context.Context, run *client.ShowRunRun) {
 	if run.Queue != nil {
 		s.showQueue(ctx, run)
 	}
+	if run.Pause != nil {
+		s.showPause(run)
+	}
 	s.showWaits(run)
 	for _, st := range run.Steps {
 		if st.Wait != nil && st.Wait.Kind == client.WaitKindPerson && st.Status == client.StepStatusRunning {
@@ -33,7 +37,8 @@ func (s *session) showWaiting(ctx context.Context, run *client.ShowRunRun) {
 func (s *session) showWaits(run *client.ShowRunRun) {
 	for _, w := range run.Waits {
 		switch w.Kind {
-		case client.WaitKindApproval, client.WaitKindQueue, client.WaitKindPaused, client.WaitKindPerson:
+		case client.WaitKindApproval, client.WaitKindQueue, client.WaitKindPaused, client.WaitKindDrain,
+			client.WaitKindPerson:
 			continue
 		}
 		if run.Queue != nil && w.Kind == client.WaitKindQuota {
@@ -61,13 +66,42 @@ func withNames(help string, whoCould []string) string {
 	return help
 }
 
-// showOpenApproval reads a run and prints its approval. It prints nothing when the run cannot be read, because a watch
-// continues without it.
-func (s *session) showOpenApproval(ctx context.Context, runID string) {
+// showNeeds reads a run and prints what it waits for, and the next commands. It prints nothing when the run cannot be
+// read, because a watch continues without it.
+func (s *session) showNeeds(ctx context.Context, runID string) {
 	out, err := client.ShowRun(ctx, s.client, runID, nil)
-	if err == nil && out.Run != nil && out.Run.Approval != nil && out.Run.Approval.ExpiresAt != nil {
-		s.showApproval(out.Run)
+	if err != nil || out.Run == nil {
+		return
 	}
+	if out.Run.RetryDeadline != nil {
+		fmt.Fprintf(s.out, "retry window closes %s\n", s.when(out.Run.RetryDeadline))
+		if i := slices.IndexFunc(out.Run.Steps, hasFailed); i >= 0 {
+			s.showRetry(ctx, out.Run.RunRow, out.Run.Steps[i].StepId)
+		}
+	}
+	s.showWaiting(ctx, out.Run)
+}
+
+// showPause prints who paused a run, why and since when, what still runs, and the command that resumes it.
+func (s *session) showPause(run *client.ShowRunRun) {
+	p := run.Pause
+	said := "paused"
+	if p.RequestedBy != nil {
+		said += " by " + *p.RequestedBy
+	}
+	said += " " + s.when(&p.Since)
+	if why := runtext.Deref(p.Reason); why != "" {
+		said += ": " + console.OneLine(why)
+	}
+	fmt.Fprintln(s.out, said)
+	if p.Draining > 0 {
+		ends := "running steps end"
+		if p.Draining == 1 {
+			ends = "running step ends"
+		}
+		fmt.Fprintf(s.out, "%d %s first\n", p.Draining, ends)
+	}
+	fmt.Fprintf(s.out, "resume: dvt run resume %s\n", shortID(run.RunId))
 }
 
 func (s *session) showApproval(run *client.ShowRunRun) {

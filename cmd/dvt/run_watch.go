@@ -68,7 +68,7 @@ func (s *session) watch(ctx context.Context, runID string, how watchOptions) err
 		return s.watchLatency(ctx, runID, how)
 	case s.output.IsData() || !s.display.IsTerminal():
 		return s.followRun(ctx, runID, how, &changeLines{s: s, steps: map[string]string{},
-			showApproval: func(id string) { s.showOpenApproval(ctx, id) }})
+			showNeeds: func(id string) { s.showNeeds(ctx, id) }})
 	}
 	screen := watchview.OpenScreen(ctx, s.display, strings.TrimSuffix(s.server, "/"))
 	err := s.followRun(ctx, runID, how, screen)
@@ -162,12 +162,12 @@ type changeLines struct {
 	status    string
 	held      string // the last sentence of runtext.Held
 	approvals string // the last number of approvals
-	// showApproval prints who can approve the run, until when, and the command; nil with --latency.
-	showApproval func(runID string)
-	sync         client.SyncState
-	steps        map[string]string
-	latencies    *watchview.Latencies // nil without --latency
-	offline      func(why error, next time.Time)
+	// showNeeds prints what the run waits for, who can end it, until when, and the command; nil with --latency.
+	showNeeds func(runID string)
+	sync      client.SyncState
+	steps     map[string]string
+	latencies *watchview.Latencies // nil without --latency
+	offline   func(why error, next time.Time)
 }
 
 func (w *changeLines) See(f watchview.Frame) (client.RunStatus, error) {
@@ -261,20 +261,35 @@ func (w *changeLines) step(at time.Time, st client.StepRow) {
 	w.line(at, st.StepId, stepStatus(st), watchview.StepSigns[st.Status].Style, watchview.Attempt(st)+why)
 }
 
+// standsStill reports whether a run waits for a person or for a place, so that nothing is printed until it goes on.
+func standsStill(r client.RunRow) bool {
+	switch r.Status {
+	case client.RunStatusPending, client.RunStatusApproved, client.RunStatusPaused:
+		return true
+	case client.RunStatusRunning:
+		return r.Substatus != nil &&
+			(*r.Substatus == client.RunSubstatusAwaitingOperator || *r.Substatus == client.RunSubstatusWaitingManual)
+	}
+	return false
+}
+
 func (w *changeLines) run(at time.Time, r client.RunRow) client.RunStatus {
+	needs := false
 	if now := runtext.Status(r); w.status != now {
 		w.line(at, "run", now, watchview.RunSigns[r.Status].Style, fmt.Sprintf("  steps %s  seq %d",
 			runtext.Steps(r), r.RunSeq))
 		w.status = now
+		needs = standsStill(r)
 	}
 	if a := r.WaitsForApprovals; a != nil && !w.s.output.IsData() {
 		if now := fmt.Sprintf("waits for approval: %d of %d", a.Given, a.Required); now != w.approvals {
 			w.approvals = now
 			w.line(at, "run", now, console.Plain, "")
-			if w.showApproval != nil {
-				w.showApproval(r.RunId)
-			}
+			needs = true
 		}
+	}
+	if needs && w.showNeeds != nil && !w.s.output.IsData() {
+		w.showNeeds(r.RunId)
 	}
 	if held := runtext.Held(r.RootCause); held != w.held {
 		if w.held = held; held != "" {

@@ -25,6 +25,7 @@ import (
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/cmdline"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/console"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/consoletest"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/runtext"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/watchview"
 	log "github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/run/runtest"
@@ -85,13 +86,38 @@ func TestRunWatch_PipeShowsTheMissingApprovals(t *testing.T) {
 	out := &printout{}
 	w := &changeLines{s: &session{out: out, display: console.Display{Out: out}}, steps: map[string]string{}}
 	var asked []string
-	w.showApproval = func(id string) { asked = append(asked, id) }
+	w.showNeeds = func(id string) { asked = append(asked, id) }
 	row := client.RunRow{RunId: "r1", Status: client.RunStatusPending, StatusRaw: "PENDING",
 		WaitsForApprovals: &client.RunRowWaitsForApprovalsApprovalCount{Required: 2}}
 	w.run(time.Now(), row)
 	w.run(time.Now(), row)
 	if got := strings.Count(out.String(), "waits for approval: 0 of 2"); got != 1 || len(asked) != 1 {
 		t.Errorf("%d lines, the approval was shown for %q; want 1 line and r1 once:\n%s", got, asked, out.String())
+	}
+}
+
+// A run that stands still says at once what it waits for, so that nobody has to ask again.
+func TestRunWatch_PipeShowsWhatARunNeeds(t *testing.T) {
+	manual, awaiting := client.RunSubstatusWaitingManual, client.RunSubstatusAwaitingOperator
+	for _, c := range []struct {
+		row   client.RunRow
+		needs bool
+	}{
+		{client.RunRow{Status: client.RunStatusApproved, StatusRaw: "APPROVED"}, true},
+		{client.RunRow{Status: client.RunStatusPaused, StatusRaw: "PAUSED"}, true},
+		{client.RunRow{Status: client.RunStatusRunning, StatusRaw: "RUNNING", Substatus: &manual}, true},
+		{client.RunRow{Status: client.RunStatusRunning, StatusRaw: "RUNNING", Substatus: &awaiting}, true},
+		{client.RunRow{Status: client.RunStatusRunning, StatusRaw: "RUNNING"}, false},
+		{client.RunRow{Status: client.RunStatusCompleted, StatusRaw: "COMPLETED"}, false},
+	} {
+		out, asked := &printout{}, 0
+		w := &changeLines{s: &session{out: out, display: console.Display{Out: out}}, steps: map[string]string{},
+			showNeeds: func(string) { asked++ }}
+		w.run(time.Now(), c.row)
+		w.run(time.Now(), c.row)
+		if want := map[bool]int{true: 1}[c.needs]; asked != want {
+			t.Errorf("%s: its needs were shown %d times, want %d", runtext.Status(c.row), asked, want)
+		}
 	}
 }
 

@@ -268,7 +268,11 @@ func (s *TokenIssuer) RevokeToken(ctx context.Context, p authz.Principal, in Rev
 		return RevokedToken{}, control.Refuse(run.CodeNotFound, "There is no such token, or it is not yours.")
 	}
 	version := s.rights.Authz.PolicyVersion(p.TenantID)
-	s.rights.Stamp(p, &row, "ACCEPTED", fmt.Sprintf(`{"policyVersion":%d,"tokenId":%q}`, version, found[0].ID))
+	detail, err := json.Marshal(map[string]any{"policyVersion": version, "tokenId": found[0].ID, "name": found[0].Name})
+	if err != nil {
+		return RevokedToken{}, control.Translate(err)
+	}
+	s.rights.Stamp(p, &row, "ACCEPTED", string(detail))
 	gone, first, err := s.store.RevokeToken(ctx, p.TenantID, in.ID, p.ID, row)
 	if err != nil {
 		return RevokedToken{}, control.Translate(err)

@@ -178,14 +178,14 @@ func (s *Modes) CheckAdmits(tenantID string) *control.Error {
 	case now.Mode == ModeReadOnly:
 		return control.Later(control.Refuse(
 			run.CodeEngineReadOnly,
-			"dvt is read-only: nothing new starts until its operators lift that. Running runs continue.%s",
+			"dvt is read-only: nothing new starts until its operators lift that. Runs in progress continue.%s",
 			because(now.reason)), modeRetry)
 	case now.Mode == ModeDrained:
 		return control.Later(control.Refuse(
-			run.CodeEngineDraining, "dvt is being drained: nothing new starts here. Running runs continue to their end.%s",
+			run.CodeEngineDraining, "dvt is being drained: nothing new starts here. Runs in progress continue to their end.%s",
 			because(now.reason)), modeRetry)
 	case isFrozen:
-		return control.Refuse(run.CodeTenantFrozen, "The tenant is frozen: nothing new starts. Running runs continue.%s",
+		return control.Refuse(run.CodeTenantFrozen, "The tenant is frozen: nothing new starts. Runs in progress continue.%s",
 			because(frozen.reason))
 	case slow && s.Breaker.Failing():
 		return control.Later(control.Refuse(run.CodeEngineDegraded,

@@ -38,7 +38,10 @@ func (s *QuotaEditor) effectOf(ctx context.Context, tenantID string, before, aft
 	if err != nil {
 		return out, err
 	}
-	warn := func(whose string, l QuotaLimits, use store.LaneUsage) {
+	// A warning about a limit that stays as it was would look like an effect of the change.
+	warn := func(whose string, was, l QuotaLimits, use store.LaneUsage) {
+		l.MaxActive = changedLimit(was.MaxActive, l.MaxActive)
+		l.MaxQueueDepth = changedLimit(was.MaxQueueDepth, l.MaxQueueDepth)
 		if most := l.MaxActive; most != nil && *most > 0 && int(use.Active) > *most {
 			out.Warnings = append(out.Warnings, fmt.Sprintf("%s active in %s now; no new one starts until %s.",
 				control.Plural(int(use.Active), "run is", "runs are"), whose, fewerThan(*most)))
@@ -50,12 +53,27 @@ func (s *QuotaEditor) effectOf(ctx context.Context, tenantID string, before, aft
 		if most := l.MaxActive; most != nil && *most == 0 {
 			out.Warnings = append(out.Warnings, fmt.Sprintf("With 0 active runs nothing starts in %s.", whose))
 		}
+		if most := changedLimit(was.StartRunPerMinute, l.StartRunPerMinute); most != nil && *most == 0 {
+			out.Warnings = append(out.Warnings, fmt.Sprintf("With 0 starts per minute nothing starts in %s.", whose))
+		}
 	}
-	warn("the tenant", after.Tenant, u.Tenant)
+	warn("the tenant", before.Tenant, after.Tenant, u.Tenant)
+	was := map[string]QuotaLimits{}
+	for _, project := range before.Projects {
+		was[project.ProjectID] = project.Limits
+	}
 	for _, project := range after.Projects {
-		warn("project "+project.ProjectID, project.Limits, u.Projects[project.ProjectID])
+		warn("project "+project.ProjectID, was[project.ProjectID], project.Limits, u.Projects[project.ProjectID])
 	}
 	return out, nil
+}
+
+// changedLimit returns the limit after a change, or nil when it stays.
+func changedLimit(before, after *int) *int {
+	if before != nil && after != nil && *before == *after {
+		return nil
+	}
+	return after
 }
 
 // fewerThan completes "no new one starts until …".
@@ -102,7 +120,9 @@ func (s *Allowances) quotaLines(tenantID string, doc QuotaDocument) (out []strin
 		}
 	}
 	for _, p := range doc.Projects {
-		out = append(out, fmt.Sprintf("weight of project %s: %d", p.ProjectID, p.Weight))
+		if p.Weight > 1 { // nobody set a weight of 1, which is the default
+			out = append(out, fmt.Sprintf("weight of project %s: %d", p.ProjectID, p.Weight))
+		}
 		for k, v := range p.Limits.each() {
 			if v != nil {
 				out = append(out, fmt.Sprintf("%s of project %s: %d", limitWords()[k], p.ProjectID, *v))

@@ -181,6 +181,11 @@ func TestPreviewQuota_SaysWhatChangesAndWhatIsInUse(t *testing.T) {
 	if diff := cmp.Diff(want, admission.QuotaEffect{Changed: made.Changed, Warnings: made.Warnings}); diff != "" {
 		t.Errorf("the answer of the change (-want +got):\n%s", diff)
 	}
+	doc.Tenant.StartRunPerMinute = new(0)
+	effect = controltest.Must[admission.QuotaEffect](t)(w.PreviewQuota(ctx, admin, doc))
+	if diff := cmp.Diff([]string{"With 0 starts per minute nothing starts in the tenant."}, effect.Warnings); diff != "" {
+		t.Errorf("the warnings of a change of the starts alone (-want +got):\n%s", diff)
+	}
 	_, err := w.PreviewQuota(ctx, w.Engineer(), doc)
 	controltest.Refusal(t, err, run.CodeForbidden)
 	_, err = w.PreviewQuota(ctx, admin, admission.QuotaDocument{Strategy: "DROP"})

@@ -54,7 +54,9 @@ func (s *ModeEditor) SetShareLinks(ctx context.Context, p authz.Principal, in Se
 	if len(vs) > 0 {
 		return ModeChange{}, s.rights.AuditRefused(ctx, p, row, control.BadInput(vs))
 	}
-	row.Detail = json.RawMessage(fmt.Sprintf(`{"hours":%d}`, in.Hours))
+	// With the same hours as before the change only revokes the links, which the audit must be able to say.
+	row.Detail = json.RawMessage(fmt.Sprintf(`{"hours":%d,"hoursBefore":%d}`, in.Hours,
+		s.modes.ShareRule(p.TenantID).Hours))
 	made, err := s.putSetting(ctx, p, store.StoredSetting{
 		Kind: store.SettingShare, TenantID: p.TenantID, RequestID: in.RequestID, Reason: in.Reason,
 	}, shareDocument{in.Hours}, row)

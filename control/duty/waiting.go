@@ -53,7 +53,8 @@ func (s *Reconciler) expireWaiting(ctx context.Context, q store.QueueRow) error 
 		failed, err := json.Marshal(run.RunFailedPayload{FailurePayload: run.FailurePayload{
 			ErrorCode: string(run.CodeQueueTTL), Retryable: true, FailureCategory: run.CategorySystem,
 			FailureSource: string(run.ByAdmission),
-			ErrorMessage:  fmt.Sprintf("The run waited for %s and was not started.", until.Sub(now.CreatedAt)),
+			ErrorMessage: fmt.Sprintf("The run waited for %s and was not started.",
+				control.DurationWords(until.Sub(now.CreatedAt))),
 		}})
 		if err != nil {
 			return err

@@ -133,13 +133,37 @@ var secretForms = []*regexp.Regexp{
 	regexp.MustCompile(`(?i)("[\w.-]*(?:password|passwd|passphrase|pwd)"\s*:\s*)"(?:[^"\\]|\\.)*"?`),
 	regexp.MustCompile(`([A-Za-z][A-Za-z0-9+.-]*://[^\s:/?#@]*:)[^\s/@]+(@)`),
 	regexp.MustCompile(`(?i)(\bbearer\s+)(?:[\w.~+/=-]*[0-9][\w.~+/=-]*|[\w.~+/=-]{16,})`),
+	regexp.MustCompile(`(?i)(\bauthorization["']?\s*[:=]\s*["']?(?:basic|token|digest|negotiate)\s+)[^\s"',]+`),
+	regexp.MustCompile(`(?i)((?:secret|token|api[_-]?key|access[_-]?key)=)[^\s"',;&)\]}]{8,}`),
+	// Keys of AWS, tokens of GitHub, GitLab and Slack, and JWTs.
+	regexp.MustCompile(`\b(?:AKIA|ASIA)[0-9A-Z]{16}\b`),
+	regexp.MustCompile(`\b(?:gh[pousr]_|github_pat_|glpat-|xox[abeprs]-)[\w-]{16,}`),
+	regexp.MustCompile(`\beyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*`),
 }
 
-// maskForms masks passwords, URLs with a password and bearer tokens in the error of a step. The log has them as they
-// were printed, but an error leaves the log: lists, titles, events and the bus show it.
+// secretOption matches an option of a command line with its value: `--password X`, `--api-key="X"`.
+var secretOption = regexp.MustCompile(
+	`(?i)(--?[\w-]*(?:password|passwd|passphrase|secret|token|api-?key|access-?key))(\s+|=)` +
+		`("[^"]*"?|'[^']*'?|[^\s"',;)\]}]+)`)
+
+// proseWords follow the name of an option in a sentence about it, such as "--password is required".
+var proseWords = map[string]bool{"is": true, "was": true, "are": true, "must": true, "may": true, "and": true,
+	"or": true, "to": true, "not": true, "for": true, "in": true, "with": true, "without": true, "has": true,
+	"needs": true, "requires": true, "required": true, "missing": true, "cannot": true, "option": true,
+	"flag": true, "argument": true}
+
+// maskForms masks well-known forms of secrets in the error of a step: passwords and tokens with their name, options of
+// command lines, URLs with a password, headers and keys of large services. The log has them as they were printed, but
+// an error leaves the log: lists, titles, events and the bus show it.
 func maskForms(text string) string {
 	for _, form := range secretForms {
-		text = form.ReplaceAllString(text, "${1}"+redacted+"${2}")
+		text = form.ReplaceAllString(text, "${1}"+redacted+"${2}") // a group that the form lacks is empty
 	}
-	return text
+	return secretOption.ReplaceAllStringFunc(text, func(found string) string {
+		part := secretOption.FindStringSubmatch(found)
+		if part[2] != "=" && (proseWords[strings.ToLower(part[3])] || strings.HasPrefix(part[3], "-")) {
+			return found
+		}
+		return part[1] + part[2] + redacted
+	})
 }

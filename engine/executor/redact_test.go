@@ -50,13 +50,26 @@ func TestCommand_MasksVariablesByTheWordsOfTheirNames(t *testing.T) {
 func TestCommand_ErrorMasksKnownFormsOfSecrets(t *testing.T) {
 	t.Parallel()
 	for printed, want := range map[string]string{
-		`password=hunter2secret of bob`:                    `password=*** of bob`,
-		`DB_PASSWORD='hunter2 secret'`:                     `DB_PASSWORD=***`,
-		`{"day":1,"db_password":"pw\"123456","n":2}`:       `{"day":1,"db_password":***,"n":2}`,
-		`no route to postgres://bob:hunter2secret@db/shop`: `no route to postgres://bob:***@db/shop`,
-		`Authorization: Bearer eyJhbGciOiJI.e30.x-_`:       `Authorization: Bearer ***`,
-		`bearer authentication of http://db:5432 failed`:   `bearer authentication of http://db:5432 failed`,
-		`password authentication failed`:                   `password authentication failed`,
+		`password=hunter2secret of bob`:                           `password=*** of bob`,
+		`DB_PASSWORD='hunter2 secret'`:                            `DB_PASSWORD=***`,
+		`{"day":1,"db_password":"pw\"123456","n":2}`:              `{"day":1,"db_password":***,"n":2}`,
+		`no route to postgres://bob:hunter2secret@db/shop`:        `no route to postgres://bob:***@db/shop`,
+		`Authorization: Bearer eyJhbGciOiJI.e30.x-_`:              `Authorization: Bearer ***`,
+		`bearer authentication of http://db:5432 failed`:          `bearer authentication of http://db:5432 failed`,
+		`password authentication failed`:                          `password authentication failed`,
+		`usage: load --password argvsecret-99 --day 3`:            `usage: load --password *** --day 3`,
+		`load --api-key="two words" -v`:                           `load --api-key=*** -v`,
+		`Authorization: Basic Ym9iOmh1bnRlcjI=`:                   `Authorization: Basic ***`,
+		`authorization=Token 0123456789abcdef`:                    `authorization=Token ***`,
+		`AKIAIOSFODNN7EXAMPLE may not list the bucket`:            `*** may not list the bucket`,
+		`the token ghp_` + strings.Repeat("aB3", 12) + ` expired`: `the token *** expired`,
+		`remote: github_pat_11ABCDEFG0123456789_abcdefgh`:         `remote: ***`,
+		`slack xoxb-123456789012-abcdefghijkl`:                    `slack ***`,
+		`jwt eyJhbGciOiJIUzI1.eyJzdWIiOiIxMjM0.SflKxwRJSM`:        `jwt ***`,
+		`API_TOKEN=tok-12345678 and token=x`:                      `API_TOKEN=*** and token=x`,
+		`--password is required`:                                  `--password is required`,
+		`authorization: failed for bob`:                           `authorization: failed for bob`,
+		`TASKIAIOSFODNN7EXAMPLE`:                                  `TASKIAIOSFODNN7EXAMPLE`,
 	} {
 		j := newJournal(t, plan.Command, sh(`printf '%s\n' "$1"; exit 1`, "ERROR: "+printed))
 		end := execute(t, t.Context(), worker(t, j, executor.Config{}))

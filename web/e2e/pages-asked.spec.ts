@@ -52,6 +52,7 @@ test("a list of something else is asked for at once, and the late answer of the 
   url,
 }) => {
   await page.goto(`${url}/audit`);
+  await become(page, "dev-admin");
   await expect(page.getByLabel("Who", { exact: true })).toBeVisible();
   const { held } = await hold(page, "Audit");
   await page.getByLabel("Who", { exact: true }).fill("dev-viewer");

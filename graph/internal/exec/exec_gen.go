@@ -10195,7 +10195,7 @@ type SetQuotaPayload {
 
 enum EngineMode {
   NORMAL
-  "No new run starts and nothing is published: viewers read the store. Running runs go on."
+  "No new run starts and nothing is published: viewers read the store. Runs in progress continue."
   READ_ONLY
   "No new run starts, and running ones go on to their end. After that the installation may be stopped."
   DRAINED
@@ -10434,7 +10434,7 @@ input StartRunInput {
   runRequestId: String!
   projectId: String!
   environmentId: String!
-  "Parameters of the run, at most 64 KiB. COMMAND and dbt steps find them in the JSON file that DVT_PARAMS_FILE names. dbt steps also get the members as vars; vars of the step override them."
+  "Parameters of the run, at most 64 KiB. COMMAND and dbt steps find them in the JSON file that DVT_PARAMS_FILE names. dbt steps also get the members as vars; vars of the step override them. A hidden value given as ` + "`" + `***` + "`" + ` is refused with BAD_USER_INPUT."
   params: JSON
   "From 0 to 9: while runs wait, a higher one starts first within a project."
   priority: Int! = 5
@@ -10568,7 +10568,7 @@ input BulkCancelInput { reason: String }
 "A rerun of each run. Runs that have not ended are REFUSED, and so are runs without one of the steps."
 input BulkRerunInput {
   from: RerunFromInput!
-  "Parameters of the new runs, at most 64 KiB; null for those of each run."
+  "Parameters of all new runs, at most 64 KiB; null for those of each run. A hidden value given as ` + "`" + `***` + "`" + ` is refused with BAD_USER_INPUT."
   params: JSON
   reason: String
 }
@@ -10785,7 +10785,7 @@ input RerunInput {
   "Client key of the new run, alphabet [A-Za-z0-9_.-], at most 128."
   runRequestId: String!
   from: RerunFromInput!
-  "Parameters of the new run, at most 64 KiB; null for those of the run. The results that it keeps were computed with the earlier ones."
+  "Parameters of the new run, at most 64 KiB; null for those of the run. The results that it keeps were computed with the earlier ones. A hidden value given as ` + "`" + `***` + "`" + ` is refused with BAD_USER_INPUT: leave params out to keep it."
   params: JSON
   reason: String
 }

@@ -399,7 +399,7 @@ type BulkReason struct {
 // A rerun of each run. Runs that have not ended are REFUSED, and so are runs without one of the steps.
 type BulkRerunInput struct {
 	From *RerunFromInput `json:"from"`
-	// Parameters of the new runs, at most 64 KiB; null for those of each run.
+	// Parameters of all new runs, at most 64 KiB; null for those of each run. A hidden value given as `***` is refused with BAD_USER_INPUT.
 	Params json.RawMessage `json:"params,omitempty"`
 	Reason *string         `json:"reason,omitempty"`
 }
@@ -1603,7 +1603,7 @@ type RerunInput struct {
 	// Client key of the new run, alphabet [A-Za-z0-9_.-], at most 128.
 	RunRequestID string          `json:"runRequestId"`
 	From         *RerunFromInput `json:"from"`
-	// Parameters of the new run, at most 64 KiB; null for those of the run. The results that it keeps were computed with the earlier ones.
+	// Parameters of the new run, at most 64 KiB; null for those of the run. The results that it keeps were computed with the earlier ones. A hidden value given as `***` is refused with BAD_USER_INPUT: leave params out to keep it.
 	Params json.RawMessage `json:"params,omitempty"`
 	Reason *string         `json:"reason,omitempty"`
 }
@@ -2217,7 +2217,7 @@ type StartRunInput struct {
 	RunRequestID  string `json:"runRequestId"`
 	ProjectID     string `json:"projectId"`
 	EnvironmentID string `json:"environmentId"`
-	// Parameters of the run, at most 64 KiB. COMMAND and dbt steps find them in the JSON file that DVT_PARAMS_FILE names. dbt steps also get the members as vars; vars of the step override them.
+	// Parameters of the run, at most 64 KiB. COMMAND and dbt steps find them in the JSON file that DVT_PARAMS_FILE names. dbt steps also get the members as vars; vars of the step override them. A hidden value given as `***` is refused with BAD_USER_INPUT.
 	Params json.RawMessage `json:"params,omitempty"`
 	// From 0 to 9: while runs wait, a higher one starts first within a project.
 	Priority int `json:"priority"`
@@ -3317,7 +3317,7 @@ type EngineMode string
 
 const (
 	EngineModeNormal EngineMode = "NORMAL"
-	// No new run starts and nothing is published: viewers read the store. Running runs go on.
+	// No new run starts and nothing is published: viewers read the store. Runs in progress continue.
 	EngineModeReadOnly EngineMode = "READ_ONLY"
 	// No new run starts, and running ones go on to their end. After that the installation may be stopped.
 	EngineModeDrained EngineMode = "DRAINED"

@@ -46,6 +46,20 @@ describe("a preview says each thing once", () => {
     );
   });
 
+  it("of an approval: the run still waits, not: it is pending", () => {
+    expect(words(preview({ status: "PENDING", reason: "1 of 2 approvals." }))).toEqual([
+      "Result: the run still waits for approval.",
+    ]);
+  });
+
+  it("of a cancel: a running step is cancelled, not failed", () => {
+    const cancel = preview({
+      status: "CANCELLED",
+      changes: [{ stepId: "load", kind: "CANCEL", from: "RUNNING", to: "FAILED", why: "It is stopped." }],
+    });
+    expect(words(cancel)[0]).toBe("load: Running → Cancelled. It is stopped.");
+  });
+
   it("says why other steps change, the step of the action first", () => {
     const skip = preview({
       reason: 'Step "load" is skipped, and the steps that depend on it can run.',

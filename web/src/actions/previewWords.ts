@@ -29,7 +29,7 @@ export function previewLines(
   const shown = [...own, ...changes.filter((change) => change.stepId !== stepId)].slice(0, LISTED);
   return [
     ...shown.map((change) => {
-      const moves = change.from === change.to ? null : `${stepWord(change.from)} → ${stepWord(change.to)}.`;
+      const moves = change.from === change.to ? null : `${stepWord(change.from)} → ${endWord(change)}.`;
       // The server's sentence already says why the step itself changes.
       const why = change.stepId === stepId && moves !== null && reason !== null ? null : change.why;
       return { stepId: change.stepId, text: [moves, why].filter((part) => part !== null).join(" ") };
@@ -54,12 +54,20 @@ function rerunLines(changes: Preview["changes"], named: (steps: readonly string[
 /** The status that the action leads to, unless the server's sentence says it. */
 function resultLines(status: Preview["status"], reason: string | null): PreviewLine[] {
   if (status === null) return [];
+  if (status === "PENDING") return [ofRun(m.confirm.pending)];
   const word = runLook({ status, statusRaw: status, substatus: null, pause: null }).word.toLowerCase();
   return reason?.includes(`run is ${word}`) ? [] : [ofRun(m.confirm.result(word))];
 }
 
 function ofRun(text: string): PreviewLine {
   return { stepId: null, text };
+}
+
+/** The log says FAILED of a step that a cancel stops, but nothing failed. */
+function endWord({ kind, to }: Preview["changes"][number]): string {
+  return kind === "CANCEL"
+    ? runLook({ status: "CANCELLED", statusRaw: "", substatus: null, pause: null }).word
+    : stepWord(to);
 }
 
 function stepWord(status: Preview["changes"][number]["from"]): string {

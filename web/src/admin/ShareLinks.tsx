@@ -43,7 +43,7 @@ export function ShareLinks({ hours: now, refresh }: { hours: number; refresh: ()
     const { setShareLinks } = await request(SetShareLinksDocument, { input: { requestId, hours: chosen, reason } });
     recordDone({
       topic: "share",
-      what: m.audit.did.links(chosen),
+      what: what === "revoke" ? m.audit.did.revokedLinks(chosen) : m.audit.did.links(chosen),
       effect: { page: "service" },
       change: setShareLinks.change,
     });

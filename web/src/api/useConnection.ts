@@ -11,7 +11,7 @@ interface Connection<N> {
 }
 
 export interface Pages<N, C = unknown> {
-  /** Null until the first answer. */
+  /** Null until the first answer, and after FORBIDDEN: a viewer who lost the right keeps no rows. */
   rows: N[] | null;
   /** The first page as it was answered; null when there is no such list. */
   first: C | null | undefined;
@@ -93,11 +93,13 @@ export function useConnection<
         setRest({ ...held, loading: false, error: toApiError(cause) });
       });
   }, [document, cursor, first, rest?.rows, size]);
+  const error = rest?.error ?? query.error;
+  const readable = first !== undefined && error?.code !== "FORBIDDEN";
   return {
-    rows: first === undefined ? null : [...(first?.edges ?? []).map((edge) => edge.node), ...(rest?.rows ?? [])],
+    rows: !readable ? null : [...(first?.edges ?? []).map((edge) => edge.node), ...(rest?.rows ?? [])],
     first,
-    error: rest?.error ?? query.error,
-    hasMore: cursor !== null,
+    error,
+    hasMore: readable && cursor !== null,
     loading: rest?.loading === true || query.refetching,
     asOf: query.asOf,
     more,

@@ -69,7 +69,7 @@ interface Options<TResult> {
 }
 
 /**
- * The answer to a query. A change of the variables (compared as JSON) sends it and cancels the request before; null
+ * The answer to a query; none after FORBIDDEN. A change of the variables (compared as JSON) sends it and cancels the request before; null
  * sends nothing. `pick` must be pure: it runs once for each result. A query that was FORBIDDEN is not repeated, because
  * each repetition is a row in the audit. A hidden page sends no repetition; when it is visible again, one that is due
  * is sent at once. Each request ends within a minute (see `request`).
@@ -126,10 +126,12 @@ export function useQuery<TResult, TVariables, T>(
     // oxlint-disable-next-line react/exhaustive-deps
     [data],
   );
-  const current = !query.isPlaceholderData && key !== null;
+  // A viewer who lost the right, for example when break-glass ended, must not keep the former answer.
+  const refused = isForbidden(query.error);
+  const current = !query.isPlaceholderData && key !== null && !refused;
   return {
     answer: current ? last : undefined,
-    last,
+    last: refused ? undefined : last,
     error: query.error && !refetching ? toApiError(query.error) : null,
     asOf: current ? query.dataUpdatedAt : 0,
     refetching,
@@ -148,6 +150,17 @@ export function queryOnce<TResult, TVariables, T>(
   keep: (result: TResult) => boolean = () => true,
 ) {
   return (variables: TVariables | null): T | undefined => useQuery(document, variables, pick, { keep }).answer;
+}
+
+/**
+ * Sends the shown queries again after the viewer's rights have changed. Those that were refused are left to
+ * `Problem`, which asks again itself. `except` is the query that told of the change.
+ */
+export function refetchShown(except: unknown): void {
+  void queries.refetchQueries({
+    type: "active",
+    predicate: ({ state, queryKey }) => !isForbidden(state.error) && queryKey[0] !== String(except),
+  });
 }
 
 function isForbidden(error: unknown): boolean {

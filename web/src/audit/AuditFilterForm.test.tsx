@@ -19,3 +19,18 @@ it("says in words what is searched for", () => {
   );
   expect(criteria({})).toBe("");
 });
+
+it("marks a date that it does not understand, and does not search without it", async () => {
+  const find = vi.fn<(search: AuditSearch) => void>();
+  const { user } = await show(<AuditFilterForm search={{}} find={find} />);
+  const from = screen.getByLabelText("From");
+  await user.type(from, "yesterdy");
+  await user.click(screen.getByRole("button", { name: "Find" }));
+  expect(find).not.toHaveBeenCalled();
+  expect(from.getAttribute("aria-invalid")).toBe("true");
+  expect(screen.getByRole("alert").textContent).toBe("Not a date. Use 2026-11-21, today or -2h.");
+  await user.clear(from);
+  await user.type(from, "-2h");
+  await user.click(screen.getByRole("button", { name: "Find" }));
+  expect(find).toHaveBeenCalledWith({ from: "-2h" });
+});

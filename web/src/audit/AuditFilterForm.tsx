@@ -1,13 +1,16 @@
 import { Link } from "@tanstack/react-router";
-import { type FormEvent, useEffect, useId, useRef } from "react";
+import { type FormEvent, useEffect, useId, useRef, useState } from "react";
 import { m } from "../messages";
 import css from "../styles/Form.module.css";
 import { Button } from "../ui/Button";
+import { momentOf } from "../runlist/query";
 import { useKeys } from "../ui/keys";
 import { suggestedActions } from "./words";
 
 export const AUDIT_OUTCOMES = ["ACCEPTED", "REJECTED", "DENIED"] as const;
 const FIELDS = ["actor", "action", "outcome", "run", "request", "from", "to"] as const;
+
+const MOMENTS = ["from", "to"] as const;
 
 /** The filter as it stands in the address. */
 export type AuditSearch = Partial<Record<(typeof FIELDS)[number], string | undefined>>;
@@ -25,6 +28,7 @@ export function criteria(search: AuditSearch): string {
 export function AuditFilterForm({ search, find }: { search: AuditSearch; find: (search: AuditSearch) => void }) {
   const form = useRef<HTMLFormElement>(null);
   const actions = useId();
+  const [wrong, setWrong] = useState<readonly string[]>([]);
   const shown = JSON.stringify(search);
   // The fields take the values of the address without losing the focus.
   useEffect(() => form.current?.reset(), [shown]);
@@ -32,6 +36,15 @@ export function AuditFilterForm({ search, find }: { search: AuditSearch; find: (
   const submit = (event: FormEvent<HTMLFormElement>): void => {
     event.preventDefault();
     const fields = new FormData(event.currentTarget);
+    const bad = MOMENTS.filter((name) => {
+      const value = fields.get(name);
+      return typeof value === "string" && value.trim() !== "" && momentOf(value.trim(), 0, "utc") === null;
+    });
+    setWrong(bad);
+    if (bad[0]) {
+      event.currentTarget.querySelector<HTMLInputElement>(`[name=${bad[0]}]`)?.focus();
+      return;
+    }
     find(
       Object.fromEntries(
         FIELDS.map((name) => {
@@ -65,8 +78,20 @@ export function AuditFilterForm({ search, find }: { search: AuditSearch; find: (
       </label>
       <Field name="run" label={m.audit.run} value={search.run} />
       {search.request && <Field name="request" label={m.audit.request} value={search.request} />}
-      <Field name="from" label={m.audit.from} value={search.from} placeholder={m.audit.moments} />
-      <Field name="to" label={m.audit.to} value={search.to} placeholder={m.audit.moments} />
+      <Field
+        name="from"
+        label={m.audit.from}
+        value={search.from}
+        placeholder={m.audit.moments}
+        wrong={wrong.includes("from")}
+      />
+      <Field
+        name="to"
+        label={m.audit.to}
+        value={search.to}
+        placeholder={m.audit.moments}
+        wrong={wrong.includes("to")}
+      />
       <Button type="submit">{m.audit.find}</Button>
       {criteria(search) !== "" && (
         <Link to="/audit" search={{}} className={css.beside}>
@@ -83,13 +108,30 @@ interface FieldProps {
   value: string | undefined;
   placeholder?: string;
   list?: string;
+  /** The text is no moment. */
+  wrong?: boolean;
 }
 
-function Field({ name, label, value, ...rest }: FieldProps) {
+function Field({ name, label, value, wrong = false, ...rest }: FieldProps) {
+  const why = useId();
   return (
     <label className={css.field}>
       <span>{label}</span>
-      <input name={name} defaultValue={value ?? ""} maxLength={200} autoComplete="off" spellCheck={false} {...rest} />
+      <input
+        name={name}
+        defaultValue={value ?? ""}
+        maxLength={200}
+        autoComplete="off"
+        spellCheck={false}
+        aria-invalid={wrong || undefined}
+        aria-describedby={wrong ? why : undefined}
+        {...rest}
+      />
+      {wrong && (
+        <span id={why} role="alert" className={css.tone} data-tone="bad">
+          {m.audit.notAMoment}
+        </span>
+      )}
     </label>
   );
 }

@@ -1,8 +1,8 @@
 import { expect, it } from "vitest";
 import { sentenceOf } from "./sentence";
 
-const did = (action: string, detail: object, outcome = "ACCEPTED", code = "") =>
-  sentenceOf({ action, outcome, code, detail: JSON.stringify(detail) }, "utc");
+const did = (action: string, detail: object, outcome = "ACCEPTED", code = "", reason = "") =>
+  sentenceOf({ action, outcome, code, reason, detail: JSON.stringify(detail) }, "utc");
 
 it("says what an accepted record did", () => {
   for (const [action, detail, text] of [
@@ -29,11 +29,31 @@ it("says what an accepted record did", () => {
     ],
     ["FREEZE_TENANT", { frozen: false }, "Unfroze the tenant: runs start again"],
     ["SET_SHARE_LINKS", { hours: 0 }, "Forbade share links; existing links stop working at once"],
-    ["PAUSE", {}, "Pause"],
-    ["RETRY_STEP", { stepId: "load" }, "Retry step: load"],
+    ["PAUSE", {}, "Sent “Pause” to the run"],
+    ["RETRY_STEP", { stepId: "load" }, "Sent “Retry step: load” to the run"],
+    ["NOTE_RUN", {}, "Added a note to the run"],
   ] as const) {
     expect(did(action, detail).text.replace(" UTC", "")).toBe(text);
   }
+});
+
+it("names the token that was created or revoked, and what it may do", () => {
+  const token = {
+    principal: "dev-admin",
+    expiresAt: "2026-11-27T19:03:08Z",
+    grants: [{ role: "VIEWER", project: "shop", environment: "*" }],
+  };
+  expect(did("CREATE_TOKEN", token, "ACCEPTED", "", "ci-load").text).toMatch(
+    /^Created the token ci-load: Viewer in shop.*, acts as dev-admin, until 2026-11-27 19:03:08/,
+  );
+  expect(did("REVOKE_TOKEN", { name: "ci-load" }).text).toBe("Revoked the token ci-load: requests with it are refused");
+});
+
+it("tells a revocation of share links from a permission", () => {
+  expect(did("SET_SHARE_LINKS", { hours: 24, hoursBefore: 24 }).text).toBe(
+    "Revoked all share links; new ones of 24 hours can be made",
+  );
+  expect(did("SET_SHARE_LINKS", { hours: 24, hoursBefore: 0 }).text).toContain("Permitted share links of 24 hours");
 });
 
 it("tells what a change of the policy changed, and leads to it", () => {

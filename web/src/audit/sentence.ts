@@ -5,7 +5,7 @@ import { dateTime, type Zone, zoneName } from "../format/format";
 import { m } from "../messages";
 import { actionWords, type Known, known, nameOf, objectWords } from "./words";
 
-type Row = Pick<NonNullable<AuditFieldsFragment["row"]>, "action" | "outcome" | "code" | "detail">;
+type Row = Pick<NonNullable<AuditFieldsFragment["row"]>, "action" | "outcome" | "code" | "detail" | "reason">;
 
 export interface Sentence {
   text: string;
@@ -36,9 +36,23 @@ function role(value: unknown): string {
   return roles[text(value)] ?? text(value);
 }
 
+/** What a token may do at most, such as "Viewer in shop / *". */
+function grants(value: unknown): string {
+  if (!Array.isArray(value)) return "";
+  return value
+    .map((grant: Partial<Record<"role" | "project" | "environment", unknown>>) =>
+      m.audit.did.grant(
+        role(grant.role),
+        grant.project === "*" ? m.policy.everywhere : m.policy.scope(text(grant.project), text(grant.environment)),
+      ),
+    )
+    .join(", ");
+}
+
 /** The sentence of an accepted record; null when its action and object say it. */
-function deed(action: string, detail: Known, zone: Zone): string | null {
+function deed(row: Row, detail: Known, named: string, zone: Zone): string | null {
   const { did } = m.audit;
+  const { action } = row;
   const modes: Readonly<Record<string, string>> = m.service.modes;
   const outcomes: Readonly<Record<string, string>> = m.inbox.outcome;
   const plan = m.audit.plan(text(detail.planId), text(detail.planVersion));
@@ -62,7 +76,9 @@ function deed(action: string, detail: Known, zone: Zone): string | null {
     case "SET_ENGINE_MODE":
       return did.mode(modes[text(detail.mode)] ?? text(detail.mode));
     case "SET_SHARE_LINKS":
-      return did.links(number(detail.hours));
+      return number(detail.hours) > 0 && detail.hours === detail.hoursBefore
+        ? did.revokedLinks(number(detail.hours))
+        : did.links(number(detail.hours));
     case "SHARE_RUN":
       return did.link(time(detail.expiresAt, zone));
     case "APPROVE":
@@ -70,13 +86,27 @@ function deed(action: string, detail: Known, zone: Zone): string | null {
     case "COMPLETE_MANUAL_STEP":
       return detail.outcome ? did.completed(text(detail.stepId), outcomes[text(detail.outcome)] ?? "") : null;
     case "CREATE_TOKEN":
-      return detail.principal ? did.token(text(detail.principal), time(detail.expiresAt, zone)) : null;
+      // The reason of this record is the name of the token.
+      return detail.principal
+        ? did.token(row.reason, grants(detail.grants), text(detail.principal), time(detail.expiresAt, zone))
+        : null;
     case "REVOKE_TOKEN":
-      return did.revoked;
+      return did.revoked(text(detail.name) || m.audit.did.aToken);
     case "SIGNAL_RUNS":
       return did.bulk(nameOf(text(detail.signal)), number(detail.runs));
+    case "PAUSE":
+    case "RESUME":
+    case "RETRY_STEP":
+    case "SKIP_STEP":
+    case "UPDATE_PARAMS":
+    case "INJECT_OVERRIDE":
+    case "UPDATE_TARGET":
+    case "ESCALATE_ALERT":
+    case "EMERGENCY_STOP":
+    case "CANCEL":
+      return did.sent(named);
     default:
-      return null;
+      return m.audit.done[action] ?? null;
   }
 }
 
@@ -101,5 +131,5 @@ export function sentenceOf(row: Row, zone: Zone): Sentence {
     return { text: `${asked}; ${why}${more}`, lines: [], to: null };
   }
   const lines = Array.isArray(detail.changed) ? detail.changed.map(String) : [];
-  return { text: deed(row.action, detail, zone) ?? named, lines, to: target(row.action, detail) };
+  return { text: deed(row, detail, named, zone) ?? named, lines, to: target(row.action, detail) };
 }

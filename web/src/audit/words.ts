@@ -14,6 +14,9 @@ export interface Known {
   minutes?: unknown;
   until?: unknown;
   hours?: unknown;
+  hoursBefore?: unknown;
+  name?: unknown;
+  grants?: unknown;
   expiresAt?: unknown;
   decision?: unknown;
   outcome?: unknown;

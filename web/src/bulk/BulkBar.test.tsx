@@ -3,7 +3,7 @@ import { expect, it } from "vitest";
 import type { BulkRowFieldsFragment } from "../api/gen/graphql";
 import { BULK_PREVIEW, header, RUN } from "../testing/fixtures";
 import { description, of, refused, screen, show, vi } from "../testing/render";
-import { newAction } from "./action";
+import { BULK_ACTIONS, newAction } from "./action";
 import { BulkBar } from "./BulkBar";
 import { BulkDialog } from "./BulkDialog";
 import { BulkMeter } from "./BulkMeter";
@@ -37,15 +37,14 @@ function row(over: Partial<BulkRowFieldsFragment>): BulkRowFieldsFragment {
   };
 }
 
+const VIEWER = { actions: new Set(BULK_ACTIONS) };
 const PREVIEW = { BulkPreview: { preview: { bulk: BULK_PREVIEW } } };
 
 it("offers the actions on the selected runs, or on all that match", async () => {
   const clear = vi.fn<() => void>();
   const { user, sent } = await show(
     <BulkBar selected={[header()]} filter={{ planId: "nightly" }} more clear={clear} />,
-    {
-      answers: PREVIEW,
-    },
+    { answers: PREVIEW, viewer: VIEWER },
   );
   const bar = screen.getByRole("region", { name: "Selected runs" });
   expect(bar.textContent).toContain("1 run selected");
@@ -57,13 +56,30 @@ it("offers the actions on the selected runs, or on all that match", async () => 
   );
 });
 
+it("is off, and names who can, for actions that the viewer may do nowhere", async () => {
+  await show(<BulkBar selected={[header()]} filter={{}} more={false} clear={() => {}} />, {
+    viewer: { actions: new Set(["PAUSE"] as const) },
+    answers: {
+      RightHolders: {
+        rightHolders: [{ action: "CANCEL", needs: "You need more rights.", names: ["ana"], more: false }],
+      },
+    },
+  });
+  await vi.waitFor(() =>
+    expect(description(screen.getByRole("button", { name: "Emergency stop…" }))).toBe(
+      "You need more rights. Who can do this: ana.",
+    ),
+  );
+  expect(screen.getByRole("button", { name: "Pause…" }).getAttribute("aria-disabled")).toBeNull();
+});
+
 it("compares two selected runs, the older one as A", async () => {
   const [older, newer] = [header({ runId: "older", createdAt: 1 }), header({ runId: "newer", createdAt: 2 })];
   const bar = (selected: (typeof older)[]) => <BulkBar selected={selected} filter={{}} more={false} clear={() => {}} />;
-  const { unmount } = await show(bar([newer]), { path: "/runs" });
+  const { unmount } = await show(bar([newer]), { path: "/runs", viewer: VIEWER });
   expect(description(screen.getByRole("button", { name: "Compare" }))).toBe("Select exactly two runs to compare them.");
   unmount();
-  const { user, path, search } = await show(bar([newer, older]), { path: "/runs" });
+  const { user, path, search } = await show(bar([newer, older]), { path: "/runs", viewer: VIEWER });
   await user.click(screen.getByRole("button", { name: "Compare" }));
   await vi.waitFor(() => expect([path(), search()]).toEqual(["/compare", { a: "older", b: "newer" }]));
 });
@@ -89,7 +105,7 @@ it("offers only what can apply to the selected runs, and says how many of each t
   const failed = header({ runId: "f", status: "FAILED", failedSteps: 1 });
   const { user, sent, unmount } = await show(
     <BulkBar selected={[failed, header({ runId: "r" })]} filter={{}} more={false} clear={() => {}} />,
-    { answers: PREVIEW },
+    { answers: PREVIEW, viewer: VIEWER },
   );
   expect(screen.getByRole("region").textContent).toContain("2 runs selected: 1 ended, 1 active");
   await user.click(screen.getByRole("button", { name: "Rerun…" }));
@@ -99,7 +115,7 @@ it("offers only what can apply to the selected runs, and says how many of each t
     }),
   );
   unmount();
-  await show(<BulkBar selected={[failed]} filter={{}} more={false} clear={() => {}} />);
+  await show(<BulkBar selected={[failed]} filter={{}} more={false} clear={() => {}} />, { viewer: VIEWER });
   const pause = screen.getByRole("button", { name: "Pause…" });
   expect(pause.getAttribute("aria-disabled")).toBe("true");
   expect(description(pause)).toBe("None of the selected runs is running.");
@@ -108,6 +124,7 @@ it("offers only what can apply to the selected runs, and says how many of each t
 it("reruns everything of runs in which every step succeeded", async () => {
   const green = header({ runId: "g", status: "COMPLETED", failedSteps: 0 });
   const { user, sent } = await show(<BulkBar selected={[green]} filter={{}} more={false} clear={() => {}} />, {
+    viewer: VIEWER,
     answers: PREVIEW,
   });
   await user.click(screen.getByRole("button", { name: "Rerun…" }));
@@ -154,12 +171,12 @@ it("says each thing once: refusals with their number, the first runs grouped by 
   const all = { count: 20, excluded: [], refusals, samples: [1, 2, 3, 4, 5].map((n) => sample(`run-${n}`, no)) };
   const { unmount } = await show(<BulkPreview preview={all as never} error={null} />);
   expect(text().match(/You need the Admin role/g)).toHaveLength(1);
-  expect(text()).not.toContain("decided when its turn comes");
+  expect(text()).not.toContain("checked when they are sent");
   unmount();
   const good = { count: 20, excluded: [], refusals: [], samples: [1, 2, 3, 4, 5].map((n) => sample(`run-${n}`)) };
   await show(<BulkPreview preview={good as never} error={null} />);
   expect(text().match(/It pauses\./g)).toHaveLength(1);
-  expect(text()).toContain("15 more runs: decided when its turn comes.");
+  expect(text()).toContain("The other 15 runs are checked when they are sent.");
 });
 
 it("says how many steps of a rerun run again and how many results are kept", async () => {

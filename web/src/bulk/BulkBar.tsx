@@ -3,6 +3,7 @@ import { useState } from "react";
 import type { BulkRunsInput, RunFilter } from "../api/gen/graphql";
 import type { RunRow } from "../api/model";
 import { m } from "../messages";
+import { useMay } from "../session/MayNot";
 import { Button } from "../ui/Button";
 import {
   applies,
@@ -49,14 +50,12 @@ export function BulkBar({ selected, filter, more, clear }: BulkBarProps) {
       <div className={css.bar} data-bar role="region" aria-label={m.bulk.bar}>
         <strong>{everything ? m.bulk.all : m.bulk.selected(selected.length, ended)}</strong>
         {BULK_ACTIONS.map((kind) => (
-          <Button
+          <BulkButton
             key={kind}
-            kind={irreversible(kind) ? "danger" : "plain"}
+            kind={kind}
             refusal={!everything && of(kind).length === 0 ? m.bulk.noneApplies[kind] : null}
-            onClick={() => ask(kind)}
-          >
-            {m.action[kind]}…
-          </Button>
+            ask={() => ask(kind)}
+          />
         ))}
         <Button
           refusal={selected.length === 2 && !everything ? null : m.bulk.twoToCompare}
@@ -77,6 +76,23 @@ export function BulkBar({ selected, filter, more, clear }: BulkBarProps) {
       </div>
       {asking && <BulkDialog action={asking.action} runs={asking.runs} onClose={() => setAsking(null)} />}
     </>
+  );
+}
+
+interface BulkButtonProps {
+  kind: BulkKind;
+  /** Why the action applies to no selected run. */
+  refusal: string | null;
+  ask: () => void;
+}
+
+/** Is off for a viewer who may do this nowhere, and names who can: a dialog would only say it later. */
+function BulkButton({ kind, refusal, ask }: BulkButtonProps) {
+  const may = useMay(kind);
+  return (
+    <Button kind={irreversible(kind) ? "danger" : "plain"} refusal={may.refusal ?? refusal} onClick={ask}>
+      {m.action[kind]}…
+    </Button>
   );
 }
 

@@ -1,5 +1,5 @@
 import { Suspense, useState } from "react";
-import { m } from "../messages";
+import { health as healthMessages } from "../messages/health";
 import { clockTime } from "../format/format";
 import { lazyPart } from "../ui/lazyPart";
 import { useZone } from "../ui/Time";
@@ -20,8 +20,8 @@ export function HealthChart({ name, samples, intervalMs }: HealthChartProps) {
   const [pointed, setPointed] = useState<Sample | null>(null);
   const lines = CHARTS[name];
   return (
-    <figure className={css.chart} aria-label={m.health.charts[name]}>
-      <h3>{m.health.charts[name]}</h3>
+    <figure className={css.chart} aria-label={healthMessages.charts[name]}>
+      <h3>{healthMessages.charts[name]}</h3>
       <div className={css.plot} aria-hidden="true">
         {samples.length > 0 && (
           <Suspense fallback={null}>
@@ -34,13 +34,13 @@ export function HealthChart({ name, samples, intervalMs }: HealthChartProps) {
           <p key={line.of} className={css.line}>
             <Swatch line={line} />
             <span>
-              {m.health.lines[line.of]}: {told(line.of, samples, zone)}
+              {healthMessages.lines[line.of]}: {told(line.of, samples, zone)}
             </span>
           </p>
         ))}
         <p className={css.pointed} aria-hidden="true">
           {pointed &&
-            `${clockTime(pointed.at, zone)}: ${lines.map(({ of }) => `${m.health.lines[of]} ${valueOf(pointed, of)}`).join(", ")}`}
+            `${clockTime(pointed.at, zone)}: ${lines.map(({ of }) => `${healthMessages.lines[of]} ${valueOf(pointed, of)}`).join(", ")}`}
         </p>
       </figcaption>
     </figure>
@@ -49,7 +49,7 @@ export function HealthChart({ name, samples, intervalMs }: HealthChartProps) {
 
 function valueOf(sample: Sample, of: Line["of"]): string {
   const value = sample[of];
-  return value === null ? m.health.none : written(of, value);
+  return value === null ? healthMessages.none : written(of, value);
 }
 
 function Swatch({ line }: { line: Line }) {

@@ -2,6 +2,7 @@ import { useViewer } from "../session/viewer";
 import { HealthHistoryDocument } from "../api/gen/graphql";
 import { useQuery } from "../api/useQuery";
 import { m } from "../messages";
+import { health as healthMessages } from "../messages/health";
 import css from "../styles/Form.module.css";
 import { Notice } from "../ui/Page";
 import { Problem } from "../page/Problem";
@@ -16,8 +17,8 @@ export function HealthHistory() {
   const { actions } = useViewer();
   return (
     <section className={css.section}>
-      <h2>{m.health.history}</h2>
-      {actions.has("DEBUG") ? <Measured /> : <p className={css.hint}>{m.health.notYours}</p>}
+      <h2>{healthMessages.history}</h2>
+      {actions.has("DEBUG") ? <Measured /> : <p className={css.hint}>{healthMessages.notYours}</p>}
     </section>
   );
 }
@@ -39,7 +40,7 @@ function Measured() {
     <>
       {error !== null && <Problem error={error} retry={again} />}
       {history?.samples.length === 0 && (
-        <Notice title={m.page.nothing}>{m.health.first(Math.ceil(everyMs(answer?.intervalMs) / 1000))}</Notice>
+        <Notice title={m.page.nothing}>{healthMessages.first(Math.ceil(everyMs(answer?.intervalMs) / 1000))}</Notice>
       )}
       {!(!history && error) && history?.samples.length !== 0 && <HealthHistoryView history={history ?? null} />}
     </>

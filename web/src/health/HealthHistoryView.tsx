@@ -1,5 +1,6 @@
 import { useState } from "react";
 import { m } from "../messages";
+import { health as healthMessages } from "../messages/health";
 import css from "../styles/Form.module.css";
 import { clockTime } from "../format/format";
 import { type Column, Table } from "../ui/Table";
@@ -12,15 +13,15 @@ const NAMES = Object.keys(CHARTS) as ChartName[];
 
 function column(of: Measure, wide: boolean): Column<Sample> {
   return {
-    head: m.health.lines[of],
+    head: healthMessages.lines[of],
     wide,
-    cell: (sample) => (sample[of] === null ? m.health.none : written(of, sample[of])),
+    cell: (sample) => (sample[of] === null ? healthMessages.none : written(of, sample[of])),
   };
 }
 
 const TABLE: Column<Sample>[] = [
-  { head: m.health.at, main: true, cell: (sample) => <Time at={sample.at} format="clock" /> },
-  { head: m.health.status, cell: (sample) => m.health.words[sample.status] },
+  { head: healthMessages.at, main: true, cell: (sample) => <Time at={sample.at} format="clock" /> },
+  { head: healthMessages.status, cell: (sample) => healthMessages.words[sample.status] },
   column("lagP50Ms", false),
   column("lagP99Ms", false),
   column("framesPerSecond", true),
@@ -42,9 +43,10 @@ export function HealthHistoryView({ history }: { history: History | null }) {
     <>
       <p className={css.hint} role={history ? undefined : "status"} aria-label={history ? undefined : m.sync.LOADING}>
         {history && newest
-          ? m.health.of(history.server, clockTime(history.since, zone), clockTime(newest.at, zone))
+          ? healthMessages.of(history.server, clockTime(history.since, zone), clockTime(newest.at, zone))
           : m.sync.LOADING}
-        {bad && ` ${m.health.unwell(bad.times, m.health.words[bad.last.status], clockTime(bad.last.at, zone))}`}
+        {bad &&
+          ` ${healthMessages.unwell(bad.times, healthMessages.words[bad.last.status], clockTime(bad.last.at, zone))}`}
       </p>
       <div className={own.charts}>
         {NAMES.map((name) => (
@@ -52,10 +54,10 @@ export function HealthHistoryView({ history }: { history: History | null }) {
         ))}
       </div>
       <details onToggle={(event) => setOpen(event.currentTarget.open)}>
-        <summary>{m.health.asTable}</summary>
+        <summary>{healthMessages.asTable}</summary>
         {open && (
           <Table
-            label={m.health.history}
+            label={healthMessages.history}
             columns={TABLE}
             rows={samples.toReversed()}
             rowKey={(sample) => String(sample.at)}

@@ -2,7 +2,7 @@
 import type { HealthHistoryQuery, HealthStatus } from "../api/gen/graphql";
 import type { Instant } from "../format/format";
 import { instant } from "../api/model";
-import { m } from "../messages";
+import { health as healthMessages } from "../messages/health";
 import { clockTime, count, duration, type Zone } from "../format/format";
 import type { Tone } from "../ui/tones";
 
@@ -77,10 +77,10 @@ export function told(of: Measure, samples: readonly Sample[], zone: Zone): strin
     const value = sample[of];
     if (value !== null && value >= (most?.value ?? 0)) most = { value, at: sample.at };
   }
-  if (!newest || !most) return m.health.never[of];
+  if (!newest || !most) return healthMessages.never[of];
   const now = newest[of];
-  const said = now === null ? m.health.notNow[of] : m.health.now(written(of, now));
-  return most.value === 0 ? said : `${said}, ${m.health.most(written(of, most.value), clockTime(most.at, zone))}`;
+  const said = now === null ? healthMessages.notNow[of] : healthMessages.now(written(of, now));
+  return most.value === 0 ? said : `${said}, ${healthMessages.most(written(of, most.value), clockTime(most.at, zone))}`;
 }
 
 /** The number of samples in which dvt was not healthy, and the last of them. */

@@ -56,6 +56,7 @@ export const confirm = {
   blocked: (n: number, names: string) =>
     n === 1 ? `This step will not start: ${names}.` : `These ${n} steps will not start: ${names}.`,
   newRun: "Result: a new run starts.",
+  pending: "Result: the run still waits for approval.",
   result: (word: string) => `Result: the run is ${word}.`,
   rerun: (again: number, kept: number) =>
     `${plural(again, "step runs", "steps run")} again, ${plural(kept, "result is", "results are")} kept.`,

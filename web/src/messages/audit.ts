@@ -16,6 +16,7 @@ export const audit = {
   from: "From",
   to: "Before",
   moments: "2026-11-21, today or -2h",
+  notAMoment: "Not a date. Use 2026-11-21, today or -2h.",
   any: "Any",
   find: "Find",
   gone: "This record was removed.",
@@ -65,14 +66,33 @@ export const audit = {
       hours === 0
         ? "Forbade share links; existing links stop working at once"
         : `Permitted share links of ${plural(hours, "hour")}; existing links stop working at once`,
+    revokedLinks: (hours: number) => `Revoked all share links; new ones of ${plural(hours, "hour")} can be made`,
     link: (until: string) => `Made a share link of the run, valid until ${until}`,
     approved: "Approved the run",
     rejected: "Rejected the run",
     completed: (step: string, outcome: string) => `Completed the manual step ${step} as ${outcome}`,
-    token: (principal: string, until: string) => `Created a token that acts as ${principal} until ${until}`,
-    revoked: "Revoked a token: requests with it are refused",
+    token: (name: string, rights: string, principal: string, until: string) =>
+      `Created the token ${name}: ${rights === "" ? "" : `${rights}, `}acts as ${principal}, until ${until}`,
+    grant: (role: string, where: string) => `${role} in ${where}`,
+    revoked: (name: string) => `Revoked the token ${name}: requests with it are refused`,
+    aToken: "without a name",
+    /** A signal that was accepted. Whether it took effect is in the events of the run. */
+    sent: (action: string) => `Sent “${action}” to the run`,
     bulk: (action: string, n: number) => `Asked for “${action}” on ${plural(n, "run")}`,
   },
+  /** Other accepted actions, which have no detail to tell. */
+  done: {
+    SIGN_IN: "Signed in",
+    SIGN_OUT: "Signed out",
+    TAG_RUN: "Changed the tags of the run",
+    NOTE_RUN: "Added a note to the run",
+    SAVE_VIEW: "Saved a view",
+    DELETE_VIEW: "Removed a view",
+    CANCEL_BULK: "Stopped a bulk action",
+    SEAL_LOG: "Sealed the log of the run",
+    WORKER_ISOLATION: "Verified the sandbox of a worker",
+    REDRIVE: "Sent dead letters to be delivered again",
+  } as Readonly<Record<string, string>>,
   /** The action of a refused request. */
   askedToSee: "Asked to see a run",
   asked: (action: string) => `Asked for “${action}”`,
@@ -96,8 +116,10 @@ export const audit = {
   more: (n: number) => `${plural(n, "more refusal")} like it in the minute before`,
   unfreeze: "Unfreeze the tenant",
   step: (id: string) => id,
-  sealsHidden: "Records that seal the logs of runs are not shown, so numbers are missing in this list.",
+  sealsHidden:
+    "Records that seal the logs of runs are not shown, so numbers are missing in this list. An export has them.",
   sealsShown: "Records that seal the logs of runs are shown.",
+  filtered: "Only records that match the filter are listed, so numbers are missing.",
   showSeals: "Show them",
   hideSeals: "Hide them",
   plan: (id: string, version: string) => `plan ${id}@${version}`,

@@ -36,7 +36,10 @@ export const bulk = {
   counting: "Counting the runs and checking what would happen…",
   meant: (n: number) => (n === 0 ? "No run matches." : `This concerns ${plural(n, "run")}.`),
   first: (n: number) => (n === 1 ? "If sent now:" : `If sent now, of the first ${n}:`),
-  rest: (n: number) => `${plural(n, "more run")}: decided when its turn comes.`,
+  rest: (n: number) =>
+    n === 1
+      ? "The other run is checked when it is sent."
+      : `The other ${count(n)} runs are checked when they are sent.`,
   excluded: "Left out:",
   refusals: "Would be refused now:",
   reason: (n: number, words: string) => `${plural(n, "run")}: ${words}`,

@@ -1,6 +1,8 @@
 // The health of dvt.
 import type { HealthStatus } from "../api/gen/graphql";
 
+const NO_START = "Runs in progress continue. No new run starts.";
+const NOT_ACCEPTED = "Runs can be read, and runs in progress changed. No new run starts.";
 const NO_FRAME = "no changes in this period";
 
 export const health = {
@@ -14,22 +16,56 @@ export const health = {
   /** Explains a healthy state of each part. */
   fine: {
     stateStore: "Runs can be read and changed.",
-    engine: "Runs start and go on.",
-    temporal: "Runs start and go on.",
+    engine: "Runs start and continue.",
+    temporal: "Runs start and continue.",
     eventBus: "Pages show changes at once.",
     artifactStore: "Logs and artifacts can be read and stored.",
   } as Record<string, string>,
+  /** While no new run starts: a word for the head, a sentence, and what healthy parts mean then. */
+  halted: {
+    READ_ONLY: {
+      word: "Read-only",
+      says: "But dvt is read-only: no new run starts.",
+      fine: {
+        stateStore: "Runs can be read, and runs in progress changed. No new run is accepted.",
+        engine: NO_START,
+        temporal: NO_START,
+        eventBus:
+          "It answers, but nothing is published in this mode. Pages read the store, so they may be a second later.",
+      } as Record<string, string>,
+    },
+    DRAINED: {
+      word: "Drained",
+      says: "But dvt is being drained: no new run starts here.",
+      fine: { stateStore: NOT_ACCEPTED, engine: NO_START, temporal: NO_START } as Record<string, string>,
+    },
+    FROZEN: {
+      word: "Frozen",
+      says: "But your tenant is frozen: no new run starts.",
+      fine: { stateStore: NOT_ACCEPTED, engine: NO_START, temporal: NO_START } as Record<string, string>,
+    },
+    DEGRADED: {
+      word: "Refuses new runs",
+      says: "New runs are refused for now.",
+      fine: {
+        stateStore: NOT_ACCEPTED,
+        engine: "Runs in progress continue. New runs are refused until the engine starts them fast enough.",
+        temporal: "Runs in progress continue. New runs are refused until the engine starts them fast enough.",
+      } as Record<string, string>,
+    },
+  },
   /** The next step for the person on call, and who can take it. */
   todos: {
     stateStore:
-      "Check that the database runs, that its disk has room and that dvt may write. Ask the team of the database; runs go on by themselves afterwards.",
+      "Check that the database runs, that its disk has room and that dvt may write. Ask the team that runs the database; runs continue by themselves afterwards.",
     engine:
-      "Check that Temporal runs and that dvt reaches it. Nothing is lost: signals and runs wait. Ask the team of Temporal.",
+      "Check that Temporal runs and that dvt reaches it. Nothing is lost: signals and runs wait. Ask the team that runs Temporal.",
     temporal:
-      "Check that Temporal runs and that dvt reaches it. Nothing is lost: signals and runs wait. Ask the team of Temporal.",
-    eventBus: "Check that Redis runs. Pages stay right, but show changes some seconds later. Ask the team of Redis.",
+      "Check that Temporal runs and that dvt reaches it. Nothing is lost: signals and runs wait. Ask the team that runs Temporal.",
+    eventBus:
+      "Check that Redis runs. Pages stay right, but show changes some seconds later. Ask the team that runs Redis.",
     artifactStore:
-      "Check the bucket or the disk of logs and artifacts, and the rights of dvt. Steps go on, their logs may be lost.",
+      "Check the bucket or the disk of logs and artifacts, and the rights of dvt. Steps continue, their logs may be lost.",
   } as Record<string, string>,
   tell: "Tell an SRE of your installation, and quote the meaning.",
   abilities: "What the engine can do (for authors of plans)",

@@ -5,7 +5,7 @@ import type { AttentionKind, QueueWait, SlotScope } from "../api/gen/graphql";
 /** A limit that was lowered is exceeded by the runs that had started before. */
 function inUse(active: number, max: number): string {
   if (active <= max) return `${active} of ${plural(max, "slot")} in use.`;
-  return `${plural(active, "run")} are active, and the limit is ${max}. It was lowered while they ran, and they go on.`;
+  return `${plural(active, "run")} are active, and the limit is ${max}. The limit was lowered while they ran; they continue.`;
 }
 
 export const queue = {
@@ -20,7 +20,7 @@ export const queue = {
   estimate: "Estimated wait",
   expires: "Gives up",
   thenFails: "then the run fails",
-  timeHeld: "Not before the freeze or the mode ends; its time to wait starts again then",
+  timeHeld: "Does not expire now. Its time to wait starts again when the freeze or the mode ends.",
   act: "Cancel",
   unknown: "Unknown",
   afterEnd: (ends: number) => (ends === 1 ? "Until a run ends" : `Until ${ends} runs end`),
@@ -40,7 +40,7 @@ export const queue = {
     ends === 1
       ? "A waiting run starts when one of these runs ends."
       : `A waiting run starts when ${ends} of these runs have ended.`,
-  held: "New runs are on hold; see the banner. These runs go on.",
+  held: "New runs are on hold; see the banner. These runs continue.",
   slotsMean: "That time cannot be estimated. A run that waits for a person ends only when somebody acts.",
   unblocks: {
     FAILED_WAITING: "Retry or skip its failed step",

@@ -68,6 +68,7 @@ export function PlansOverview({ filter = {}, title, none }: PlansOverviewProps) 
 }
 
 export function PlansTable({ pages, searched }: { pages: ReturnType<typeof usePlans>; searched: boolean }) {
+  const mayNotStart = useCan("START");
   return (
     <List
       label={m.plans.title}
@@ -77,7 +78,7 @@ export function PlansTable({ pages, searched }: { pages: ReturnType<typeof usePl
       empty={
         <>
           <p>{searched ? m.plans.noMatch : m.plans.empty}</p>
-          {!searched && <Link to="/start">{m.plans.start}</Link>}
+          {!searched && mayNotStart === null && <Link to="/start">{m.plans.start}</Link>}
         </>
       }
     />

@@ -71,7 +71,7 @@ it("offers to resume a paused run only to a person who may", async () => {
 
 it("keeps the holders in sight while new runs are on hold", async () => {
   await holders(WAIT, []);
-  await screen.findByText("New runs are on hold; see the banner. These runs go on.");
+  await screen.findByText("New runs are on hold; see the banner. These runs continue.");
   expect(screen.getByRole("listitem").textContent).toContain("nightly@1.4.2");
 });
 
@@ -92,6 +92,6 @@ it("lists each limit that keeps runs waiting once, and none of runs on hold", ()
 
 it("explains more runs than slots", () => {
   expect(slotsInWords({ scope: "PROJECT", active: 8, max: 3, projectId: "shop" })).toBe(
-    "Project shop: 8 runs are active, and the limit is 3. It was lowered while they ran, and they go on. A waiting run starts when 6 of these runs have ended.",
+    "Project shop: 8 runs are active, and the limit is 3. The limit was lowered while they ran; they continue. A waiting run starts when 6 of these runs have ended.",
   );
 });

@@ -11,6 +11,7 @@ import { auditCsv, auditLines } from "../audit/export";
 import { count, type Zone } from "../format/format";
 import { m } from "../messages";
 import { List, PageHead } from "../page/List";
+import { Problem } from "../page/Problem";
 import { momentOf } from "../runlist/query";
 import css from "../styles/Form.module.css";
 import { Button } from "../ui/Button";
@@ -50,10 +51,12 @@ export function AuditPage(): ReactNode {
   const [exporting, setExporting] = useState<string | null>(null);
 
   const exportAs = async (kind: "csv" | "jsonl"): Promise<void> => {
+    // An auditor follows the hashes from record to record, so a file without a filter has no gaps.
+    const { seals: _hidden, ...whole } = filter;
     const all: AuditFieldsFragment[] = [];
     let after: string | null = null;
     do {
-      const { audit }: AuditQuery = await request(AuditDocument, { filter, first: EXPORT_PAGE, after });
+      const { audit }: AuditQuery = await request(AuditDocument, { filter: whole, first: EXPORT_PAGE, after });
       all.push(...audit.edges.map((edge) => edge.node));
       after = audit.pageInfo.hasNextPage ? audit.pageInfo.endCursor : null;
       setExporting(m.audit.exporting(all.length));
@@ -66,6 +69,13 @@ export function AuditPage(): ReactNode {
   };
 
   const lines: Pages<AuditLine> = { ...pages, rows: pages.rows && coalesce(pages.rows) };
+  if (pages.error?.code === "FORBIDDEN")
+    return (
+      <>
+        <PageHead title={m.audit.title} asOf={0} refresh={pages.refresh} />
+        <Problem error={pages.error} retry={pages.refresh} />
+      </>
+    );
   const searched = pages.first?.searched;
   return (
     <>
@@ -80,6 +90,13 @@ export function AuditPage(): ReactNode {
         search={chosen}
         find={(found) => void navigate({ search: (old) => ({ tz: old.tz, seals: old.seals, ...found }) })}
       />
+      {!chosen.action && (
+        <Seals
+          shown={seals === "yes"}
+          show={(shown) => void navigate({ search: (old) => ({ ...old, seals: shown ? "yes" : undefined }) })}
+        />
+      )}
+      {criteria(chosen) !== "" && <p className={css.hint}>{m.audit.filtered}</p>}
       <List
         label={m.audit.title}
         pages={lines}
@@ -105,12 +122,6 @@ export function AuditPage(): ReactNode {
           )
         }
       />
-      {!chosen.action && (
-        <Seals
-          shown={seals === "yes"}
-          show={(shown) => void navigate({ search: (old) => ({ ...old, seals: shown ? "yes" : undefined }) })}
-        />
-      )}
       <p className={css.note}>
         {m.audit.verify} <code>dvt audit verify</code>
       </p>

@@ -4,10 +4,13 @@ import {
   HealthDocument,
   type HealthQuery,
   type HealthStatus,
+  ServiceDocument,
 } from "../api/gen/graphql";
 import { useQuery } from "../api/useQuery";
 import { HealthHistory } from "../health/HealthHistory";
 import { m } from "../messages";
+import { health as healthMessages } from "../messages/health";
+import { notices } from "../shell/service";
 import { useDocumentStatus } from "../ui/documentStatus";
 import css from "../styles/Form.module.css";
 import { duration } from "../format/format";
@@ -22,26 +25,32 @@ const EVERY_MS = 5_000;
 const TONES = { HEALTHY: "good", DEGRADED: "warn", UNHEALTHY: "bad" } as const satisfies Record<HealthStatus, string>;
 const SIGNS = { HEALTHY: "●", DEGRADED: "◐", UNHEALTHY: "✕" } as const satisfies Record<HealthStatus, string>;
 
-const checks: Column<Check>[] = [
-  { head: m.health.part, main: true, cell: (check) => m.health.parts[check.name] ?? check.name },
+type Halt = keyof typeof healthMessages.halted;
+
+/** `halt` is why no new run starts, if so: a healthy part does not promise then what the banner denies. */
+const checksDuring = (halt: Halt | undefined): Column<Check>[] => [
+  { head: healthMessages.part, main: true, cell: (check) => healthMessages.parts[check.name] ?? check.name },
   {
-    head: m.health.status,
+    head: healthMessages.status,
     cell: (check) =>
       check.configured ? (
         <Word status={check.status} />
       ) : (
         <span className={css.tone}>
-          <span aria-hidden="true">○</span> {m.health.notConfigured}
+          <span aria-hidden="true">○</span> {healthMessages.notConfigured}
         </span>
       ),
   },
-  { head: m.health.latency, cell: (check) => (check.latencyMs === null ? null : duration(check.latencyMs)) },
-  { head: m.health.means, text: true, cell: (check) => check.message ?? m.health.fine[check.name] },
+  { head: healthMessages.latency, cell: (check) => (check.latencyMs === null ? null : duration(check.latencyMs)) },
+  { head: healthMessages.means, text: true, cell: (check) => check.message ?? meaning(check.name, halt) },
 ];
+const meaning = (part: string, halt: Halt | undefined): string | undefined =>
+  (halt && healthMessages.halted[halt].fine[part]) ?? healthMessages.fine[part];
+
 const todo: Column<Check> = {
-  head: m.health.todo,
+  head: healthMessages.todo,
   text: true,
-  cell: (check) => (isWell(check) ? null : (m.health.todos[check.name] ?? m.health.tell)),
+  cell: (check) => (isWell(check) ? null : (healthMessages.todos[check.name] ?? healthMessages.tell)),
 };
 
 /** A part that is not configured needs nothing either. */
@@ -50,37 +59,49 @@ function isWell({ configured, status }: Check): boolean {
 }
 
 const abilities: Column<Capability>[] = [
-  { head: m.health.ability, main: true, cell: (ability) => ability.name },
-  { head: m.health.engine, cell: (ability) => ability.engine },
-  { head: m.health.support, cell: (ability) => ability.support },
-  { head: m.health.note, text: true, cell: (ability) => ability.note },
+  { head: healthMessages.ability, main: true, cell: (ability) => ability.name },
+  { head: healthMessages.engine, cell: (ability) => ability.engine },
+  { head: healthMessages.support, cell: (ability) => ability.support },
+  { head: healthMessages.note, text: true, cell: (ability) => ability.note },
 ];
 
 export function HealthPage() {
-  useDocumentStatus(m.health.title);
+  useDocumentStatus(healthMessages.title);
   const {
     answer: health,
     asOf,
     ...query
   } = useQuery(HealthDocument, {}, (result) => result.health, { every: EVERY_MS });
+  const service = useQuery(ServiceDocument, {}, (result) => result.service, { every: EVERY_MS });
+  const halt = notices(service.answer ?? null)[0]?.kind;
+  const checks = checksDuring(halt);
   const capabilities = useQuery(CapabilitiesDocument, {}, (result) => result.capabilities);
   const engine = capabilities.answer ?? [];
   const error = query.error ?? capabilities.error;
   const again = (): void => {
     query.again();
+    service.again();
     capabilities.again();
   };
   return (
     <>
-      <PageHead title={m.health.title} asOf={asOf} refresh={again} repeated>
+      <PageHead title={healthMessages.title} asOf={asOf} refresh={again} repeated>
         {health && <Word status={health.status} />}
+        {halt && (
+          <span className={css.tone} data-tone="warn">
+            <span aria-hidden="true">◐</span> {healthMessages.halted[halt].word}
+          </span>
+        )}
       </PageHead>
       {error !== null && <Problem error={error} retry={again} />}
       {health ? (
         <section className={css.section}>
-          <p>{m.health.says[health.status]}</p>
+          <p>
+            {healthMessages.says[health.status]}
+            {halt && ` ${healthMessages.halted[halt].says}`}
+          </p>
           <Table
-            label={m.health.title}
+            label={healthMessages.title}
             columns={health.checks.every(isWell) ? checks : [...checks, todo]}
             rows={health.checks}
             rowKey={(check) => check.name}
@@ -92,9 +113,9 @@ export function HealthPage() {
       {health && <HealthHistory />}
       {(health || error) && engine.length > 0 && (
         <details className={css.section}>
-          <summary>{m.health.abilities}</summary>
+          <summary>{healthMessages.abilities}</summary>
           <Table
-            label={m.health.abilities}
+            label={healthMessages.abilities}
             columns={abilities}
             rows={engine}
             rowKey={(ability) => `${ability.engine} ${ability.name}`}
@@ -108,7 +129,7 @@ export function HealthPage() {
 function Word({ status }: { status: HealthStatus }) {
   return (
     <span className={css.tone} data-tone={TONES[status]}>
-      <span aria-hidden="true">{SIGNS[status]}</span> {m.health.words[status]}
+      <span aria-hidden="true">{SIGNS[status]}</span> {healthMessages.words[status]}
     </span>
   );
 }

@@ -60,6 +60,7 @@ export function QueuePage() {
     },
     {
       head: m.queue.expires,
+      text: true,
       cell: (entry) =>
         entry.expiresAt ? (
           <>

@@ -1,11 +1,11 @@
 import { Outlet, useNavigate, useSearch } from "@tanstack/react-router";
-import { useEffect, useMemo } from "react";
+import { useEffect, useMemo, useRef } from "react";
 import { NOBODY, type Viewer, ViewerContext, type ViewerInfo } from "../session/viewer";
 import { receipts } from "../receipts/context";
 import { ViewerDocument } from "../api/gen/graphql";
 import { toSignal } from "../api/model";
 import { onRightsChanged } from "../api/session";
-import { useQuery } from "../api/useQuery";
+import { refetchShown, useQuery } from "../api/useQuery";
 import { Shell } from "../shell/Shell";
 import { rememberSignedIn, SIGN_IN, SignIn, signedOut, wanted } from "../session/SignIn";
 import { m } from "../messages";
@@ -49,6 +49,12 @@ export function Root() {
       breakGlassRoles: grants.filter((grant) => grant.breakGlass).map((grant) => grant.role),
     };
   }, [known]);
+  const rights = viewer && JSON.stringify(viewer.grants);
+  const readWith = useRef(rights);
+  useEffect(() => {
+    if (readWith.current !== undefined && readWith.current !== rights) refetchShown(ViewerDocument);
+    readWith.current = rights;
+  }, [rights]);
   if (!viewer)
     return signedOut(error) ? (
       <SignIn error={error} />

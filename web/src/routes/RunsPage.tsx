@@ -20,6 +20,7 @@ import { formatQuery, type RunQuery } from "../runlist/query";
 import { FOLLOWED, type RunList, useRunList } from "../runlist/useRunList";
 import { ended } from "../status/look";
 import { Button } from "../ui/Button";
+import { useCan } from "../session/useCan";
 import { useDocumentStatus } from "../ui/documentStatus";
 import { useKeys } from "../ui/keys";
 import { lazyPart } from "../ui/lazyPart";
@@ -38,6 +39,7 @@ export function RunsPage() {
   const search = route.useSearch();
   const navigate = route.useNavigate();
   const zone = useZone();
+  const mayNotStart = useCan("START");
   useDocumentStatus(m.runs.title);
   const query = useMemo(() => toRunsSearch(search), [search]);
   const list = useRunList(query, zone);
@@ -102,9 +104,15 @@ export function RunsPage() {
             {m.runs.unfold}
           </Button>
         </span>
-        <Link to="/start" className={`${button.button} ${css.start}`} data-kind="primary">
-          {m.runs.start}
-        </Link>
+        {mayNotStart === null ? (
+          <Link to="/start" className={`${button.button} ${css.start}`} data-kind="primary">
+            {m.runs.start}
+          </Link>
+        ) : (
+          <span className={css.start}>
+            <Button refusal={mayNotStart}>{m.runs.start}</Button>
+          </span>
+        )}
       </div>
       <SavedViews query={query} waiting={inbox.count} />
       <div ref={head} className={css.filters}>

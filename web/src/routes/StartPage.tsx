@@ -157,6 +157,7 @@ export function StartPage() {
         invalid={planProblem !== null || violations.length > 0}
         problems={lineProblems}
         describedBy={id}
+        wanted={was === null && plan !== "first" ? plan : undefined}
         ref={planText}
       />
       <div id={id} ref={problems} tabIndex={-1} role="alert" className={css.problem}>

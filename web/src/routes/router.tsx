@@ -19,7 +19,7 @@ import {
   plansSearch,
   rootSearch,
   runSearch,
-  runsSearch,
+  readRunsSearch,
   startSearch,
   stringifySearch,
 } from "./search";
@@ -42,7 +42,7 @@ const index = createRoute({
 const runs = createRoute({
   getParentRoute: () => root,
   path: "/runs",
-  validateSearch: (search) => runsSearch.parse(search),
+  validateSearch: readRunsSearch,
   component: RunsPage,
 });
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { auditSearch, parseSearch, runSearch, runsSearch, stringifySearch } from "./search";
+import { auditSearch, parseSearch, readRunsSearch, runSearch, runsSearch, stringifySearch } from "./search";
 
 describe("the address", () => {
   it("39 accepts its own output, however often it is checked", () => {
@@ -11,6 +11,15 @@ describe("the address", () => {
     const run = runSearch.parse(parseSearch("?step=a&attempt=2&show=FAILED"));
     expect(run).toMatchObject({ attempt: 2, show: ["FAILED"] });
     expect(runSearch.parse(run)).toEqual(run);
+  });
+
+  it("reads a status in any case, and names the parameters of runs that it does not understand", () => {
+    expect(readRunsSearch({ status: "failed,Running" })).toEqual({ status: ["RUNNING", "FAILED"] });
+    const once = readRunsSearch({ status: "BROKEN", env: "prod", state: "FAILED", tz: "utc" });
+    expect(once).toEqual({ env: "prod", unread: "status=BROKEN state=FAILED" });
+    expect(readRunsSearch(once)).toEqual(once);
+    expect(readRunsSearch({ status: ["FAILED"], sort: "newest" })).toEqual({ status: ["FAILED"], sort: "newest" });
+    expect(readRunsSearch({ status: "failed,late" }), "one of two").toMatchObject({ unread: "status=failed,late" });
   });
 
   it("ignores unknown parameters", () => {

@@ -14,14 +14,16 @@ const written = z.pipe(
   z.string(),
 );
 
-/** A comma-separated list of known words. */
+const wordsOf = (text: string): string[] => text.toLowerCase().split(",");
+
+/** A comma-separated list of known words, in any case. */
 function words<T extends string>(known: readonly T[]) {
   return z.catch(
     z.optional(
       z.pipe(
         written,
         z.transform((text: string): T[] | undefined => {
-          const list = known.filter((word) => text.split(",").includes(word));
+          const list = known.filter((word) => wordsOf(text).includes(word.toLowerCase()));
           return list.length > 0 ? list : undefined;
         }),
       ),
@@ -38,7 +40,8 @@ function number(pattern: RegExp) {
   );
 }
 
-const text = z.catch(z.optional(z.string().check(z.minLength(1), z.maxLength(200))), undefined);
+const LONGEST_TEXT = 200;
+const text = z.catch(z.optional(z.string().check(z.minLength(1), z.maxLength(LONGEST_TEXT))), undefined);
 
 /** A comma-separated list of any words. */
 const texts = z.catch(
@@ -81,7 +84,24 @@ export const runsSearch = z.object({
   to: moment,
   sort: z.catch(z.optional(z.enum(SORTS)), undefined),
   cols: words(COLUMNS),
+  unread: text,
 });
+
+/**
+ * The query of the runs page. It names in `unread` the parameters that it does not understand: a list that is longer
+ * than the one somebody asked for must say so.
+ */
+export function readRunsSearch(search: Record<string, unknown>): z.infer<typeof runsSearch> {
+  const read = runsSearch.parse(search);
+  const isRead = (key: string, value: unknown): boolean =>
+    key === "tz" ||
+    (key === "status" && String(value) !== "" && read.status?.length === wordsOf(String(value)).length) ||
+    (key !== "status" && key in read && read[key as keyof typeof read] !== undefined);
+  const unread = Object.entries(search)
+    .filter(([key, value]) => value !== undefined && value !== "" && !isRead(key, value))
+    .map(([key, value]) => `${key}=${String(value)}`);
+  return unread.length > 0 ? { ...read, unread: unread.join(" ").slice(0, LONGEST_TEXT) } : read;
+}
 
 export const bulkSearch = z.object({ result: z.catch(z.optional(z.enum(RESULTS)), undefined) });
 

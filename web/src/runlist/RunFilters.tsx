@@ -181,7 +181,7 @@ export const RunFilters = memo(function RunFilters({ query, change, ref }: Filte
     const timer = setTimeout(() => apply(typed), TYPING_MS);
     return () => clearTimeout(timer);
   }, [typed]);
-  const { unknown } = parseQuery(typed);
+  const unknown = [...(query.unread ? [query.unread] : []), ...parseQuery(typed).unknown];
   return (
     <div className={css.filters}>
       <Statuses chosen={query.status ?? NONE} choose={(status) => change({ ...query, status })} />

@@ -22,6 +22,8 @@ export interface RunQuery {
   sort?: Sort | undefined;
   /** The columns of the table; without them, those that the viewer prefers. */
   cols?: Column[] | undefined;
+  /** Parameters of the address that are not understood. */
+  unread?: string | undefined;
 }
 
 export const MOMENT = /^(today|-\d{1,4}[mhd]|\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}(:\d{2})?Z)?)$/;

@@ -33,7 +33,7 @@ export function ServiceNotice({ notice: { kind, text, still, reason, since } }: 
         <strong>{text}</strong> {still} {reason && m.serviceBanner.because(reason)}{" "}
         {since !== null && (
           <span className={css.since}>
-            {m.serviceBanner.since} <Time at={since} />
+            {m.serviceBanner.since} <Time at={since} format="full" />
           </span>
         )}
       </p>

@@ -35,6 +35,22 @@ it("lists each plan once by place, and loads the newest with its parameters", as
   expect(screen.getByRole("status").textContent, "secrets must be replaced").toContain("***");
 });
 
+it.each([
+  ["nightly", true],
+  ["nightlyy", false],
+])("loads the plan that the address names: %s", async (wanted, known) => {
+  const choose = vi.fn<(part: Partial<Draft>) => void>();
+  await show(<KnownPlans choose={choose} wanted={wanted} />, {
+    answers: {
+      KnownPlans: { runs: { edges: [run(RUN, "1.5")] } },
+      StartingPoint: { run: { planDocument: { schemaVersion: "v1.2" }, request: { params: null } } },
+    },
+  });
+  if (known) await vi.waitFor(() => expect(choose.mock.calls[0]?.[0].from).toBe(RUN));
+  else expect((await screen.findByText(/No plan nightlyy ran here lately/)).role).toBe("status");
+  expect(choose).toHaveBeenCalledTimes(known ? 1 : 0);
+});
+
 it("shows three ways to begin, each with something to copy", async () => {
   const { user } = await show(<FirstSteps />, { viewer: { actions: new Set(["START", "CREATE_TOKEN"] as const) } });
   expect(screen.getAllByRole("heading", { level: 3 }).map(({ textContent }) => textContent)).toEqual([

@@ -1,5 +1,5 @@
 // Plans that have run before, as a list to start from. The newest run of each plan in a project and environment counts.
-import { useId, useState } from "react";
+import { useEffect, useId, useRef, useState } from "react";
 import { stringify } from "yaml";
 import { KnownPlansDocument, type KnownPlansQuery, StartingPointDocument } from "../api/gen/graphql";
 import { request } from "../api/request";
@@ -36,7 +36,13 @@ function inReadingOrder(a: { key: unknown }, b: { key: unknown }): number {
   return rank(left) - rank(right) || left.localeCompare(right);
 }
 
-export function KnownPlans({ choose }: { choose: (part: Partial<Draft>) => void }) {
+interface Props {
+  choose: (part: Partial<Draft>) => void;
+  /** The plan that is loaded at once, by its id. */
+  wanted?: string | undefined;
+}
+
+export function KnownPlans({ choose, wanted }: Props) {
   const { answer } = useQuery(KnownPlansDocument, { first: RUNS }, ({ runs }) =>
     knownPlans(runs.edges.map(({ node }) => node)),
   );
@@ -57,20 +63,25 @@ export function KnownPlans({ choose }: { choose: (part: Partial<Draft>) => void 
     });
     setSaid(JSON.stringify([run.planDocument, params]).includes(HIDDEN) ? m.start.knownHidden : null);
   };
+  const start = (runId: string): void => {
+    load(runId).catch((cause: unknown) => setSaid(cause instanceof Error ? cause.message : String(cause)));
+  };
+  const asked = useRef(false);
+  useEffect(() => {
+    if (!answer || wanted === undefined || asked.current) return;
+    asked.current = true;
+    const known = answer.find((run) => run.plan.planId === wanted);
+    if (known) start(known.runId);
+    else setSaid(m.start.knownMissing(wanted));
+    // The plan is loaded once, when the list has arrived.
+    // oxlint-disable-next-line react/exhaustive-deps
+  }, [answer, wanted]);
   if (!answer || answer.length === 0) return null;
   return (
     <>
       <label className={form.field}>
         <span>{m.start.known}</span>
-        <select
-          value=""
-          aria-describedby={hint}
-          onChange={(event) => {
-            load(event.target.value).catch((cause: unknown) =>
-              setSaid(cause instanceof Error ? cause.message : String(cause)),
-            );
-          }}
-        >
+        <select value="" aria-describedby={hint} onChange={(event) => start(event.target.value)}>
           <option value="">{m.start.knownNone}</option>
           {answer.map((run) => (
             <option key={run.runId} value={run.runId}>

@@ -18,12 +18,14 @@ interface PlanFieldProps {
   invalid: boolean;
   describedBy: string;
   problems: readonly LineProblem[];
+  /** The known plan that is loaded at once, by its id. */
+  wanted?: string | undefined;
   /** The text of the plan. */
   ref: Ref<PlanEditorHandle>;
 }
 
 /** The plan: pasted, dropped or from a file, by its address, or from an earlier run. */
-export function PlanField({ draft, change, invalid, describedBy, problems, ref }: PlanFieldProps) {
+export function PlanField({ draft, change, invalid, describedBy, problems, wanted, ref }: PlanFieldProps) {
   const [problem, setProblem] = useState<string | null>(null);
   const hint = useId();
   const read = async (file: File | undefined): Promise<void> => {
@@ -54,7 +56,7 @@ export function PlanField({ draft, change, invalid, describedBy, problems, ref }
       </div>
       {draft.source === "inline" && (
         <>
-          <KnownPlans choose={change} />
+          <KnownPlans choose={change} wanted={wanted} />
           <div className={css.field}>
             {m.start.plan} <span className={css.hint}>{m.start.planHint}</span>
           </div>

@@ -399,6 +399,7 @@ export const ANSWERS: {
   methods: [{ name: "oidc", label: "Acme", url: "/auth/oidc?" }],
   data: {
     viewer: { policyVersion: 41 },
+    rightHolders: [{ action: "PAUSE", needs: "You need the Operator role.", names: ["ana", "ben"], more: false }],
     attention: { edges: [] },
     queue: { edges: [] },
     runs: {

@@ -93,6 +93,22 @@ func Cause(r client.RunRow) string {
 	return strings.TrimPrefix(Deref(r.RootCause.StepId)+": "+r.RootCause.Code, ": ")
 }
 
+// ErrorOf returns the first line of the error of a run with its step, and the code when the error has no text; "" for
+// none. Lists show it, because most failures have the same code.
+func ErrorOf(r client.RunRow) string {
+	if r.RootCause == nil || r.RootCause.Message == nil {
+		return Cause(r)
+	}
+	line, _, _ := strings.Cut(strings.TrimSpace(*r.RootCause.Message), "\n")
+	if line == "" {
+		return Cause(r)
+	}
+	if step := Deref(r.RootCause.StepId); step != "" {
+		line += " (" + step + ")"
+	}
+	return line
+}
+
 // IsStop reports whether an error code means that a step was cancelled, stopped or paused and did not fail by itself.
 func IsStop(code string) bool {
 	return code == "CANCELLED" || code == "CANCELLED_BY_PAUSE" || code == "TERMINATED"

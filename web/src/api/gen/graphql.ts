@@ -160,7 +160,7 @@ export type BulkPreviewInput = {
 /** A rerun of each run. Runs that have not ended are REFUSED, and so are runs without one of the steps. */
 export type BulkRerunInput = {
   from: RerunFromInput;
-  /** Parameters of the new runs, at most 64 KiB; null for those of each run. */
+  /** Parameters of all new runs, at most 64 KiB; null for those of each run. A hidden value given as `***` is refused with BAD_USER_INPUT. */
   params?: unknown;
   reason?: string | null | undefined;
 };
@@ -290,7 +290,7 @@ export type EngineMode =
   /** No new run starts, and running ones go on to their end. After that the installation may be stopped. */
   | 'DRAINED'
   | 'NORMAL'
-  /** No new run starts and nothing is published: viewers read the store. Running runs go on. */
+  /** No new run starts and nothing is published: viewers read the store. Runs in progress continue. */
   | 'READ_ONLY';
 
 export type EscalateAlertInput = {
@@ -509,7 +509,7 @@ export type RerunFromInput =
 
 export type RerunInput = {
   from: RerunFromInput;
-  /** Parameters of the new run, at most 64 KiB; null for those of the run. The results that it keeps were computed with the earlier ones. */
+  /** Parameters of the new run, at most 64 KiB; null for those of the run. The results that it keeps were computed with the earlier ones. A hidden value given as `***` is refused with BAD_USER_INPUT: leave params out to keep it. */
   params?: unknown;
   reason?: string | null | undefined;
   /** The run that has ended. */
@@ -718,7 +718,7 @@ export type SlotScope =
 
 export type StartRunInput = {
   environmentId: string;
-  /** Parameters of the run, at most 64 KiB. COMMAND and dbt steps find them in the JSON file that DVT_PARAMS_FILE names. dbt steps also get the members as vars; vars of the step override them. */
+  /** Parameters of the run, at most 64 KiB. COMMAND and dbt steps find them in the JSON file that DVT_PARAMS_FILE names. dbt steps also get the members as vars; vars of the step override them. A hidden value given as `***` is refused with BAD_USER_INPUT. */
   params?: unknown;
   plan: PlanInput;
   /** From 0 to 9: while runs wait, a higher one starts first within a project. */

@@ -1,0 +1,50 @@
+import { screen } from "@testing-library/react";
+import { expect, test } from "vitest";
+import { show } from "../testing/render";
+import { HealthPage } from "./HealthPage";
+
+const NORMAL = {
+  mode: "NORMAL",
+  modeReason: null,
+  modeSince: null,
+  frozen: false,
+  frozenReason: null,
+  frozenSince: null,
+  degraded: false,
+  retryAfterMs: null,
+  activeRuns: null,
+  shareLinkHours: 0,
+};
+const check = (name: string) => ({ name, status: "HEALTHY", message: null, latencyMs: 2, configured: true });
+
+async function page(service: Partial<Record<keyof typeof NORMAL, unknown>>, word?: string): Promise<string> {
+  await show(<HealthPage />, {
+    answers: {
+      Health: { health: { status: "HEALTHY", checks: ["temporal", "stateStore", "eventBus"].map(check) } },
+      Service: { service: { ...NORMAL, ...service } },
+      Capabilities: { capabilities: [] },
+      HealthHistory: { errors: [{ message: "no", extensions: { code: "FORBIDDEN" } }] },
+    },
+  });
+  await screen.findByText("State store");
+  if (word !== undefined) await screen.findByText(word);
+  return document.body.textContent;
+}
+
+test("a healthy installation says what each part means", async () => {
+  const text = await page({});
+  expect(text).toContain("Runs start and continue.");
+  expect(text).not.toContain("No new run starts");
+});
+
+test.each([
+  ["read-only", { mode: "READ_ONLY" }, ["Read-only", "dvt is read-only: no new run starts", "nothing is published"]],
+  ["drained", { mode: "DRAINED" }, ["Drained", "being drained: no new run starts here"]],
+  ["frozen", { frozen: true }, ["Frozen", "your tenant is frozen"]],
+  ["an engine that is too slow", { degraded: true }, ["Refuses new runs", "New runs are refused for now"]],
+])("the head and the sentences follow the service: %s", async (_, service, words) => {
+  const text = await page(service, words[0]);
+  for (const word of words) expect(text).toContain(word);
+  expect(text).not.toContain("Runs start and continue.");
+  expect(text).not.toContain("Runs can be read and changed.");
+});
