@@ -107,7 +107,7 @@ test("the log that is asked for is in sight, at its error, as often as one asks;
   const panel = page.getByTestId("step-panel");
   const scrolled = (): Promise<number> => page.evaluate(() => scrollY);
   const before = await scrolled();
-  await panel.getByRole("button", { name: "Queue" }).click();
+  await panel.getByRole("button", { name: "Details" }).click();
   await expect(page).toHaveURL(/tab=worker/);
   await page.waitForTimeout(500);
   expect(await scrolled()).toBe(before);

@@ -17,6 +17,8 @@ interface Matches {
 
 interface FindProps {
   of: LogOf;
+  /** The number of lines of the log. */
+  lines: number;
   find: string;
   setFind: (find: string) => void;
   goTo: (line: number) => void;
@@ -24,7 +26,7 @@ interface FindProps {
 }
 
 /** Searches the whole log on the server. */
-export function Find({ of, find, setFind, goTo, field }: FindProps) {
+export function Find({ of, lines, find, setFind, goTo, field }: FindProps) {
   const [text, setText] = useState(find);
   const [chosen, setChosen] = useState(0);
   const { runId, stepId, attempt } = of;
@@ -58,7 +60,7 @@ export function Find({ of, find, setFind, goTo, field }: FindProps) {
         type="search"
         value={text}
         maxLength={200}
-        placeholder={m.log.find}
+        placeholder={lines > 0 ? m.log.findIn(lines) : m.log.find}
         aria-label={m.log.find}
         aria-keyshortcuts="/"
         onChange={(event) => setText(event.target.value)}

@@ -179,7 +179,7 @@ function Lines({
   return (
     <div className={css.log}>
       <div className={css.tools}>
-        <Find of={of} find={find} setFind={setFind} goTo={goTo} field={field} />
+        <Find of={of} lines={total} find={find} setFind={setFind} goTo={goTo} field={field} />
         <Button shortcut="e" onClick={toError}>
           {m.log.errors}
         </Button>
@@ -200,7 +200,7 @@ function Lines({
         {wanted !== null && <CopyLine attempt={of.attempt} line={wanted} />}
         <Download of={of} />
         <FullHeight full={full} />
-        <span className={css.total}>
+        <span className={css.total} data-live={(running && !log.complete) || undefined}>
           {m.log.lines(total)}
           {running && !log.complete && ` · ${m.log.live}`}
         </span>

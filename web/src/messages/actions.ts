@@ -202,7 +202,7 @@ export const receipt = {
   id: "Signal id",
   health: "Check Health",
   atSeq: (seq: number) => `at seq ${seq}`,
-  quiescent: (seq: number) => `quiescent at seq ${seq}: nothing is running`,
+  quiescent: (seq: number) => `nothing is running since seq ${seq}`,
   applying: "applying…",
   slow: "Accepted and durable. The engine has not picked it up yet; you may close this page.",
   dismiss: "Dismiss",

@@ -12,6 +12,8 @@ export const graph = {
   collapse: "Collapse groups",
   group: (name: string, n: number, tally: readonly string[]) =>
     `Group ${name}, ${plural(n, "step")}: ${tally.join(", ")}. Opens it.`,
+  done: (n: number, of: number) => (n === of ? `${count(of)} done` : `${count(n)} of ${count(of)} done`),
+  behind: (n: number) => `${count(n)} ${n === 1 ? "needs" : "need"} a failed step`,
   fit: "Fit",
   zoomIn: "Zoom in",
   zoomOut: "Zoom out",
@@ -34,6 +36,7 @@ export const grid = {
   group: "Group",
   allGroups: "All groups",
   failedOrCancelled: "Failed or cancelled",
+  succeededOrKept: "Succeeded or kept",
   failedFirst: "Failed first",
   held: "Held by a failure",
   blocked: "Need a failed step",
@@ -77,6 +80,8 @@ export const timeline = {
   usual: "usual end",
   now: "now",
   shorten: "Shorten waits",
+  paused: (took: string) => `paused for ${took}`,
+  inBreak: (took: string) => `${took} not drawn`,
   breaks: {
     person: (took: string) => `waited ${took} for a person (shortened)`,
     pause: (took: string) => `was paused for ${took} (shortened)`,

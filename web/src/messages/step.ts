@@ -14,7 +14,7 @@ export const step = {
     output: "Outputs",
     artifacts: "Artifacts",
     timing: "Timing",
-    worker: "Queue",
+    worker: "Details",
   },
   noInputs: "The inputs are not known yet: no worker has fetched the plan.",
   changed: "Changed during the run:",
@@ -62,18 +62,23 @@ export const step = {
   timing: ["Attempt", "Started", "Ended", "Took"],
   facts: {
     id: "Step id",
-    dependsOn: "Waits for",
+    dependsOn: "Depends on",
     nothing: "nothing",
     group: "Group",
     queue: "Task queue",
     resources: "Resources",
     engineTry: "Try",
-    worker: "Worker",
-    workerUnknown: "dvt does not record which worker ran a step.",
     changed: "Last changed",
   },
   manual: "Waiting since",
   until: "until",
+  /** Whose fault a failure is, in words. */
+  categories: {
+    USER: "caused by the step",
+    SYSTEM: "caused by another system",
+    PLATFORM: "caused by dvt",
+    TIMEOUT: "took too long",
+  } as Readonly<Record<string, string>>,
   noError: "This attempt has no error.",
   noOutput: "This step has no outputs yet.",
   noAttempt: "No attempt has started.",
@@ -101,6 +106,7 @@ export const step = {
 
 export const log = {
   find: "Find in log",
+  findIn: (n: number) => `Find in ${plural(n, "line")}`,
   none: "This attempt printed nothing.",
   unordered: "stdout and stderr were read separately: the order of their lines to each other is not known.",
   waiting: "Nothing printed yet. New lines appear here.",

@@ -24,6 +24,8 @@ import { HeldLinks } from "./HeldLinks";
 type Cause = NonNullable<RunHeader["rootCause"]>;
 
 const FOLDED = "folded";
+/** The longest text that stands beside the code. */
+const SHORT = 60;
 
 /**
  * The root cause: the step and its error, the steps that it holds, and the next action. It folds to its first lines
@@ -80,6 +82,8 @@ function Known({ header, cause, besideStep, brief }: KnownProps) {
   const lines = useCauseLines(header.runId, stepId, logicalAttemptId, line);
   const [folded, turn] = useFolding(`dvt.cause.${header.runId}.${firstSeq}`, besideStep || brief);
   const said = message !== null && !folded ? besideQuote(lines, message) : message;
+  // What the quoted lines leave, such as the name of a model, takes no lines of its own, which the graph needs.
+  const short = said !== null && said !== message && said.length <= SHORT && !said.includes("\n") ? said : null;
   // The line that the log button names says more than the end of the output.
   const errorLine = line === null ? null : lineText(lines, line);
   // A run that has ended can only be rerun.
@@ -126,6 +130,7 @@ function Known({ header, cause, besideStep, brief }: KnownProps) {
         {stepId && step?.name && <code className={css.id}>{stepId}</code>}
         {logicalAttemptId !== null && logicalAttemptId > 1 && <span>{attemptName(logicalAttemptId)}</span>}
         <code className={css.code}>{code}</code>
+        {short !== null && <code title={m.run.message}>{short}</code>}
         <span className={css.facts} title={[category, `seq ${firstSeq}`].filter((fact) => fact !== null).join(" · ")}>
           {canRetry !== null && <span>{canRetry} · </span>}
           {stepId && (
@@ -138,7 +143,7 @@ function Known({ header, cause, besideStep, brief }: KnownProps) {
         </span>
       </p>
       <HeldLinks cause={cause} />
-      {said && (
+      {said && short === null && (
         <pre className={`${prose.said} ${css.message}`} tabIndex={0} aria-label={m.run.message}>
           {folded ? (errorLine ?? said) : said}
         </pre>

@@ -1,6 +1,6 @@
 import { Link } from "@tanstack/react-router";
 import { Copy, Ellipsis } from "lucide-react";
-import { Fragment } from "react";
+import { Fragment, Suspense } from "react";
 import { useRunActions } from "../actions/context";
 import { ActionButton } from "../actions/ActionButton";
 import { useReceipts } from "../receipts/context";
@@ -23,10 +23,13 @@ import { ended, runLook } from "../status/look";
 import { StatusBadge } from "../ui/Status";
 import { Time, useTick, useZone } from "../ui/Time";
 import { Env } from "../ui/Env";
+import { lazyPart } from "../ui/lazyPart";
 import css from "./RunHeader.module.css";
 import { isUrgent, statusWords } from "./statusWords";
 import { took } from "../status/runWords";
 import { SyncBanner, SyncChip } from "../freshness/Sync";
+
+const Reruns = lazyPart(() => import("./Reruns").then((part) => part.Reruns));
 
 const TASKS = 3;
 const COUNTS = [
@@ -256,6 +259,7 @@ function Facts({ header }: { header: RunHeader }) {
           </Link>
         </span>
       )}
+      <Suspense>{ended(header) && <Reruns header={header} before=" · " />}</Suspense>
       <Notes runId={header.runId} />
     </p>
   );

@@ -35,10 +35,14 @@ const KEYS = {
 } as const;
 const NOT_DONE: readonly StepFilter[] = ["FAILED", "WAITING", "RUNNING", "PENDING"];
 
-/** The word of a filter. What a cancellation ended has not failed, and what has not started then never will. */
+/**
+ * The word of a filter. What a cancellation ended has not failed, what has not started then never will, and a kept
+ * result has not succeeded in this run.
+ */
 function wordOf(filter: StepFilter, header: RunHeader | null): string {
   if (header === null) return WORDS[filter];
-  const { failed, stopped } = header.stepCounts;
+  const { failed, stopped, success, kept } = header.stepCounts;
+  if (filter === "SUCCESS" && kept > 0) return kept < success ? m.grid.succeededOrKept : m.status.kept;
   if (filter === "FAILED" && stopped > 0) return stopped < failed ? m.grid.failedOrCancelled : m.status.cancelled;
   return filter === "PENDING" && ended(header) ? m.status.neverStarted : WORDS[filter];
 }

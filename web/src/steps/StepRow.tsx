@@ -54,7 +54,9 @@ export const StepRow = memo(function StepRow({
   useTick(1_000, step?.status === "RUNNING" || (step?.status === "PENDING" && ready !== null));
   if (!step) return null;
   const began = beganAt(step);
-  const waited = ready === null ? null : Math.max(0, (began ?? store.now()) - ready);
+  // A kept step did not run here, so it did not wait either.
+  const waited = ready === null || step.keptFrom ? null : Math.max(0, (began ?? store.now()) - ready);
+  const look = stepLookIn(step, store.header());
   return (
     <div
       role="row"
@@ -75,7 +77,8 @@ export const StepRow = memo(function StepRow({
         />
       </span>
       <span role="cell" data-column="status">
-        <StatusBadge look={stepLookIn(step, store.header())} />
+        {/* The column of the cause has the run that a kept result is from. */}
+        <StatusBadge look={step.keptFrom ? { ...look, word: m.status.kept } : look} />
       </span>
       <span role="cell" data-column="step" className={prose.clip}>
         <button
@@ -116,7 +119,7 @@ export const StepRow = memo(function StepRow({
           </span>
         ) : (
           <span className={css.quiet} title={wait ?? undefined}>
-            {wait}
+            {step.keptFrom ? look.word : wait}
           </span>
         )}
       </span>

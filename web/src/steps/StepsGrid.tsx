@@ -230,5 +230,6 @@ function SortButton({ words, by, query, setQuery }: SortButtonProps) {
 
 /** Why a step was skipped, in words; null for one that was not. */
 function skipWords({ skip }: Step): string | null {
-  return skip && (skip.reason ?? m.events.skipped[skip.reasonCode] ?? skip.reasonCode);
+  const words = skip && (skip.reason ?? m.events.skipped[skip.reasonCode] ?? skip.reasonCode);
+  return words && words.charAt(0).toUpperCase() + words.slice(1);
 }

@@ -198,7 +198,11 @@ export function Timeline({ runId, chosen, choose }: TimelineProps) {
             ))}
           </select>
         </label>
-        <Legend now={!ended(header)} breaks={scale.breaks ?? []} />
+        <Legend
+          now={!ended(header)}
+          paused={bands.map(({ from, to }) => (to ?? now) - from)}
+          breaks={scale.breaks ?? []}
+        />
         <span className={frame.push}>
           {along && <span className={css.path}>{m.timeline.pathLength(duration(along.ms), along.share)}</span>}
           {critical !== undefined && (
@@ -254,7 +258,9 @@ export function Timeline({ runId, chosen, choose }: TimelineProps) {
         <div role="rowgroup" className={css.body} style={{ height: virtual.getTotalSize() }}>
           <div className={css.under} aria-hidden="true">
             {(scale.breaks ?? []).map((one) => (
-              <span key={one.from} className={css.break} data-why={one.why} style={place(one.from, one.to)} />
+              <span key={one.from} className={css.break} data-why={one.why} style={place(one.from, one.to)}>
+                {m.timeline.inBreak(duration(one.to - one.from))}
+              </span>
             ))}
           </div>
           <div className={css.over} aria-hidden="true">
@@ -305,7 +311,7 @@ function failedStep(header: RunHeader | null): string | null {
 }
 
 /** The legend of the bars' shapes and of shortened waits. */
-function Legend({ now, breaks }: { now: boolean; breaks: readonly Break[] }) {
+function Legend({ now, paused, breaks }: { now: boolean; paused: readonly number[]; breaks: readonly Break[] }) {
   return (
     <ul className={css.legend} aria-label={m.timeline.legend}>
       {LEGEND.map(({ kind, tone, words }) => (
@@ -328,6 +334,14 @@ function Legend({ now, breaks }: { now: boolean; breaks: readonly Break[] }) {
             <span className={css.now} />
           </span>
           {m.timeline.now}
+        </li>
+      )}
+      {paused.length > 0 && (
+        <li>
+          <span className={css.sample}>
+            <span className={css.band} />
+          </span>
+          {m.timeline.paused(paused.map(duration).join(", "))}
         </li>
       )}
       {REASONS.map((why) => {
