@@ -4,14 +4,14 @@ import { screen, show } from "../testing/render";
 import { GroupBar } from "./GroupBar";
 
 const FAILED = { status: "FAILED", statusRaw: "FAILED" } as const;
-const PENDING = { status: "PENDING", statusRaw: "PENDING", attempts: [], startedAt: null, completedAt: null } as const;
+const PENDING = { status: "PENDING", statusRaw: "PENDING", startedAt: null, completedAt: null } as const;
 
 it("says how many steps of a group are done, and that some need a failed step", async () => {
   const steps = [
     step("stg", { ...FAILED, attempts: [attempt(FAILED)] }),
     step("dim_1"),
-    step("dim_2", { ...PENDING, dependsOn: ["stg"] }),
-    step("dim_3", { ...PENDING, dependsOn: ["dim_1"] }),
+    step("dim_2", { ...PENDING, attempts: [], dependsOn: ["stg"] }),
+    step("dim_3", { ...PENDING, attempts: [], dependsOn: ["dim_1"] }),
   ];
   const bar = { id: "group dim 0", group: "dim", members: ["dim_1", "dim_2", "dim_3"] };
   await show(<GroupBar bar={bar} x={0} y={0} tabStop open={() => {}} />, {

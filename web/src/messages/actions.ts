@@ -44,6 +44,7 @@ export const role = {
 
 export const confirm = {
   title: (action: string, subject: string) => `${action} ${subject} in`,
+  alreadyRerun: "This run was rerun already, and the same work would run twice: ",
   asking: "Checking what this would do…",
   outcome: {
     APPLY: "It takes effect.",

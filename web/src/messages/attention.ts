@@ -72,6 +72,8 @@ export const attention = {
     string
   >,
   others: (n: number) => `Show ${count(n)} more`,
+  othersOnly: (n: number, who: readonly string[]) =>
+    `Show ${count(n)} that ${n === 1 ? "waits" : "wait"} for ${names(who)}`,
   fewer: "Show fewer",
   more: (n: number) => `${count(n)} or more items need attention. The ones with the least time left are shown.`,
   stale: "dvt cannot read its store. This list may be out of date.",

@@ -14,7 +14,8 @@ export const run = {
   notStarted: "The run has not started. Its steps appear when the plan is read.",
   planned: "The run has not started. These are the steps of its plan.",
   waitingFor: (time: string) => `waiting for ${time}`,
-  toComplete: "a person must complete",
+  toComplete: "A person must complete",
+  youComplete: "You can complete",
   canComplete: (who: string) => `Only ${who} can complete`,
   neverStarted: "The run ended before a step ran.",
   windowCloses: (left: string) => `${left} left to retry`,
@@ -114,6 +115,12 @@ export const run = {
   },
   startsIn: (wait: string) => `starts in about ${wait} (estimate)`,
   approvals: (n: number, of: number, who: string) => `${n} of ${plural(of, "approval")}${who ? ` (${who})` : ""}`,
+  you: "you",
+  /** More people must approve than can. */
+  stuck: (who: readonly string[]) =>
+    who.length === 0
+      ? "Nobody can approve it: change the policy or cancel"
+      : `Only ${who.join(", ")} can approve, which is not enough: change the policy or cancel`,
   approvalEnds: (left: string) => `expires in ${left}`,
   nextFailed: "Next failed",
   showGraph: "Show the graph",
@@ -229,7 +236,7 @@ export const events = {
     DEPENDENCY_FAILED: "not started, because a step that it needs failed",
     DEPENDENCY_SKIPPED: "not started, because a step that it needs was skipped",
     CONDITION_FALSE: "not started, because its condition is false",
-    OPERATOR_SKIP: "skipped by an operator",
+    OPERATOR_SKIP: "skipped by a person",
   } as Readonly<Record<string, string>>,
   unused: (from: number, to: number) => (from === to ? `seq ${from} unused` : `seq ${from} to ${to} unused`),
 };

@@ -96,8 +96,7 @@ export const step = {
     OPERATOR: "Waits for somebody to retry or skip it",
     RETRY: "Waits to be retried",
   },
-  heldBy: (steps: string, n: number) =>
-    `Nothing new starts while ${steps} ${n === 1 ? "waits" : "wait"} for an operator`,
+  heldBy: (steps: string) => `Nothing new starts until a person retries or skips ${steps}`,
   neverStarted: "Never started: the run was cancelled",
   queueOf: (queue: string) => ` of ${queue}`,
   pollerSeen: (ago: string) => `, the last one seen ${ago}`,

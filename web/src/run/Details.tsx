@@ -13,7 +13,7 @@ import { PlanDocument } from "../plan/PlanDocument";
 import { RunParams } from "../actions/RunParams";
 
 const RunNotes = lazyPart(() => import("../notes/RunNotes").then((part) => part.RunNotes));
-const Reruns = lazyPart(() => import("./Reruns").then((part) => part.Reruns));
+const Reruns = lazyPart(() => import("../history/Reruns").then((part) => part.Reruns));
 const OVERLAYS: readonly Signal["type"][] = ["UPDATE_PARAMS", "INJECT_OVERRIDE", "UPDATE_TARGET"];
 
 /** The parameters, plan and scope of the run, the changes made while it ran, its tags and notes, and its plan. */

@@ -29,7 +29,7 @@ import { isUrgent, statusWords } from "./statusWords";
 import { took } from "../status/runWords";
 import { SyncBanner, SyncChip } from "../freshness/Sync";
 
-const Reruns = lazyPart(() => import("./Reruns").then((part) => part.Reruns));
+const Reruns = lazyPart(() => import("../history/Reruns").then((part) => part.Reruns));
 
 const TASKS = 3;
 const COUNTS = [
@@ -137,7 +137,7 @@ function Waiting({ tasks }: { tasks: readonly Task[] }) {
   const who = refused?.whoCould ?? [];
   return (
     <p className={css.words} title={refused?.reason ?? undefined}>
-      {who.length > 0 ? m.run.canComplete(who.join(", ")) : m.run.toComplete}{" "}
+      {who.length > 0 ? m.run.canComplete(who.join(", ")) : refused ? m.run.toComplete : m.run.youComplete}{" "}
       {tasks.slice(0, TASKS).map(({ stepId }, i) => (
         <Fragment key={stepId}>
           {i > 0 && ", "}

@@ -3,6 +3,11 @@ import { m } from "../messages";
 import { attemptName } from "../format/format";
 import { stepLook } from "./look";
 
+/** The attempt of a step in words, from the second on. The skip of a failed step is a new attempt, but no retry. */
+export function attemptWord(step: Pick<Step, "status" | "logicalAttemptId">): string | null {
+  return step.logicalAttemptId > 1 && step.status !== "SKIPPED" ? attemptName(step.logicalAttemptId) : null;
+}
+
 /**
  * A step in words: "stg_orders, Retry #1, failed, blocks 14". What a node of the graph shows comes first and together,
  * so that its name contains what is seen: "stg_orders, Retry #1, 1.2 s, failed".
@@ -16,7 +21,7 @@ export function stepWords(
 ): string {
   return [
     step.name ?? step.stepId,
-    step.logicalAttemptId > 1 ? attemptName(step.logicalAttemptId) : null,
+    attemptWord(step),
     took,
     stepLook(step).word.toLowerCase(),
     blocks > 0 ? m.graph.blocks(blocks) : null,

@@ -15,7 +15,7 @@ export function formatted(name: string, text: string): string {
 /** JSON on one line with a line for each value. Text within quotes stays as it is. */
 function brokenLines(text: string): string {
   let depth = 0;
-  return text.replaceAll(/"(?:[^"\\]|\\.)*"?|[[\]{},]\s*/g, (part) => {
+  return text.replaceAll(/\{\s*\}|\[\s*\]|"(?:[^"\\]|\\.)*"?|[[\]{},]\s*/g, (part) => {
     const sign = part.trim();
     if (sign === "{" || sign === "[") return `${sign}\n${" ".repeat(INDENT * ++depth)}`;
     if (sign === "}" || sign === "]") return `\n${" ".repeat(INDENT * (depth = Math.max(0, depth - 1)))}${sign}`;

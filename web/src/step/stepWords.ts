@@ -65,6 +65,6 @@ export function waitWords(step: Step, store: RunStore): string | null {
   const names = named.slice(0, NAMED).map((id) => store.step(id)?.name ?? id);
   const queue = kind === "WORKER" ? queueOf(step) : null;
   const more = named.length > NAMED ? ` and ${count(named.length - NAMED)} more` : "";
-  if (kind === "FAIL_FAST") return m.step.heldBy(`${names.join(", ")}${more}`, named.length);
+  if (kind === "FAIL_FAST") return m.step.heldBy(`${names.join(", ")}${more}`);
   return `${m.step.wait[kind]}${queue ? m.step.queueOf(queue) : ""}${named.length > 0 ? `: ${names.join(", ")}${more}` : ""}${step.wait.who ? ` (${step.wait.who})` : ""}`;
 }

@@ -1,11 +1,11 @@
 import { memo } from "react";
 import type { Instant } from "../format/format";
-import { stepWords } from "../status/stepLabel";
+import { attemptWord, stepWords } from "../status/stepLabel";
 import { m } from "../messages";
 import { useRunStore, useStep } from "../runstate/context";
 import { type Pace, paceOf } from "../step/medians";
 import { beganAt } from "../timeline/segments";
-import { attemptName, duration } from "../format/format";
+import { duration } from "../format/format";
 import { stepLookIn } from "../status/look";
 import { Name } from "../ui/Name";
 import { StatusBadge } from "../ui/Status";
@@ -99,7 +99,7 @@ export const StepRow = memo(function StepRow({
         {step.group}
       </span>
       <span role="cell" data-column="attempt" className={css.quiet}>
-        {step.logicalAttemptId > 1 ? attemptName(step.logicalAttemptId) : ""}
+        {attemptWord(step)}
       </span>
       <span role="cell" data-column="waited" className={css.number}>
         {waited !== null &&

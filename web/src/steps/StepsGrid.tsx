@@ -18,6 +18,7 @@ import { StepRow } from "./StepRow";
 import { StepsBar } from "./StepsBar";
 import css from "./StepsGrid.module.css";
 import { noSteps } from "../status/runWords";
+import { attemptWord } from "../status/stepLabel";
 import { waitWords } from "../step/stepWords";
 import { useSelection } from "../ui/useSelection";
 
@@ -203,7 +204,7 @@ export function StepsGrid({ chosen, choose, query, setQuery, narrow }: StepsGrid
 function emptyColumns(steps: readonly Step[], medians: Medians | null): string[] {
   return [
     steps.some(({ group }) => group !== null) ? "" : "group",
-    steps.some(({ logicalAttemptId }) => logicalAttemptId > 1) ? "" : "attempt",
+    steps.some((step) => attemptWord(step) !== null) ? "" : "attempt",
     (medians?.size ?? 0) > 0 ? "" : "median",
   ].filter((name) => name !== "");
 }
@@ -228,8 +229,11 @@ function SortButton({ words, by, query, setQuery }: SortButtonProps) {
   );
 }
 
-/** Why a step was skipped, in words; null for one that was not. */
-function skipWords({ skip }: Step): string | null {
-  const words = skip && (skip.reason ?? m.events.skipped[skip.reasonCode] ?? skip.reasonCode);
-  return words && words.charAt(0).toUpperCase() + words.slice(1);
+/** Why a step was skipped, in words, and the failure that it ended; null for one that was not. */
+function skipWords({ skip, attempts }: Step): string | null {
+  const why = skip && (skip.reason ?? m.events.skipped[skip.reasonCode] ?? skip.reasonCode);
+  if (!why) return null;
+  const said = why.charAt(0).toUpperCase() + why.slice(1);
+  const failure = attempts.findLast(({ error }) => error !== null)?.error;
+  return failure ? m.grid.skippedAfter(said, failure.code, failure.message?.trim().split("\n", 1)[0] ?? "") : said;
 }

@@ -145,6 +145,12 @@ export function Timeline({ runId, chosen, choose }: TimelineProps) {
     // Once for each time that the path is asked for: rows must not move while they are read.
     // oxlint-disable-next-line react/exhaustive-deps
   }, [critical, firstOnPath < 0]);
+  const failedRow = rows.indexOf(chosen ?? failedStep(header) ?? "");
+  useEffect(() => {
+    if (critical === undefined && failedRow > 0) virtual.scrollToIndex(failedRow, { align: "center" });
+    // Once, when the steps are known: rows must not move while they are read.
+    // oxlint-disable-next-line react/exhaustive-deps
+  }, [failedRow < 0]);
   const show = (next: Span | null): void =>
     void navigate({
       search: (old) => ({ ...old, span: next === null ? undefined : spanText(within(next, whole), whole.from) }),

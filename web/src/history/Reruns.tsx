@@ -16,7 +16,15 @@ const NAMED = 3;
  * Names the reruns of an ended run with their status, so that nobody reruns it a second time. Nothing when none of the
  * next 100 runs of the plan is one.
  */
-export function Reruns({ header, before }: { header: RunHeader; before?: string }) {
+export function Reruns({
+  header,
+  before,
+  className,
+}: {
+  header: RunHeader;
+  before?: string;
+  className?: string | undefined;
+}) {
   const { last: reruns = [] } = useQuery(
     RerunsDocument,
     header.completedAt === null
@@ -34,7 +42,7 @@ export function Reruns({ header, before }: { header: RunHeader; before?: string 
   if (reruns.length === 0) return null;
   const named = reruns.slice(-NAMED);
   return (
-    <span data-testid="reruns">
+    <span className={className} data-testid="reruns">
       {before}
       {m.run.rerunAs}{" "}
       {named.map((run, i) => (
