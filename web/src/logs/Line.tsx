@@ -64,7 +64,12 @@ const Line = memo(function Line({ no, line, current, find, goTo }: LineProps) {
               return (
                 // The spans of a line never change their order.
                 // oxlint-disable-next-line react/no-array-index-key
-                <Part key={i} data-colour={span.colour || undefined} data-bold={span.bold || undefined}>
+                <Part
+                  key={i}
+                  data-colour={span.colour || undefined}
+                  style={span.colour === "" ? undefined : { color: `var(--${span.colour})` }}
+                  data-bold={span.bold || undefined}
+                >
                   {span.text}
                 </Part>
               );

@@ -82,7 +82,6 @@ export const timeline = {
   now: "now",
   shorten: "Shorten waits",
   paused: (took: string) => `${took} paused`,
-  inBreak: (took: string) => `${took} shortened`,
   breaks: {
     person: (took: string) => `${took} waiting for a person (shortened)`,
     pause: (took: string) => `${took} paused (shortened)`,

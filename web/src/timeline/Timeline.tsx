@@ -265,7 +265,7 @@ export function Timeline({ runId, chosen, choose }: TimelineProps) {
           <div className={css.under} aria-hidden="true">
             {(scale.breaks ?? []).map((one) => (
               <span key={one.from} className={css.break} data-why={one.why} style={place(one.from, one.to)}>
-                {m.timeline.inBreak(duration(one.to - one.from))}
+                {duration(one.to - one.from)}
               </span>
             ))}
           </div>
@@ -323,7 +323,7 @@ function Legend({ now, paused, breaks }: { now: boolean; paused: readonly number
       {LEGEND.map(({ kind, tone, words }) => (
         <li key={words}>
           <span className={css.sample}>
-            <span className={css.segment} data-kind={kind} data-tone={tone} />
+            <span className={css.segment} data-kind={kind} style={{ color: `var(--${tone})` }} />
           </span>
           {words}
         </li>

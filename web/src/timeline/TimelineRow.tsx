@@ -97,7 +97,7 @@ export const TimelineRow = memo(function TimelineRow({
               data-kind={segment.kind}
               data-tone={segment.tone}
               data-open={segment.to === null || undefined}
-              style={{ left: `${left}%`, width: `${Math.max(0, right - left)}%` }}
+              style={{ left: `${left}%`, width: `${Math.max(0, right - left)}%`, color: `var(--${segment.tone})` }}
               title={words(segment)}
               aria-hidden="true"
             />
