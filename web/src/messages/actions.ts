@@ -241,6 +241,8 @@ export const receipt = {
     failed: (took: string | null) => (took === null ? "failed again" : `failed again after ${took}`),
     succeeded: (took: string | null) => (took === null ? "succeeded" : `succeeded after ${took}`),
     skipped: "the step is skipped",
+    completed: "the step has succeeded",
+    completedFailed: "the step has failed",
     paused: "the run is paused, nothing is running",
     draining: (n: number) => `pausing: ${plural(n, "step is", "steps are")} still running`,
     resumed: "the run is running",

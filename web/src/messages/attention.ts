@@ -84,7 +84,9 @@ export const attention = {
   neverFailed: "No run has failed yet.",
   toRuns: "All runs",
   failedLately: "Failed in the last 24 hours",
-  failedCount: (n: number, more: boolean) => `${count(n)}${more ? "+" : ""} failed in 24 h`,
+  /** Runs that a later rerun replaced are counted apart: the list of runs has them too. */
+  failedCount: (n: number, more: boolean, rerun: number) =>
+    `${count(n)}${more ? "+" : ""} failed in 24 h${rerun > 0 ? `, ${count(rerun)} more rerun since` : ""}`,
   newest: (n: number) => `Counted in the newest ${plural(n, "failed run")}. More runs failed.`,
   inTheList: "Show in the list of runs",
   cause: "Cause",

@@ -8,7 +8,7 @@ export const plans = {
   where: "Where",
   lastRuns: "Last runs",
   rate: "Success rate",
-  typical: "Typical duration",
+  typical: "Typical duration with waits",
   open: "Now",
   lastRun: "Last run",
   next: "Next",
@@ -53,7 +53,8 @@ export const plans = {
   median: "Median",
   p90: "90 % within",
   grid: "Steps of the last runs",
-  gridMeans: "One row for each step, one column for each run, the newest on the right. Arrow keys move between cells.",
+  gridMeans:
+    "One row for each step, one column for each run, the newest on the right. A line below a cell: more than one attempt. Arrow keys move between cells.",
   step: "Step",
   legend: "Legend",
   absent: "not in the plan of this run",

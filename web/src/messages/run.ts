@@ -25,6 +25,8 @@ export const run = {
   failure: (step: string, why: string, others: number) =>
     `${step} failed: ${why}${others > 0 ? `, and ${plural(others, "more step")}` : ""}`,
   nobodyRetried: (within: string) => `nobody retried within ${within}`,
+  overruled: (n: number) =>
+    n === 1 ? "1 step failed and a person skipped it" : `${count(n)} steps failed and people skipped them`,
   stepsFailed: (n: number) => `${plural(n, "step")} failed`,
   draining: (n: number) => `Waiting for ${plural(n, "running step")}`,
   pausedBy: (who: string, why: string | null) => `by ${who}${why ? `: “${why}”` : ""}`,

@@ -1,5 +1,5 @@
 // One step and its log.
-import { plural } from "../format/format";
+import { count, plural } from "../format/format";
 
 export const step = {
   close: "Close step",
@@ -23,6 +23,7 @@ export const step = {
   noSecretsProvider: "No secrets provider is configured. Steps do not receive secrets.",
   notResolved: "not resolved",
   median: (ms: string) => `usually ${ms}`,
+  inTries: (n: number) => `in ${count(n)} tries`,
   engineTry: (n: number) => `try ${n}`,
   models: {
     none: "No dbt results: the step has not ended, or dbt failed before its first model.",

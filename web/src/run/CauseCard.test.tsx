@@ -1,6 +1,6 @@
 import { beforeEach, expect, it } from "vitest";
 import { ANSWERS, available, header, RUNS, store } from "../testing/fixtures";
-import { screen, show, vi } from "../testing/render";
+import { refused, screen, show, vi } from "../testing/render";
 import { CauseCard } from "./CauseCard";
 
 beforeEach(() => sessionStorage.clear());
@@ -130,6 +130,15 @@ it("does not repeat the quoted line in the end that dvt wrote below it", async (
   const quote = await screen.findByLabelText("The log around line 1");
   expect(quote.textContent).toBe("1/in/fix-me.txt is missing2EXIT_STATUS: sh ended with exit status 1");
   expect(screen.queryByTitle("What the step said"), "the log says it").toBeNull();
+});
+
+it("keeps the place of the quoted lines with the message until they are known", async () => {
+  await show(<CauseCard />, {
+    run: store(header()),
+    actions: { causeLine: 900 },
+    answers: { ...NODES, StepLog: refused("STORE_UNAVAILABLE", "The store is down.") },
+  });
+  expect(screen.getByLabelText("What the step said").dataset["awaiting"]).toBe("true");
 });
 
 it("does not call the error of a run that has ended retryable", async () => {

@@ -78,8 +78,11 @@ function Known({ header, cause, besideStep, brief }: KnownProps) {
   // An address without an attempt means the latest one.
   const attempt =
     logicalAttemptId === null || logicalAttemptId === step?.logicalAttemptId ? undefined : logicalAttemptId;
-  const line = useRunActions().actions?.causeLine ?? null;
+  const { actions } = useRunActions();
+  const line = actions?.causeLine ?? null;
   const lines = useCauseLines(header.runId, stepId, logicalAttemptId, line);
+  // Until the quoted lines are known, the message has their place, so that the views below do not move.
+  const awaited = stepId !== null && (actions === null || (line !== null && lines === undefined));
   const [folded, turn] = useFolding(`dvt.cause.${header.runId}.${firstSeq}`, besideStep || brief);
   const said = message !== null && !folded ? besideQuote(lines, message) : message;
   // What the quoted lines leave, such as the name of a model, takes no lines of its own, which the graph needs.
@@ -144,7 +147,12 @@ function Known({ header, cause, besideStep, brief }: KnownProps) {
       </p>
       <HeldLinks cause={cause} />
       {said && short === null && (
-        <pre className={`${prose.said} ${css.message}`} tabIndex={0} aria-label={m.run.message}>
+        <pre
+          className={`${prose.said} ${css.message}`}
+          tabIndex={0}
+          aria-label={m.run.message}
+          data-awaiting={(awaited && !folded) || undefined}
+        >
           {folded ? (errorLine ?? said) : said}
         </pre>
       )}

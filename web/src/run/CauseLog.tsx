@@ -74,7 +74,6 @@ export function lineText(lines: Lines | null | undefined, line: number): string 
 
 /** Quotes the log line that the button below names, with the lines around it. */
 export function CauseLog({ line, lines }: { line: number; lines: Lines | null | undefined }) {
-  if (lines === undefined) return <div className={css.unread} />;
   if (!lines || lines.length === 0) return null;
   const streams = new Set(lines.map(({ stream }) => stream));
   const printed = lines.filter(({ stream }) => stream !== "dvt").map(({ text }) => plain(text).trim());

@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import type { Task } from "../actions/useAvailability";
 import { receipts } from "../receipts/context";
-import { available, header, NOW, RUN, RUNS, signal, store } from "../testing/fixtures";
+import { attempt, available, header, NOW, RUN, RUNS, signal, step, store } from "../testing/fixtures";
 import { screen, show, vi } from "../testing/render";
 import { RunFacts, RunHeaderView } from "./RunHeader";
 
@@ -74,6 +74,12 @@ it("names the reruns of a run that has ended, so that nobody reruns it twice", a
   );
   const asked = sent.find(({ name }) => name === "Reruns")?.variables;
   expect(asked).toMatchObject({ planId: "nightly", createdFrom: new Date(NOW - 60_000).toISOString(), first: 100 });
+});
+
+it("says of a green run that a person skipped a failed step", async () => {
+  const skipped = step("load", { status: "SKIPPED", statusRaw: "SKIPPED", attempts: [attempt()] });
+  await show(<RunHeaderView />, { run: store(RUNS["completed"] ?? header(), {}, [skipped]) });
+  expect(screen.getByText("1 step failed and a person skipped it")).toBeDefined();
 });
 
 it("copies the run's id and opens the list of all actions", async () => {

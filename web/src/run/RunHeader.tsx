@@ -117,8 +117,18 @@ function Words({ header }: { header: RunHeader }) {
       header.pause !== null &&
       signal.receivedAt >= header.pause.since - 60_000,
   );
+  // A run is green although a step failed, because a person skipped it.
+  const overruled = useRunState((store) =>
+    header.status === "COMPLETED" && header.stepCounts.skipped > 0
+      ? store.order().filter((id) => {
+          const step = store.step(id);
+          return step?.status === "SKIPPED" && step.attempts.some(({ status }) => status === "FAILED");
+        }).length
+      : 0,
+  );
   if (header.substatus === "WAITING_MANUAL" && actions && actions.tasks.length > 0)
     return <Waiting tasks={actions.tasks} />;
+  if (overruled > 0) return <p className={css.words}>{m.run.overruled(overruled)}</p>;
   const words = statusWords(header, store.now(), actions, quiescent, (id) => titleOf(store, id));
   return (
     words && (

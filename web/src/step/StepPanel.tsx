@@ -24,7 +24,7 @@ import { StepError } from "./StepError";
 import { Attempts } from "./StepAttempts";
 import type { StepMove, StepPlace } from "./stepPlace";
 import { StepManual } from "./StepManual";
-import { awaitedQueue, pollerWords, stepTook, waitWords } from "./stepWords";
+import { awaitedQueue, pollerWords, stepTook, triesWord, waitWords } from "./stepWords";
 import tabs from "../styles/Tabs.module.css";
 import css from "./StepPanel.module.css";
 
@@ -191,7 +191,7 @@ function Facts({ runId, step }: { runId: string; step: Step }) {
       <div className={css.facts}>
         <StatusBadge look={stepLook(step)} />
         <span>{step.type}</span>
-        {took && <span>{took}</span>}
+        {took && <span>{[took, triesWord(step)].filter((part) => part !== null).join(" ")}</span>}
         <Median runId={runId} stepId={step.stepId} />
         {blocked > 0 && <span>{m.run.blocks(blocked)}</span>}
       </div>

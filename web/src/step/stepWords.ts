@@ -20,6 +20,13 @@ export function stepTook(
   return `${store.frozen() ? "≥ " : ""}${ticking(store.now() - step.startedAt)}`;
 }
 
+/** In how many automatic tries the time of the latest attempt went; null for one. */
+export function triesWord({ engineAttemptId, status }: Pick<Step, "engineAttemptId" | "status">): string | null {
+  return engineAttemptId !== null && engineAttemptId > 1 && status !== "SKIPPED"
+    ? m.step.inTries(engineAttemptId)
+    : null;
+}
+
 /** The queue whose worker the step waits for; null for a step that needs none. */
 function queueOf(step: Step): string | null {
   return step.type === "SLEEP" || step.type === "MANUAL" ? null : step.taskQueue;

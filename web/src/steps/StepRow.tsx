@@ -13,7 +13,7 @@ import { useTick } from "../ui/Time";
 import prose from "../styles/Prose.module.css";
 import virtual from "../styles/Virtual.module.css";
 import css from "./StepsGrid.module.css";
-import { stepTook } from "../step/stepWords";
+import { stepTook, triesWord } from "../step/stepWords";
 
 interface StepRowProps {
   stepId: string;
@@ -110,7 +110,7 @@ export const StepRow = memo(function StepRow({
         {stepTook(step, store)}
       </span>
       <span role="cell" data-column="median" className={css.pace}>
-        <PaceWords pace={paceOf(step, median, store.now())} median={median} />
+        {triesWord(step) ?? <PaceWords pace={paceOf(step, median, store.now())} median={median} />}
       </span>
       <span role="cell" data-column="cause" className={prose.clip}>
         {step.status === "FAILED" && step.error ? (
