@@ -31,7 +31,7 @@ test("20 of a log of 1,000,000 lines nothing is lost, the error is seen at once,
   });
   await opened(page, `${url}/runs/${runId}`);
   const toOpen = asked.splice(0).length;
-  await expect(page.getByText(`${(LINES + 1).toLocaleString("en-GB")} lines`)).toBeVisible();
+  await expect(page.getByTitle(`Find in ${(LINES + 1).toLocaleString("en-GB")} lines`)).toBeVisible();
   await sought(page);
   const toFind = asked.length;
   const log = page.getByRole("region", { name: "Log" });

@@ -1,5 +1,5 @@
 import { useEffect, useReducer } from "react";
-import { m } from "../messages";
+import { pictures } from "../messages/pictures";
 import { useRunStore } from "../runstate/context";
 import { EMPTY_TALLY, STEP_GROUPS, stepGroup, type Tally } from "../status/stepGroup";
 import type { RunStore } from "../runstate/store";
@@ -37,11 +37,11 @@ export function GroupBar({ bar, x, y, tabStop, open }: GroupBarProps) {
   const done = tally.ok + tally.skipped;
   const { needs } = holdOf(store);
   const behind = bar.members.filter((id) => needs.has(id)).length;
-  const words = m.graph.group(bar.group, bar.members.length, [
+  const words = pictures.graph.group(bar.group, bar.members.length, [
     ...STEP_GROUPS.filter((group) => tally[group] > 0).map(
-      (group) => `${count(tally[group])} ${m.mosaic.groups[group].toLowerCase()}`,
+      (group) => `${count(tally[group])} ${pictures.mosaic.groups[group].toLowerCase()}`,
     ),
-    ...(behind > 0 ? [m.graph.behind(behind)] : []),
+    ...(behind > 0 ? [pictures.graph.behind(behind)] : []),
   ]);
   return (
     <button
@@ -57,7 +57,7 @@ export function GroupBar({ bar, x, y, tabStop, open }: GroupBarProps) {
       onClick={() => open(bar.group)}
     >
       <span className={css.groupName}>
-        <span className={css.label}>{bar.group}</span> {m.graph.done(done, bar.members.length)}
+        <span className={css.label}>{bar.group}</span> {pictures.graph.done(done, bar.members.length)}
       </span>
       <span className={css.counts}>
         {STEP_GROUPS.map(

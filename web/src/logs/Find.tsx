@@ -2,7 +2,7 @@ import { ChevronDown, ChevronUp } from "lucide-react";
 import { type Ref, useEffect, useState } from "react";
 import { StepLogDocument } from "../api/gen/graphql";
 import { useQuery } from "../api/useQuery";
-import { m } from "../messages";
+import { logWords } from "../messages/log";
 import { Button } from "../ui/Button";
 import { count } from "../format/format";
 import css from "./LogView.module.css";
@@ -60,8 +60,9 @@ export function Find({ of, lines, find, setFind, goTo, field }: FindProps) {
         type="search"
         value={text}
         maxLength={200}
-        placeholder={lines > 0 ? m.log.findIn(lines) : m.log.find}
-        aria-label={m.log.find}
+        placeholder={lines > 0 ? logWords.log.findIn(lines) : logWords.log.find}
+        title={lines > 0 ? logWords.log.findIn(lines) : undefined}
+        aria-label={logWords.log.find}
         aria-keyshortcuts="/"
         onChange={(event) => setText(event.target.value)}
         onKeyDown={(event) => {
@@ -75,14 +76,16 @@ export function Find({ of, lines, find, setFind, goTo, field }: FindProps) {
       />
       <span role="status" data-testid="matches">
         {matches &&
-          (matches.total === 0 ? m.log.noMatches : m.log.matches(count(matches.at + 1), count(matches.total)))}
+          (matches.total === 0
+            ? logWords.log.noMatches
+            : logWords.log.matches(count(matches.at + 1), count(matches.total)))}
       </span>
       {matches && matches.lines.length > 1 && (
         <>
-          <Button kind="quiet" label={m.log.previous} onClick={() => step(-1)}>
+          <Button kind="quiet" label={logWords.log.previous} onClick={() => step(-1)}>
             <ChevronUp size={14} aria-hidden="true" />
           </Button>
-          <Button kind="quiet" label={m.log.next} onClick={() => step(1)}>
+          <Button kind="quiet" label={logWords.log.next} onClick={() => step(1)}>
             <ChevronDown size={14} aria-hidden="true" />
           </Button>
         </>

@@ -1,7 +1,7 @@
 // Graph, mosaic, timeline and table of the steps.
 import { count, plural } from "../format/format";
 
-export const graph = {
+const graph = {
   blocks: (n: number) => `blocks ${n}`,
   blocked: "blocked",
   held: "held by a failure",
@@ -30,7 +30,7 @@ export const graph = {
   cut: (shown: number, within: number) => `the nearest ${count(shown)} of ${plural(within, "step")}`,
 };
 
-export const grid = {
+const grid = {
   show: "Show steps",
   find: "Find a step",
   group: "Group",
@@ -68,7 +68,7 @@ export const grid = {
   },
 };
 
-export const timeline = {
+const timeline = {
   step: "Step",
   order: "Order",
   orders: { start: "By start", plan: "As in the plan", longest: "Longest first" },
@@ -100,7 +100,7 @@ export const timeline = {
   },
 };
 
-export const mosaic = {
+const mosaic = {
   title: "Mosaic of the steps",
   sort: "Sort again",
   groups: {
@@ -115,3 +115,6 @@ export const mosaic = {
   summary: (total: number, parts: readonly string[]) =>
     `${plural(total, "step")}: ${parts.join(", ")}. Arrow keys go from step to step, n to the next failed one, Enter opens it, Space shows the graph around it. The Steps view has the same as a table.`,
 };
+
+/** Only views of a run have these texts, so they are no part of the first load. */
+export const pictures = { graph, grid, timeline, mosaic };

@@ -2,6 +2,7 @@ import { StepLogDocument, type StepLogQuery } from "../api/gen/graphql";
 import { queryOnce } from "../api/useQuery";
 import { spans } from "../logs/ansi";
 import { m } from "../messages";
+import { logWords } from "../messages/log";
 import prose from "../styles/Prose.module.css";
 import css from "./CauseCard.module.css";
 
@@ -85,7 +86,7 @@ export function CauseLog({ line, lines }: { line: number; lines: Lines | null | 
           <span>{stream === "dvt" ? endWords(plain(text), printed) : plain(text)}</span>
         </span>
       ))}
-      {streams.has("stdout") && streams.has("stderr") && <span>{m.log.unordered}</span>}
+      {streams.has("stdout") && streams.has("stderr") && <span>{logWords.log.unordered}</span>}
     </pre>
   );
 }

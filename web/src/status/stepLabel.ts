@@ -1,5 +1,5 @@
 import type { Step } from "../api/model";
-import { m } from "../messages";
+import { pictures } from "../messages/pictures";
 import { attemptName } from "../format/format";
 import { stepLook } from "./look";
 
@@ -24,8 +24,8 @@ export function stepWords(
     attemptWord(step),
     took,
     stepLook(step).word.toLowerCase(),
-    blocks > 0 ? m.graph.blocks(blocks) : null,
-    blocked ? m.graph.blocked : held ? m.graph.held : null,
+    blocks > 0 ? pictures.graph.blocks(blocks) : null,
+    blocked ? pictures.graph.blocked : held ? pictures.graph.held : null,
   ]
     .filter((part) => part !== null)
     .join(", ");

@@ -2,6 +2,7 @@ import { memo } from "react";
 import type { Instant } from "../format/format";
 import { attemptWord, stepWords } from "../status/stepLabel";
 import { m } from "../messages";
+import { pictures } from "../messages/pictures";
 import { useRunStore, useStep } from "../runstate/context";
 import { type Pace, paceOf } from "../step/medians";
 import { beganAt } from "../timeline/segments";
@@ -71,7 +72,7 @@ export const StepRow = memo(function StepRow({
         <input
           type="checkbox"
           tabIndex={-1}
-          aria-label={m.grid.select(step.name ?? stepId)}
+          aria-label={pictures.grid.select(step.name ?? stepId)}
           checked={selected}
           onChange={(event) => turn(stepId, event.nativeEvent instanceof MouseEvent && event.nativeEvent.shiftKey)}
         />
@@ -135,12 +136,12 @@ function firstLine(message: string | null): string {
 function PaceWords({ pace, median }: { pace: Pace | null; median: number | undefined }) {
   if (pace === null || median === undefined) return null;
   return (
-    <span data-pace={pace.kind} title={m.grid.medianOf(duration(median))}>
+    <span data-pace={pace.kind} title={pictures.grid.medianOf(duration(median))}>
       {pace.kind === "usual"
-        ? m.grid.pace.usual
+        ? pictures.grid.pace.usual
         : pace.kind === "slower"
-          ? m.grid.pace.slower(duration(pace.byMs), pace.times)
-          : m.grid.pace.faster(duration(pace.byMs))}
+          ? pictures.grid.pace.slower(duration(pace.byMs), pace.times)
+          : pictures.grid.pace.faster(duration(pace.byMs))}
     </span>
   );
 }
