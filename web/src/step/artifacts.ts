@@ -12,7 +12,7 @@ export function formatted(name: string, text: string): string {
   }
 }
 
-/** JSON on one line with a line for each value. Text within quotes stays as it is. */
+/** JSON on one line with a line for each value. Text within quotes stays unchanged. */
 function brokenLines(text: string): string {
   let depth = 0;
   return text.replaceAll(/\{\s*\}|\[\s*\]|"(?:[^"\\]|\\.)*"?|[[\]{},]\s*/g, (part) => {
