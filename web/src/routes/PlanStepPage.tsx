@@ -48,7 +48,11 @@ function attemptColumns(stepId: string): Column<PastAttemptFieldsFragment>[] {
     },
     {
       head: m.plans.result,
-      cell: (attempt) => <StatusBadge look={stepLook({ ...attempt, pendingRetry: false })} />,
+      cell: (attempt) => (
+        <span>
+          <StatusBadge look={stepLook({ ...attempt, pendingRetry: false })} />
+        </span>
+      ),
     },
     { head: m.plans.code, cell: ({ errorCode }) => errorCode !== null && <ErrorCode code={errorCode} /> },
     { head: m.plans.took, cell: ({ durationMs }) => durationMs !== null && fineDuration(durationMs) },

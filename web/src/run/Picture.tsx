@@ -3,6 +3,7 @@ import { useMemo } from "react";
 import { pictures } from "../messages/pictures";
 import { Mosaic } from "../mosaic/Mosaic";
 import { useHeader, useOrder, useRunStore } from "../runstate/context";
+import { titleOf } from "../runstate/stepTitle";
 import { Button } from "../ui/Button";
 import { useKeys } from "../ui/keys";
 import { Skeleton } from "../ui/Page";
@@ -150,7 +151,7 @@ function FocusGraph({ shape, center, hops, chosen, choose, go }: FocusGraphProps
         label={shape.ids.length > GRAPH_STEPS ? pictures.graph.toMosaic : pictures.graph.toGraph}
         onClick={() => go({})}
       >
-        <strong>{pictures.graph.around(focus)}</strong>
+        <strong>{pictures.graph.around(titleOf(store, focus))}</strong>
         <Button kind="quiet" label={pictures.graph.fewerHops} onClick={() => reach(hops - 1)}>
           −
         </Button>

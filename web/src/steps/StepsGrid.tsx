@@ -20,7 +20,7 @@ import { StepsBar } from "./StepsBar";
 import css from "./StepsGrid.module.css";
 import { noSteps } from "../status/runWords";
 import { attemptWord } from "../status/stepLabel";
-import { waitWords } from "../step/stepWords";
+import { triesWord, waitWords } from "../step/stepWords";
 import { useSelection } from "../ui/useSelection";
 
 const [ROW, TWO_LINES] = [32, 60];
@@ -206,7 +206,7 @@ function emptyColumns(steps: readonly Step[], medians: Medians | null): string[]
   return [
     steps.some(({ group }) => group !== null) ? "" : "group",
     steps.some((step) => attemptWord(step) !== null) ? "" : "attempt",
-    (medians?.size ?? 0) > 0 ? "" : "median",
+    (medians?.size ?? 0) > 0 || steps.some((step) => triesWord(step) !== null) ? "" : "median",
   ].filter((name) => name !== "");
 }
 
