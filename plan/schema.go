@@ -69,7 +69,8 @@ func schemaDefs() schemaObject {
 		"dependsOn": list("The ids of the steps that must succeed first.", schemaObject{"type": "string"},
 			schemaObject{"uniqueItems": true}),
 		"inputs": schemaObject{"type": "object", "description": "The inputs, by the type of the step."},
-		"timeout": schemaText(`The longest duration of one attempt, such as "90s" or "10m".`,
+		"timeout": schemaText(`The longest duration of one attempt, such as "90s" or "10m". `+
+			"A MANUAL step needs one too, but manual.timeout limits its wait.",
 			schemaObject{"$ref": "#/$defs/duration"}),
 		"retry": closed("Automatic retries within one attempt of a person.", schemaObject{
 			"maxAttempts":       integer("Tries, the first included.", 1, maxAttempts),

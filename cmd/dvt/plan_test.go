@@ -127,6 +127,24 @@ func TestPlanValidate_ReportsEveryViolation(t *testing.T) {
 	}
 }
 
+// The timeout that every step needs does not end a wait for a person, although it looks so. contract: T83
+func TestPlanValidate_WarnsOfAWaitWithoutALimit(t *testing.T) {
+	t.Parallel()
+	waits := strings.Replace(twoSteps, `type: COMMAND, inputs: {argv: ["true"]}`, "type: MANUAL, inputs: {}", 1)
+	out, status, _ := local(t, waits, "plan", "validate", "-", "-o", "json")
+	var doc struct{ Warnings []struct{ Path, Message string } }
+	if err := json.Unmarshal([]byte(out), &doc); status != 0 || err != nil || len(doc.Warnings) != 1 {
+		t.Fatalf("status %d, %v, want 0 and one warning: %s", status, err, out)
+	}
+	if w := doc.Warnings[0]; w.Path != "steps[0].timeout" || !strings.Contains(w.Message, "without a limit") {
+		t.Errorf("the warning is %+v, want one at steps[0].timeout", w)
+	}
+	limited := strings.Replace(waits, "type: MANUAL", "type: MANUAL, manual: {timeout: 1h}", 1)
+	if out, _, _ := local(t, limited, "plan", "validate", "-", "-o", "json"); strings.Contains(out, "without a limit") {
+		t.Errorf("a wait with a limit is warned of: %s", out)
+	}
+}
+
 // The message counts all violations and lists the first ones, because nobody reads hundreds of lines. -o json has all
 // of them.
 func TestPlanValidate_CountsViolationsAndListsTheFirst(t *testing.T) {

@@ -237,6 +237,29 @@ func TestPreview_StartSchedulesTheFirstSteps(t *testing.T) {
 	controltest.Refusal(t, err, run.CodePlanInvalid)
 }
 
+// contract: T83
+func TestPreview_StartWarnsOfAWaitWithoutALimit(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	start := controltest.StartOf("r1", controltest.Document(nil, "a", "ask<a"))
+	plain := string(start.Inline)
+	for _, c := range []struct {
+		name, manual string
+		want         bool
+	}{{"no limit", "", true}, {"a limit", `"manual":{"timeout":"1h"},`, false}} {
+		start.Inline = []byte(strings.Replace(plain, `"stepId":"ask","timeout":"1m","type":"NOOP"`,
+			c.manual+`"stepId":"ask","timeout":"1m","type":"MANUAL"`, 1))
+		if string(start.Inline) == plain {
+			t.Fatalf("the document has no step to make manual: %s", plain)
+		}
+		p := w.preview(w.Engineer(), runs.PreviewAction{Start: &start})
+		got := strings.Contains(strings.Join(p.Warnings, " "), "Waits for a person without a limit: ask.")
+		if got != c.want {
+			t.Errorf("%s: warned %t, want %t: %q", c.name, got, c.want, p.Warnings)
+		}
+	}
+}
+
 // contract: O10
 func TestPreview_RerunSaysWhatItTakesOver(t *testing.T) {
 	t.Parallel()

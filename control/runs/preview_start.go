@@ -1,12 +1,14 @@
 package runs
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/control"
 	"github.com/dvt-engine/dvt/engine/interp"
+	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/run"
 )
 
@@ -45,11 +47,26 @@ func (s *Previewer) previewStart(ctx context.Context, p authz.Principal, in Star
 		return v.out, nil
 	}
 	v.sk = pinned.plan.Skeleton(s.checker.plans.Queues)
+	v.warnOfWaits(*pinned.plan)
 	v.found = interp.PreviewStart(v.sk, interp.Config{Policy: pinned.policy}, s.rights.Now())
 	if v.changes(); approvals {
 		v.holdChanges()
 	}
 	return v.out, nil
+}
+
+// warnOfWaits warns of steps that wait for a person without a limit, because their timeout may look like one.
+func (v *previewing) warnOfWaits(pl plan.Plan) {
+	var names []string
+	for _, s := range pl.Steps {
+		if s.WaitsForever() {
+			names = append(names, cmp.Or(s.Name, s.StepID))
+		}
+	}
+	if len(names) > 0 {
+		v.warn("Waits for a person without a limit: %s. The timeout of the step does not end the wait; manual.timeout does.",
+			firstFew(names))
+	}
 }
 
 // holdChanges corrects the changes of a new run that waits for approval: nothing starts before.

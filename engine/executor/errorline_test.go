@@ -46,7 +46,7 @@ func TestCommand_FailureQuotesTheLineThatNamesTheError(t *testing.T) {
 		quoted := strings.TrimSpace(line.Text)
 		want := quoted + " (sh ended with exit status 3)"
 		if strings.HasPrefix(of.Name, "no error line") || of.Name == "colours" {
-			want = "sh ended with exit status 3; its last line: " + strings.Trim(quoted, "\x1b[032m")
+			want = strings.Trim(quoted, "\x1b[032m") + " (last line; sh ended with exit status 3)"
 		}
 		if end.Failed.ErrorMessage != want {
 			t.Errorf("%s: message %q, want %q", of.Name, end.Failed.ErrorMessage, want)

@@ -322,7 +322,7 @@ func (r *Runner) work(ctx context.Context, x execution, t Task) (o outcome) {
 }
 
 // quote puts the line of the output that names the error before the message of a failure that asks for it. It returns
-// the line's number, 0 if it quotes none or does not know the number.
+// the line's number, 0 if it quotes none or does not know the number. The line comes first because lists cut the end.
 func quote(f *Failure, message string, out *output) (string, int64) {
 	line, ok := out.errorLine()
 	switch {
@@ -333,9 +333,9 @@ func quote(f *Failure, message string, out *output) (string, int64) {
 	case f.Message != "" && strings.Contains(message, "\n"): // a report of its own, which the log does not quote
 		return message, 0
 	case !line.Named:
-		return message + "; its last line: " + line.Text, line.No
+		return line.Text + " (last line; " + message + ")", line.No
 	}
-	return line.Text + " (" + message + ")", line.No // a narrow place cuts the end
+	return line.Text + " (" + message + ")", line.No
 }
 
 // execute calls the executor of the step's type in the run's workspace. It returns the *Failure EXECUTOR_PANIC when the

@@ -31,7 +31,7 @@ test("pause drains, says so, and resumes", async ({ page, url }) => {
   await page.getByRole("dialog").getByRole("button", { name: "Resume" }).click();
   await expect(status(page)).toHaveText("Completed", { timeout: 30_000 });
   await page.getByRole("link", { name: /Receipts/ }).click();
-  await expect(page.getByRole("main").getByText(/quiescent at seq/)).toBeVisible();
+  await expect(page.getByRole("main").getByText(/nothing is running since seq/)).toBeVisible();
 });
 
 test("a broken step is found, mended and retried", async ({ page, url }) => {

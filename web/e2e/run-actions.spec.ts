@@ -245,8 +245,8 @@ test("26 the slower of two sees what moved, keeps the input, and decides again",
   await dialog.getByRole("button", { name: "Pause" }).click();
   const first = /"signalId":"([^"]+)"/.exec((await sent).postData() ?? "")?.[1];
   const moved = dialog.getByTestId("moved");
-  await expect(moved).toContainText("RunPaused");
-  await expect(moved).toContainText("RunResumed");
+  await expect(moved).toContainText("dev-operator paused the run");
+  await expect(moved).toContainText("dev-operator resumed the run");
   await expect(dialog.getByLabel(/^Reason/)).toHaveValue("my reason");
   await expect(dialog.getByRole("button", { name: "Pause" })).toHaveCount(0);
   await dialog.getByRole("button", { name: "Review again" }).click();

@@ -31,7 +31,7 @@ test("20 of a log of 1,000,000 lines nothing is lost, the error is seen at once,
   });
   await opened(page, `${url}/runs/${runId}`);
   const toOpen = asked.splice(0).length;
-  await expect(page.getByText(`${(LINES + 1).toLocaleString("en-GB")} lines`)).toBeVisible();
+  await expect(page.getByTitle(`Find in ${(LINES + 1).toLocaleString("en-GB")} lines`)).toBeVisible();
   await sought(page);
   const toFind = asked.length;
   const log = page.getByRole("region", { name: "Log" });
@@ -107,7 +107,7 @@ test("the log that is asked for is in sight, at its error, as often as one asks;
   const panel = page.getByTestId("step-panel");
   const scrolled = (): Promise<number> => page.evaluate(() => scrollY);
   const before = await scrolled();
-  await panel.getByRole("button", { name: "Queue" }).click();
+  await panel.getByRole("button", { name: "Details" }).click();
   await expect(page).toHaveURL(/tab=worker/);
   await page.waitForTimeout(500);
   expect(await scrolled()).toBe(before);

@@ -92,12 +92,12 @@ test("39 two moments are compared, by address too; a moment that is not there le
   await page.getByRole("button", { name: "Diff with now" }).click();
   const diff = page.getByTestId("diff");
   await expect(diff).toContainText("Running");
-  await expect(diff).toContainText("RunCompleted");
+  await expect(diff).toContainText("The run completed.");
   await expect(diff.getByRole("link", { name: "sleep_3" })).toBeVisible();
   const address = page.url();
   await page.goto(`${url}/runs`);
   await page.goto(address);
-  await expect(diff).toContainText("RunCompleted");
+  await expect(diff).toContainText("The run completed.");
   // What could not be asked is not said to be missing.
   await page.route("**/graphql", (route) =>
     /query RunAt\b/.test(route.request().postData() ?? "") ? route.abort("connectionfailed") : route.fallback(),

@@ -295,7 +295,7 @@ test("9 while a pause drains, n falls to 0, nothing new may be started, and then
     page
       .getByRole("banner")
       .or(page.locator("main header"))
-      .getByText(/quiescent at seq \d+/)
+      .getByText(/nothing is running since seq \d+/)
       .first(),
   ).toBeVisible();
   await expect(resume).not.toHaveAttribute("aria-disabled", "true");

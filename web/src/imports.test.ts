@@ -39,7 +39,7 @@ const MAY_IMPORT: Readonly<Record<string, string>> = {
   steps: "actions address api format messages runstate status step timeline topology ui",
   plan: "address api api/gen format messages page ui",
   notes: "api api/gen format forms messages page receipts session ui",
-  run: "actions address api api/gen compare copyas dag events format freshness logs messages mosaic page plan plans receipts runstate session status step steps timeline topology ui notes",
+  run: "actions address api api/gen compare copyas dag events format freshness history logs messages mosaic page plan plans receipts runstate session status step steps timeline topology ui notes",
   runlist: "address api api/gen format forms messages runstate session status ui",
   bulk: "actions api api/gen copyas format forms messages receipts runstate session status ui",
   start: "api api/gen dag forms messages session ui",

@@ -172,3 +172,22 @@ it("preselects everything for a rerun of a run that succeeded, and says why the 
     }),
   );
 });
+
+it("warns that a run was rerun already", async () => {
+  const node = { status: "FAILED", statusRaw: "FAILED", substatus: null };
+  const edges = [{ node: { ...node, runId: "aaaaaaaa-1111-4111-8111-111111111111", parentRunId: RUN } }];
+  const over = header({ status: "FAILED", statusRaw: "FAILED", completedAt: 1_000 });
+  const rerun = newIntent("RERUN", RUN, null, null);
+  await show(
+    <ConfirmDialog kept={{ intent: rerun, draft: EMPTY_DRAFT, sent: null }} onClose={() => {}} onDone={() => {}} />,
+    {
+      run: store(over),
+      actions: { run: new Map([["RERUN", available("RERUN")]]) },
+      answers: { Preview: PREVIEW, Reruns: { runs: { edges } } },
+    },
+  );
+  await vi.waitFor(() => expect(screen.getByTestId("reruns").textContent).toContain("rerun as aaaaaaaa (Failed)"), {
+    timeout: 10_000,
+  });
+  expect(screen.getByTestId("reruns").textContent).toContain("the same work would run twice");
+});

@@ -1,4 +1,4 @@
-import { type FormEvent, useEffect, useRef, useState } from "react";
+import { type FormEvent, Suspense, useEffect, useRef, useState } from "react";
 import type { RunHeader } from "../api/model";
 import { RunDiff } from "../history/RunDiff";
 import { CopyAs } from "../copyas/CopyAs";
@@ -9,6 +9,7 @@ import { titleOf } from "../runstate/stepTitle";
 import { Button } from "../ui/Button";
 import { Dialog } from "../ui/Dialog";
 import { shortId, ticking } from "../format/format";
+import { lazyPart } from "../ui/lazyPart";
 import { useTick } from "../ui/Time";
 import { useRunActions } from "./context";
 import { recordDone, useDone } from "../session/done";
@@ -26,6 +27,8 @@ import { sendingKeys } from "./sendingKeys";
 import { effectOf, usePreview } from "./usePreview";
 import { useRefusal } from "./useRefusal";
 import { useSend } from "./useSend";
+
+const Reruns = lazyPart(() => import("../history/Reruns").then((part) => part.Reruns));
 
 const MOVED_NAMED = 6;
 
@@ -188,8 +191,14 @@ export function ConfirmDialog({ kept: first, onClose, onDone }: ConfirmDialogPro
             preview={action === "PAUSE" && holds ? { ...current, blocked: [] } : current}
             consequences={current.outcome === "APPLY" ? consequences(action, header) : []}
             nameOf={(id) => titleOf(store, id)}
+            steps={store.order()}
             stepId={action === "RERUN" ? null : stepId}
           />
+        )}
+        {action === "RERUN" && (
+          <Suspense>
+            <Reruns header={header} className={css.warn} before={m.confirm.alreadyRerun} />
+          </Suspense>
         )}
         {previewed.error && !current && !offline && (
           <p className={css.warn} role="alert">

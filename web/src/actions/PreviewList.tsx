@@ -1,8 +1,9 @@
 import { Copy } from "lucide-react";
+import { useMemo } from "react";
 import { m } from "../messages";
 import { Button } from "../ui/Button";
 import css from "../styles/Confirm.module.css";
-import { previewLines } from "./previewWords";
+import { previewLines, withNames } from "./previewWords";
 import type { Preview } from "./usePreview";
 
 interface PreviewListProps {
@@ -13,23 +14,35 @@ interface PreviewListProps {
   consequences?: readonly string[];
   /** The name of a step for people. */
   nameOf?: (stepId: string) => string;
+  /** The steps of the run, whose ids the server's sentences may have. */
+  steps?: readonly string[];
 }
 
+const NONE: readonly string[] = [];
+
 /** The server's preview, as a list. */
-export function PreviewList({ preview, stepId, consequences = [], nameOf = (id) => id }: PreviewListProps) {
+export function PreviewList({
+  preview,
+  stepId,
+  consequences = [],
+  nameOf = (id) => id,
+  steps = NONE,
+}: PreviewListProps) {
+  const known = useMemo(() => new Set(steps), [steps]);
   const { outcome, code, reason, warnings } = preview;
   return (
     <div data-testid="preview" data-outcome={outcome}>
       {warnings.length > 0 && (
         <ul className={css.warnings}>
           {warnings.map((warning) => (
-            <li key={warning}>{warning}</li>
+            <li key={warning}>{withNames(warning, known, nameOf)}</li>
           ))}
         </ul>
       )}
       <ul className={css.list}>
         <li>
-          {reason ?? m.confirm.outcome[outcome]} {outcome !== "APPLY" && code && <code>{code}</code>}
+          {reason === null ? m.confirm.outcome[outcome] : withNames(reason, known, nameOf)}{" "}
+          {outcome !== "APPLY" && code && <code>{code}</code>}
         </li>
         {consequences.map((words) => (
           <li key={words}>{words}</li>

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { previewLines } from "./previewWords";
+import { previewLines, withNames } from "./previewWords";
 import type { Preview } from "./usePreview";
 
 function preview(over: Partial<Preview>): Preview {
@@ -31,6 +31,16 @@ function words(of: Preview, stepId: string | null = null): string[] {
 }
 
 describe("a preview says each thing once", () => {
+  it("names steps in the server's sentences, but takes no word of a sentence for a step", () => {
+    expect(
+      withNames(
+        'Step "run" is skipped. The run waits: fct_orders_3, fct_orders_30.',
+        new Set(["fct_orders_3", "run"]),
+        (id) => (id === "run" ? "Build models" : "Build orders"),
+      ),
+    ).toBe("Step Build models is skipped. The run waits: Build orders, fct_orders_30.");
+  });
+
   it("of a retry: the attempt has one name, which the server's sentence says", () => {
     const retry = preview({
       reason: 'Step "load" runs again as Retry #1.',

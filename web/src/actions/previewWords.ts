@@ -40,6 +40,17 @@ export function previewLines(
   ];
 }
 
+/**
+ * The server's sentence with the names of steps in place of their ids. An id that may be a word of the sentence, such as
+ * run, is one only in quotes.
+ */
+export function withNames(text: string, steps: ReadonlySet<string>, nameOf: (stepId: string) => string): string {
+  return text.replaceAll(/"([^"]+)"|[\w.-]*\w/g, (whole, quoted?: string) => {
+    const id = quoted ?? whole;
+    return steps.has(id) && (quoted !== undefined || /[^a-z]/i.test(id)) ? nameOf(id) : whole;
+  });
+}
+
 /** A rerun in two numbers, then the steps: those that run again, and those whose results are kept. */
 function rerunLines(changes: Preview["changes"], named: (steps: readonly string[]) => string): PreviewLine[] {
   const of = (kind: string): string[] => changes.filter((change) => change.kind === kind).map(({ stepId }) => stepId);

@@ -47,7 +47,7 @@ it("says what failed, how much waits, how long is left and what one may do", asy
 it("says what waits for others, and by how much a run is late", async () => {
   const approval = { kind: "APPROVAL", stepId: null, code: null, approvals: 0, approvalsRequired: 2 } as const;
   const late = { kind: "LATE", runId: "l1", stepId: null, code: null, deadline: null } as const;
-  await show(
+  const { user } = await show(
     <AttentionList
       items={[
         { ...ITEM, ...approval, deadline: "2026-11-23T03:00:00Z", actions: [], whoCould: ["dev-admin", "ben"] },
@@ -56,7 +56,9 @@ it("says what waits for others, and by how much a run is late", async () => {
       now={NOW}
     />,
   );
-  // The viewer can act on the late run.
+  // The viewer can act on the late run only.
+  expect(screen.getAllByRole("listitem")).toHaveLength(1);
+  await user.click(screen.getByRole("button", { name: "Show 1 that waits for dev-admin, ben" }));
   const [second, first] = screen.getAllByRole("listitem");
   expect(first?.textContent).toContain("0 of 2 approvals");
   expect(first?.textContent).toContain("Waits for dev-admin, ben");

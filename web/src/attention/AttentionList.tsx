@@ -36,10 +36,13 @@ function keyOf({ kind, runId, stepId }: AttentionItem): string {
   return `${kind} ${runId} ${stepId ?? ""}`;
 }
 
+/** The rank of what the viewer can do nothing about. */
+const OTHERS = 2;
+
 /** What the viewer can end comes first, then what they can do something else about, then what only others can do. */
 function rank({ kind, actions }: AttentionItem): number {
   if (actions.includes(m.attention.answers[kind].action)) return 0;
-  return actions.length > 0 ? 1 : 2;
+  return actions.length > 0 ? 1 : OTHERS;
 }
 
 /**
@@ -60,12 +63,16 @@ export function AttentionList({ items, now }: AttentionListProps) {
       }),
     );
   const ordered = items.toSorted((a, b) => rank(a) - rank(b));
-  const hidden = items.length - SHOWN;
+  // What only others can do is a line, and what nobody can end is shown: somebody must hear of it.
+  const mine = ordered.filter((item) => rank(item) < OTHERS || item.whoCould.length === 0);
+  const shown = mine.slice(0, SHOWN);
+  const hidden = items.length - shown.length;
+  const who = [...new Set(ordered.flatMap((item) => (rank(item) < OTHERS ? [] : item.whoCould)))];
   return (
     <>
       {items.length > 0 && (
         <ul className={css.list} data-bare={items.every(({ actions }) => actions.length === 0) || undefined}>
-          {(all ? ordered : ordered.slice(0, SHOWN)).map((item) => (
+          {(all ? ordered : shown).map((item) => (
             <Item
               key={keyOf(item)}
               item={item}
@@ -79,7 +86,11 @@ export function AttentionList({ items, now }: AttentionListProps) {
       {hidden > 0 && (
         <p className={css.rest}>
           <Button kind="quiet" expanded={all} onClick={() => setAll(!all)}>
-            {all ? m.attention.fewer : m.attention.others(hidden)}
+            {all
+              ? m.attention.fewer
+              : mine.length > shown.length
+                ? m.attention.others(hidden)
+                : m.attention.othersOnly(hidden, who)}
           </Button>
         </p>
       )}

@@ -78,7 +78,7 @@ it("counts and reruns only the newest run of a chain of reruns, and says so", as
     run(6, { minutesAgo: 2, rerunOf: 5 }),
   ];
   const { user, sent } = await show(<Lately />, { ...MAY, answers: answers(failed) });
-  expect(await screen.findByText("3 failed in 24 h")).toBeTruthy();
+  expect(await screen.findByText("3 failed in 24 h, 3 more rerun since")).toBeTruthy();
   const [row, more] = screen.getAllByRole("row").slice(1);
   expect(more, "the first try with another cause has no row").toBeUndefined();
   expect(row?.textContent).toContain("3 runs, 3 left out: rerun since");

@@ -50,11 +50,15 @@ export function useFailedLately(): FailedLatelyState | null {
 }
 
 /** The number of failed runs, beside the heading of the page; it leads to their rows. */
-export function FailedCount({ of: { runs, more } }: { of: FailedLatelyState }) {
+export function FailedCount({ of: { failures, runs, more } }: { of: FailedLatelyState }) {
   if (runs === 0) return null;
   return (
     <a href={`#${ANCHOR}`} className={css.failedCount}>
-      {m.attention.failedCount(runs, more)}
+      {m.attention.failedCount(
+        runs,
+        more,
+        failures.reduce((sum, { rerun }) => sum + rerun, 0),
+      )}
     </a>
   );
 }

@@ -7,7 +7,7 @@ import {
   useReducer,
   useState,
 } from "react";
-import { m } from "../messages";
+import { pictures } from "../messages/pictures";
 import { useRunState, useRunStore } from "../runstate/context";
 import { nextFailed, worstStep } from "../runstate/failed";
 import { Button } from "../ui/Button";
@@ -97,9 +97,9 @@ export function Graph({
     move(nextFailed(store, tabStop, way, shape.ids));
   };
   useKeys({
-    n: { does: m.graph.nextFailed, run: () => failed(1), repeats: true },
-    N: { does: m.graph.previousFailed, run: () => failed(-1), repeats: true },
-    "0": { does: m.graph.fit, run: camera.fit },
+    n: { does: pictures.graph.nextFailed, run: () => failed(1), repeats: true },
+    N: { does: pictures.graph.previousFailed, run: () => failed(-1), repeats: true },
+    "0": { does: pictures.graph.fit, run: camera.fit },
   });
   const onKeyDown = (event: KeyboardEvent): void => {
     if (event.metaKey || event.ctrlKey || event.altKey) return;
@@ -120,18 +120,18 @@ export function Graph({
     <div className={`${frame.frame} ${css.graph}`}>
       <div className={`${frame.tools} ${css.tools}`}>
         {children}
-        <Button kind="quiet" label={m.graph.zoomOut} onClick={() => camera.zoomBy(1 / ZOOM.step)}>
+        <Button kind="quiet" label={pictures.graph.zoomOut} onClick={() => camera.zoomBy(1 / ZOOM.step)}>
           −
         </Button>
-        <Button kind="quiet" label={m.graph.zoomIn} onClick={() => camera.zoomBy(ZOOM.step)}>
+        <Button kind="quiet" label={pictures.graph.zoomIn} onClick={() => camera.zoomBy(ZOOM.step)}>
           +
         </Button>
         <Button kind="quiet" onClick={camera.fit}>
-          {m.graph.fit} <kbd>0</kbd>
+          {pictures.graph.fit} <kbd>0</kbd>
         </Button>
         {broken && (
           <Button kind="quiet" onClick={() => failed(1)}>
-            {m.graph.nextFailed} <kbd>n</kbd>
+            {pictures.graph.nextFailed} <kbd>n</kbd>
           </Button>
         )}
       </div>
@@ -141,7 +141,7 @@ export function Graph({
         className={css.pane}
         style={{ "--picture": `${Math.max(160, layout.height * (fitted ? 1 : 0.75) + 48)}px` } as CSSProperties}
         role="group"
-        aria-label={m.graph.summary(shape.ids.length)}
+        aria-label={pictures.graph.summary(shape.ids.length)}
         data-nodes={shape.ids.length}
         {...camera.pointer}
         onClick={(event) => {

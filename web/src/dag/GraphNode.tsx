@@ -1,13 +1,13 @@
 import { memo } from "react";
 import { useRunStore, useStep } from "../runstate/context";
-import { attemptName, duration, ticking } from "../format/format";
+import { duration, ticking } from "../format/format";
 import { stepLook } from "../status/look";
 import { Name } from "../ui/Name";
 import { useTick } from "../ui/Time";
 import type { Blocked } from "../topology/blocked";
 import css from "./Graph.module.css";
 import { NODE } from "./layout";
-import { stepWords } from "../status/stepLabel";
+import { attemptWord, stepWords } from "../status/stepLabel";
 
 interface GraphNodeProps {
   id: string;
@@ -55,9 +55,7 @@ export const GraphNode = memo(function GraphNode({
         ? null
         : duration(step.durationMs);
   const kept = step.keptFrom ? look.word.toLowerCase() : null;
-  const below = [kept, step.logicalAttemptId > 1 ? attemptName(step.logicalAttemptId) : null, took]
-    .filter((part) => part !== null)
-    .join(" · ");
+  const below = [kept, attemptWord(step), took].filter((part) => part !== null).join(" · ");
   const name = stepWords(step, blocked.count(i), behind, held, took);
   return (
     <button

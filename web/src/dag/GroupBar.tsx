@@ -1,9 +1,10 @@
 import { useEffect, useReducer } from "react";
-import { m } from "../messages";
+import { pictures } from "../messages/pictures";
 import { useRunStore } from "../runstate/context";
 import { EMPTY_TALLY, STEP_GROUPS, stepGroup, type Tally } from "../status/stepGroup";
 import type { RunStore } from "../runstate/store";
 import { count } from "../format/format";
+import { holdOf } from "../topology/hold";
 import type { Bar } from "./fold";
 import css from "./Graph.module.css";
 import { nodeId } from "./GraphNode";
@@ -25,24 +26,30 @@ export function GroupBar({ bar, x, y, tabStop, open }: GroupBarProps) {
     const members = new Set(bar.members);
     return store.subscribeSteps((changed) => {
       for (const id of changed) {
-        if (!members.has(id)) continue;
+        // A failure elsewhere may keep a member from starting.
+        if (!members.has(id) && store.step(id)?.status !== "FAILED") continue;
         redraw();
         return;
       }
     });
   }, [store, bar]);
   const tally = tallyOf(store, bar.members);
-  const words = m.graph.group(
-    bar.group,
-    bar.members.length,
-    STEP_GROUPS.filter((group) => tally[group] > 0).map((group) => `${count(tally[group])} ${group}`),
-  );
+  const done = tally.ok + tally.skipped;
+  const { needs } = holdOf(store);
+  const behind = bar.members.filter((id) => needs.has(id)).length;
+  const words = pictures.graph.group(bar.group, bar.members.length, [
+    ...STEP_GROUPS.filter((group) => tally[group] > 0).map(
+      (group) => `${count(tally[group])} ${pictures.mosaic.groups[group].toLowerCase()}`,
+    ),
+    ...(behind > 0 ? [pictures.graph.behind(behind)] : []),
+  ]);
   return (
     <button
       id={nodeId(bar.id)}
       data-step={bar.id}
       type="button"
       className={css.group}
+      data-blocked={behind > 0 || undefined}
       aria-label={words}
       title={words}
       tabIndex={tabStop ? 0 : -1}
@@ -50,7 +57,7 @@ export function GroupBar({ bar, x, y, tabStop, open }: GroupBarProps) {
       onClick={() => open(bar.group)}
     >
       <span className={css.groupName}>
-        <span className={css.label}>{bar.group}</span> {count(bar.members.length)}
+        <span className={css.label}>{bar.group}</span> {pictures.graph.done(done, bar.members.length)}
       </span>
       <span className={css.counts}>
         {STEP_GROUPS.map(

@@ -1,5 +1,5 @@
 import { useEffect, useRef } from "react";
-import { m } from "../messages";
+import { pictures } from "../messages/pictures";
 import { useRunStore } from "../runstate/context";
 import { stepLook } from "../status/look";
 import { usePalette } from "../ui/palette";
@@ -71,7 +71,7 @@ export function Minimap({ shape, layout, camera }: { shape: Shape; layout: Layou
       type="button"
       tabIndex={-1}
       className={css.minimap}
-      aria-label={m.graph.minimap}
+      aria-label={pictures.graph.minimap}
       style={{ width, height }}
       onClick={(event) => {
         const { left, top } = event.currentTarget.getBoundingClientRect();

@@ -1,7 +1,7 @@
 // The graph of a plan before any run of it has started: the steps of its document, all pending.
 import { useMemo, useState } from "react";
 import type { RunHeader, Step } from "../api/model";
-import { m } from "../messages";
+import { pictures } from "../messages/pictures";
 import { RunContext } from "../runstate/context";
 import { RunStore } from "../runstate/store";
 import { shapeOf } from "../topology/shape";
@@ -22,7 +22,7 @@ export default function PlanGraph({ steps }: PlanGraphProps) {
     return made;
   }, [steps]);
   const layout = useLayout(shape, null);
-  if (!layout) return <Skeleton rows={6} label={m.graph.layingOut} />;
+  if (!layout) return <Skeleton rows={6} label={pictures.graph.layingOut} />;
   return (
     <RunContext value={store}>
       <Graph key={shape.ids.join(" ")} shape={shape} layout={layout} chosen={chosen} choose={setChosen} fitted />

@@ -9,11 +9,10 @@ import type { ApiError } from "../api/error";
 import { save } from "../ui/saveFile";
 import { m } from "../messages";
 import { useRunState, useRunStore } from "../runstate/context";
-import { titleOf } from "../runstate/stepTitle";
 import { decisionOf } from "./decision";
 import { eventLines, type LogRow, logRows, stepOf, typesOf } from "./eventFilter";
 import { collectEvents, type EventLog, NO_EVENTS } from "./events";
-import { summaryOf } from "./summary";
+import { summaryIn } from "./summary";
 import { Button } from "../ui/Button";
 import { count, duration } from "../format/format";
 import { Notice, Skeleton } from "../ui/Page";
@@ -189,8 +188,7 @@ interface EventRowProps {
 
 function EventRow({ event, after, open, toggle }: EventRowProps) {
   const store = useRunStore();
-  const nameOf = (stepId: string): string => titleOf(store, stepId);
-  const summary = summaryOf(event, nameOf);
+  const summary = summaryIn(store, event);
   return (
     <>
       <button

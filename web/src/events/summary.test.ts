@@ -40,6 +40,13 @@ it("has a sentence for each type of event of a run", () => {
   ]);
 });
 
+it("says the duration that the other views of the run show, not that of the worker", () => {
+  const event = { eventType: "StepCompleted", stepId: "load", logicalAttemptId: 2, payload: { durationMs: 600 } };
+  expect(summaryOf(event, nameOf, (id, attempt) => (id === "load" && attempt === 2 ? 800 : null))).toBe(
+    "load succeeded after 0.8 s.",
+  );
+});
+
 it("has a sentence for each type of event of a step, which names it", () => {
   expect([
     summary("StepStarted", {}, STEP),

@@ -1,5 +1,7 @@
 import type { RunEvent } from "../api/model";
 import { m } from "../messages";
+import type { RunStore } from "../runstate/store";
+import { titleOf } from "../runstate/stepTitle";
 import { attemptName, duration, shortId } from "../format/format";
 
 const ACTIONS: Readonly<Record<string, string>> = m.action;
@@ -28,14 +30,33 @@ function reader(payload: unknown) {
 type Said = ReturnType<typeof reader>;
 type Summarised = Pick<RunEvent, "eventType" | "stepId" | "logicalAttemptId" | "payload">;
 
-/** Describes an event in a sentence that names the step. An unknown type is summed up in parts. */
-export function summaryOf(event: Summarised, nameOf: (stepId: string) => string): string {
+/**
+ * Describes an event in a sentence that names the step. An unknown type is summed up in parts. `tookOf` returns the
+ * duration of an attempt as the other views of the run show it: that of the payload leaves out the way to the worker.
+ */
+export function summaryOf(
+  event: Summarised,
+  nameOf: (stepId: string) => string,
+  tookOf: (stepId: string, attempt: number) => number | null = () => null,
+): string {
   const said = reader(event.payload);
   const step = event.stepId === null ? "" : nameOf(event.stepId);
   const attempt = event.logicalAttemptId > 1 ? attemptName(event.logicalAttemptId) : "";
-  const words = sentence(event.eventType, said, step, attempt, nameOf) ?? parts(said, step, nameOf);
+  const ms = (event.stepId === null ? null : tookOf(event.stepId, event.logicalAttemptId)) ?? said.number("durationMs");
+  const words =
+    sentence(event.eventType, said, step, attempt, nameOf, ms > 0 ? duration(ms) : "") ?? parts(said, step, nameOf);
   const reason = said.text("reason");
   return reason === "" ? words : [words, `“${reason}”`].filter((part) => part !== "").join(" ");
+}
+
+/** Describes an event of a run with the names and durations that the other views of the run show. */
+export function summaryIn(store: RunStore, event: Summarised): string {
+  return summaryOf(
+    event,
+    (id) => titleOf(store, id),
+    (id, attempt) =>
+      store.step(id)?.attempts.find(({ logicalAttemptId }) => logicalAttemptId === attempt)?.durationMs ?? null,
+  );
 }
 
 function sentence(
@@ -44,9 +65,9 @@ function sentence(
   step: string,
   attempt: string,
   nameOf: (stepId: string) => string,
+  took: string,
 ): string | null {
   const is = m.events.is;
-  const took = said.number("durationMs") > 0 ? duration(said.number("durationMs")) : "";
   const actor = said.text("actor");
   switch (type) {
     case "RunQueued":

@@ -96,6 +96,11 @@ export function bytes(n: number): string {
 }
 
 /** The beginning of an id, the same as in `dvt run`. The filter and the palette find the run by it. */
+/** A duration that tells times below a second apart. */
+export function fineDuration(ms: number): string {
+  return ms < 1_000 ? `${Math.round(ms)} ms` : duration(ms);
+}
+
 export function shortId(id: string): string {
   return id.length <= 12 ? id : id.slice(0, 8);
 }

@@ -154,7 +154,7 @@ export function plans(): State[] {
       name: "plan-grid",
       show: () => (
         <>
-          <Legend />
+          <Legend grid={GRID} />
           <PlanGrid of={PLAN} grid={GRID} />
         </>
       ),

@@ -18,6 +18,7 @@ import { StepPanel } from "../step/StepPanel";
 import { StepsGrid } from "../steps/StepsGrid";
 import { SyncBanner, SyncChip } from "../freshness/Sync";
 import { m } from "../messages";
+import { logWords } from "../messages/log";
 import { RunContext } from "../runstate/context";
 import type { StepQuery } from "../steps/selection";
 import { type Notice as Service, notices } from "../shell/service";
@@ -348,7 +349,7 @@ function controls(): State[] {
           <Button kind="primary">{m.action.APPROVE}</Button>
           <Button kind="danger">{m.action.CANCEL}</Button>
           <Button kind="quiet">{m.run.copy}</Button>
-          <Button pressed>{m.log.follow}</Button>
+          <Button pressed>{logWords.log.follow}</Button>
           <Button refusal={m.denied.offline}>{m.action.RESUME}</Button>
         </>
       ),

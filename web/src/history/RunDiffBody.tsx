@@ -3,8 +3,9 @@ import { RunDiffDocument } from "../api/gen/graphql";
 import { type RunEvent, toEvent } from "../api/model";
 import { useQuery } from "../api/useQuery";
 import { m } from "../messages";
-import { decisionOf } from "../events/decision";
+import { summaryIn } from "../events/summary";
 import { attemptName } from "../format/format";
+import { useRunStore } from "../runstate/context";
 import { StepTitle } from "../runstate/stepTitle";
 import { runLook, stepLook } from "../status/look";
 import { StatusBadge } from "../ui/Status";
@@ -62,11 +63,10 @@ export function RunDiffBody({ runId, from, to, most }: RunDiffProps) {
 }
 
 function Decided({ event }: { event: RunEvent }) {
-  const { what, who, why } = decisionOf(event);
+  const summary = summaryIn(useRunStore(), event);
   return (
     <li className={css.line}>
-      <strong>{event.eventType}</strong> {what} {who && m.receipt.by(who)} {why && `“${why}”`}{" "}
-      <Time at={event.persistedAt} format="precise" /> seq {event.runSeq}
+      {summary} <Time at={event.persistedAt} format="precise" /> seq {event.runSeq}
     </li>
   );
 }

@@ -1,5 +1,5 @@
 import { DownloadIcon, FileText } from "lucide-react";
-import { m } from "../messages";
+import { logWords } from "../messages/log";
 import css from "./LogView.module.css";
 import type { LogOf } from "./useLog";
 
@@ -13,11 +13,24 @@ export function Download({ of }: { of: LogOf }) {
   const address = logAddress(of);
   return (
     <>
-      <a className={css.tool} href={address} target="_blank" rel="noreferrer" aria-label={m.log.raw} title={m.log.raw}>
-        <FileText size={14} aria-hidden="true" /> <span className={css.word}>{m.log.raw}</span>
+      <a
+        className={css.tool}
+        href={address}
+        target="_blank"
+        rel="noreferrer"
+        aria-label={logWords.log.raw}
+        title={logWords.log.raw}
+      >
+        <FileText size={14} aria-hidden="true" /> <span className={css.word}>{logWords.log.raw}</span>
       </a>
-      <a className={css.tool} href={`${address}?download`} download aria-label={m.log.download} title={m.log.download}>
-        <DownloadIcon size={14} aria-hidden="true" /> <span className={css.word}>{m.log.download}</span>
+      <a
+        className={css.tool}
+        href={`${address}?download`}
+        download
+        aria-label={logWords.log.download}
+        title={logWords.log.download}
+      >
+        <DownloadIcon size={14} aria-hidden="true" /> <span className={css.word}>{logWords.log.download}</span>
       </a>
     </>
   );

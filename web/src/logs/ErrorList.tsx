@@ -1,5 +1,5 @@
 import { useQuery } from "../api/useQuery";
-import { m } from "../messages";
+import { logWords } from "../messages/log";
 import { count } from "../format/format";
 import css from "./LogView.module.css";
 import { beginnings, linesDocument } from "./errors";
@@ -27,10 +27,10 @@ export function ErrorList({ of, lines, current, goTo }: ErrorListProps) {
     shown.length > 0 ? { ...of, ...numbers } : null,
     beginnings,
   );
-  if (lines.length === 0) return <p className={css.empty}>{m.log.noErrors}</p>;
+  if (lines.length === 0) return <p className={css.empty}>{logWords.log.noErrors}</p>;
   return (
     <div>
-      <ul className={css.errors} aria-label={m.log.errorLines}>
+      <ul className={css.errors} aria-label={logWords.log.errorLines}>
         {shown.map((no) => (
           <li key={no}>
             <button
@@ -46,7 +46,7 @@ export function ErrorList({ of, lines, current, goTo }: ErrorListProps) {
       </ul>
       {lines.length > LISTED && (
         <p className={css.total}>
-          {m.log.errorsShown(count(from + 1), count(from + shown.length), count(lines.length))}
+          {logWords.log.errorsShown(count(from + 1), count(from + shown.length), count(lines.length))}
         </p>
       )}
     </div>

@@ -2,7 +2,7 @@ import { ChevronDown, ChevronUp } from "lucide-react";
 import { type Ref, useEffect, useState } from "react";
 import { StepLogDocument } from "../api/gen/graphql";
 import { useQuery } from "../api/useQuery";
-import { m } from "../messages";
+import { logWords } from "../messages/log";
 import { Button } from "../ui/Button";
 import { count } from "../format/format";
 import css from "./LogView.module.css";
@@ -17,6 +17,8 @@ interface Matches {
 
 interface FindProps {
   of: LogOf;
+  /** The number of lines of the log. */
+  lines: number;
   find: string;
   setFind: (find: string) => void;
   goTo: (line: number) => void;
@@ -24,7 +26,7 @@ interface FindProps {
 }
 
 /** Searches the whole log on the server. */
-export function Find({ of, find, setFind, goTo, field }: FindProps) {
+export function Find({ of, lines, find, setFind, goTo, field }: FindProps) {
   const [text, setText] = useState(find);
   const [chosen, setChosen] = useState(0);
   const { runId, stepId, attempt } = of;
@@ -58,8 +60,9 @@ export function Find({ of, find, setFind, goTo, field }: FindProps) {
         type="search"
         value={text}
         maxLength={200}
-        placeholder={m.log.find}
-        aria-label={m.log.find}
+        placeholder={lines > 0 ? logWords.log.findIn(lines) : logWords.log.find}
+        title={lines > 0 ? logWords.log.findIn(lines) : undefined}
+        aria-label={logWords.log.find}
         aria-keyshortcuts="/"
         onChange={(event) => setText(event.target.value)}
         onKeyDown={(event) => {
@@ -73,14 +76,16 @@ export function Find({ of, find, setFind, goTo, field }: FindProps) {
       />
       <span role="status" data-testid="matches">
         {matches &&
-          (matches.total === 0 ? m.log.noMatches : m.log.matches(count(matches.at + 1), count(matches.total)))}
+          (matches.total === 0
+            ? logWords.log.noMatches
+            : logWords.log.matches(count(matches.at + 1), count(matches.total)))}
       </span>
       {matches && matches.lines.length > 1 && (
         <>
-          <Button kind="quiet" label={m.log.previous} onClick={() => step(-1)}>
+          <Button kind="quiet" label={logWords.log.previous} onClick={() => step(-1)}>
             <ChevronUp size={14} aria-hidden="true" />
           </Button>
-          <Button kind="quiet" label={m.log.next} onClick={() => step(1)}>
+          <Button kind="quiet" label={logWords.log.next} onClick={() => step(1)}>
             <ChevronDown size={14} aria-hidden="true" />
           </Button>
         </>

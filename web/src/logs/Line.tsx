@@ -1,6 +1,6 @@
 import { memo, useEffect, useRef } from "react";
 import type { LogLine } from "../api/model";
-import { m } from "../messages";
+import { logWords } from "../messages/log";
 import { preciseTime } from "../format/format";
 import { Time, useZone } from "../ui/Time";
 import { markedSpans } from "./ansi";
@@ -26,7 +26,7 @@ export function Row({ no, before, log, wanted, find, goTo }: RowProps) {
     <>
       {line && begins && (
         <p className={css.try}>
-          {m.log.tryBegins(begins.no, begins.of)} <Time at={line.at} format="clock" />
+          {logWords.log.tryBegins(begins.no, begins.of)} <Time at={line.at} format="clock" />
         </p>
       )}
       <Line no={no} line={line} current={wanted === no} find={find} goTo={goTo} />
@@ -53,7 +53,7 @@ const Line = memo(function Line({ no, line, current, find, goTo }: LineProps) {
   }, [current, known, find]);
   return (
     <div className={css.line} data-line={no} data-stream={line?.stream} aria-current={current || undefined}>
-      <button type="button" className={css.no} tabIndex={-1} title={m.log.link(no)} onClick={() => goTo(no)}>
+      <button type="button" className={css.no} tabIndex={-1} title={logWords.log.link(no)} onClick={() => goTo(no)}>
         {no}
       </button>
       <span className={css.at}>{line ? preciseTime(line.at, zone) : ""}</span>
@@ -64,7 +64,12 @@ const Line = memo(function Line({ no, line, current, find, goTo }: LineProps) {
               return (
                 // The spans of a line never change their order.
                 // oxlint-disable-next-line react/no-array-index-key
-                <Part key={i} data-colour={span.colour || undefined} data-bold={span.bold || undefined}>
+                <Part
+                  key={i}
+                  data-colour={span.colour || undefined}
+                  style={span.colour === "" ? undefined : { color: `var(--${span.colour})` }}
+                  data-bold={span.bold || undefined}
+                >
                   {span.text}
                 </Part>
               );

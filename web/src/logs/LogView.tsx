@@ -3,6 +3,7 @@ import { useVirtualizer } from "@tanstack/react-virtual";
 import { Check, FoldVertical, Link2, List, Maximize2, Minimize2, WrapText } from "lucide-react";
 import { Suspense, useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from "react";
 import { m } from "../messages";
+import { logWords } from "../messages/log";
 import { Button } from "../ui/Button";
 import { count as countOf, ticking } from "../format/format";
 import { useKeys } from "../ui/keys";
@@ -156,10 +157,10 @@ function Lines({
       setFold(!fold);
     });
   useKeys({
-    e: { does: m.log.keys.error, run: toError, repeats: true },
-    w: { does: m.log.keys.wrap, run: toggleWrap },
-    F: { does: m.log.keys.follow, run: () => setFollowing(!following) },
-    "/": { does: m.log.keys.find, run: () => field.current?.focus() },
+    e: { does: logWords.log.keys.error, run: toError, repeats: true },
+    w: { does: logWords.log.keys.wrap, run: toggleWrap },
+    F: { does: logWords.log.keys.follow, run: () => setFollowing(!following) },
+    "/": { does: logWords.log.keys.find, run: () => field.current?.focus() },
   });
   useEffect(() => {
     const onKey = (event: KeyboardEvent): void => {
@@ -179,30 +180,30 @@ function Lines({
   return (
     <div className={css.log}>
       <div className={css.tools}>
-        <Find of={of} find={find} setFind={setFind} goTo={goTo} field={field} />
+        <Find of={of} lines={total} find={find} setFind={setFind} goTo={goTo} field={field} />
         <Button shortcut="e" onClick={toError}>
-          {m.log.errors}
+          {logWords.log.errors}
         </Button>
-        <Button pressed={listed} label={m.log.list} onClick={list}>
-          <List size={14} aria-hidden="true" /> <span className={css.word}>{m.log.listWord}</span>
+        <Button pressed={listed} label={logWords.log.list} onClick={list}>
+          <List size={14} aria-hidden="true" /> <span className={css.word}>{logWords.log.listWord}</span>
         </Button>
-        <Button pressed={fold} label={m.log.fold} onClick={toggleFold}>
-          <FoldVertical size={14} aria-hidden="true" /> <span className={css.word}>{m.log.fold}</span>
+        <Button pressed={fold} label={logWords.log.fold} onClick={toggleFold}>
+          <FoldVertical size={14} aria-hidden="true" /> <span className={css.word}>{logWords.log.fold}</span>
         </Button>
-        <Button pressed={wrap} label={m.log.wrap} shortcut="w" onClick={toggleWrap}>
-          <WrapText size={14} aria-hidden="true" /> <span className={css.word}>{m.log.wrap}</span>
+        <Button pressed={wrap} label={logWords.log.wrap} shortcut="w" onClick={toggleWrap}>
+          <WrapText size={14} aria-hidden="true" /> <span className={css.word}>{logWords.log.wrap}</span>
         </Button>
         {running && (
           <Button pressed={following} shortcut="F" onClick={() => setFollowing(!following)}>
-            {m.log.follow}
+            {logWords.log.follow}
           </Button>
         )}
         {wanted !== null && <CopyLine attempt={of.attempt} line={wanted} />}
         <Download of={of} />
         <FullHeight full={full} />
-        <span className={css.total}>
-          {m.log.lines(total)}
-          {running && !log.complete && ` · ${m.log.live}`}
+        <span className={css.total} data-live={(running && !log.complete) || undefined}>
+          {logWords.log.lines(total)}
+          {running && !log.complete && ` · ${logWords.log.live}`}
         </span>
       </div>
       {listed && errors && (
@@ -211,9 +212,9 @@ function Lines({
         </Suspense>
       )}
       {next && <TryWaits next={next} />}
-      {log.unordered && <p className={css.note}>{m.log.unordered}</p>}
+      {log.unordered && <p className={css.note}>{logWords.log.unordered}</p>}
       {total === 0 ? (
-        <p className={css.empty}>{running ? m.log.waiting : m.log.none}</p>
+        <p className={css.empty}>{running ? logWords.log.waiting : logWords.log.none}</p>
       ) : (
         <div
           ref={pane}
@@ -253,7 +254,7 @@ function Lines({
                 >
                   {row?.kind === "fold" ? (
                     <button type="button" className={css.fold} onClick={() => (setFold(false), goTo(row.from))}>
-                      {m.log.folded(countOf(row.to - row.from + 1))}
+                      {logWords.log.folded(countOf(row.to - row.from + 1))}
                     </button>
                   ) : (
                     <Row no={no} before={before} log={log} wanted={wanted} find={find} goTo={goTo} />
@@ -266,7 +267,7 @@ function Lines({
       )}
       {!following && seen > 0 && total > seen && (
         <div className={css.more}>
-          <Button onClick={() => setFollowing(true)}>↓ {m.log.newLines(total - seen)}</Button>
+          <Button onClick={() => setFollowing(true)}>↓ {logWords.log.newLines(total - seen)}</Button>
         </div>
       )}
     </div>
@@ -312,13 +313,15 @@ function useKeptPlace(
 /** Says when the next automatic try starts. */
 function TryWaits({ next }: { next: NextTry }) {
   useTick(1_000);
-  return <p className={css.waits}>{m.log.tryWaits(next.no, next.of, ticking(Math.max(0, next.at - Date.now())))}</p>;
+  return (
+    <p className={css.waits}>{logWords.log.tryWaits(next.no, next.of, ticking(Math.max(0, next.at - Date.now())))}</p>
+  );
 }
 
 /** A link to the log that fills the window, and back. */
 function FullHeight({ full }: { full: boolean }) {
   const Icon = full ? Minimize2 : Maximize2;
-  const label = full ? m.log.notFull : m.log.full;
+  const label = full ? logWords.log.notFull : logWords.log.full;
   return (
     <Link
       from="/runs/$runId"
@@ -344,7 +347,7 @@ function CopyLine({ attempt, line }: { attempt: number; line: number }) {
     void navigator.clipboard.writeText(url.href).then(() => setCopied(line));
   };
   return (
-    <Button label={copied === line ? m.log.linkCopied : m.log.copyLink(line)} onClick={copy}>
+    <Button label={copied === line ? logWords.log.linkCopied : logWords.log.copyLink(line)} onClick={copy}>
       {copied === line ? <Check size={14} aria-hidden="true" /> : <Link2 size={14} aria-hidden="true" />} {line}
     </Button>
   );

@@ -44,6 +44,7 @@ export const role = {
 
 export const confirm = {
   title: (action: string, subject: string) => `${action} ${subject} in`,
+  alreadyRerun: "This run was rerun already, and the same work would run twice: ",
   asking: "Checking what this would do…",
   outcome: {
     APPLY: "It takes effect.",
@@ -203,7 +204,7 @@ export const receipt = {
   id: "Signal id",
   health: "Check Health",
   atSeq: (seq: number) => `at seq ${seq}`,
-  quiescent: (seq: number) => `quiescent at seq ${seq}: nothing is running`,
+  quiescent: (seq: number) => `nothing is running since seq ${seq}`,
   applying: "applying…",
   slow: "Accepted and durable. The engine has not picked it up yet; you may close this page.",
   dismiss: "Dismiss",
@@ -239,6 +240,8 @@ export const receipt = {
     failed: (took: string | null) => (took === null ? "failed again" : `failed again after ${took}`),
     succeeded: (took: string | null) => (took === null ? "succeeded" : `succeeded after ${took}`),
     skipped: "the step is skipped",
+    completed: "the step has succeeded",
+    completedFailed: "the step has failed",
     paused: "the run is paused, nothing is running",
     draining: (n: number) => `pausing: ${plural(n, "step is", "steps are")} still running`,
     resumed: "the run is running",

@@ -72,6 +72,8 @@ export const attention = {
     string
   >,
   others: (n: number) => `Show ${count(n)} more`,
+  othersOnly: (n: number, who: readonly string[]) =>
+    `Show ${count(n)} that ${n === 1 ? "waits" : "wait"} for ${names(who)}`,
   fewer: "Show fewer",
   more: (n: number) => `${count(n)} or more items need attention. The ones with the least time left are shown.`,
   stale: "dvt cannot read its store. This list may be out of date.",
@@ -82,7 +84,9 @@ export const attention = {
   neverFailed: "No run has failed yet.",
   toRuns: "All runs",
   failedLately: "Failed in the last 24 hours",
-  failedCount: (n: number, more: boolean) => `${count(n)}${more ? "+" : ""} failed in 24 h`,
+  /** Runs that a later rerun replaced are counted apart: the list of runs has them too. */
+  failedCount: (n: number, more: boolean, rerun: number) =>
+    `${count(n)}${more ? "+" : ""} failed in 24 h${rerun > 0 ? `, ${count(rerun)} more rerun since` : ""}`,
   newest: (n: number) => `Counted in the newest ${plural(n, "failed run")}. More runs failed.`,
   inTheList: "Show in the list of runs",
   cause: "Cause",

@@ -1,5 +1,4 @@
-// Every text of the UI: one file for each page or subject, exported under one name. The health page imports its file
-// itself, because this one is part of the first load.
+// Every text of the UI: one file for each page or subject. All but those of views of a run are exported under one name.
 import { attention } from "./attention";
 import { notes } from "./notes";
 import { status } from "./status";
@@ -8,8 +7,7 @@ import { action, role, confirm, denied, receipt, menu } from "./actions";
 import { nav, page, keys, help, palette, place, viewer, signIn, copyAs, share } from "./shell";
 import { runs } from "./runs";
 import { run, runKeys, details, artifacts, events, time, diff } from "./run";
-import { step, log, logSearch } from "./step";
-import { graph, grid, timeline, mosaic } from "./pictures";
+import { step } from "./step";
 import { planDiff } from "./planDiff";
 import { plans } from "./plans";
 import { compare } from "./compare";
@@ -56,12 +54,6 @@ export const m = {
   time,
   diff,
   step,
-  log,
-  logSearch,
-  graph,
-  grid,
-  timeline,
-  mosaic,
   planDiff,
   plans,
   compare,

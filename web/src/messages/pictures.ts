@@ -1,7 +1,7 @@
 // Graph, mosaic, timeline and table of the steps.
 import { count, plural } from "../format/format";
 
-export const graph = {
+const graph = {
   blocks: (n: number) => `blocks ${n}`,
   blocked: "blocked",
   held: "held by a failure",
@@ -12,6 +12,8 @@ export const graph = {
   collapse: "Collapse groups",
   group: (name: string, n: number, tally: readonly string[]) =>
     `Group ${name}, ${plural(n, "step")}: ${tally.join(", ")}. Opens it.`,
+  done: (n: number, of: number) => (n === of ? `${count(of)} done` : `${count(n)} of ${count(of)} done`),
+  behind: (n: number) => `${count(n)} ${n === 1 ? "needs" : "need"} a failed step`,
   fit: "Fit",
   zoomIn: "Zoom in",
   zoomOut: "Zoom out",
@@ -28,12 +30,14 @@ export const graph = {
   cut: (shown: number, within: number) => `the nearest ${count(shown)} of ${plural(within, "step")}`,
 };
 
-export const grid = {
+const grid = {
   show: "Show steps",
   find: "Find a step",
   group: "Group",
   allGroups: "All groups",
   failedOrCancelled: "Failed or cancelled",
+  skippedAfter: (why: string, code: string, message: string) => `${why}, after it failed: ${code} ${message}`.trim(),
+  succeededOrKept: "Succeeded or kept",
   failedFirst: "Failed first",
   held: "Held by a failure",
   blocked: "Need a failed step",
@@ -64,7 +68,7 @@ export const grid = {
   },
 };
 
-export const timeline = {
+const timeline = {
   step: "Step",
   order: "Order",
   orders: { start: "By start", plan: "As in the plan", longest: "Longest first" },
@@ -77,10 +81,11 @@ export const timeline = {
   usual: "usual end",
   now: "now",
   shorten: "Shorten waits",
+  paused: (took: string) => `${took} paused`,
   breaks: {
-    person: (took: string) => `waited ${took} for a person (shortened)`,
-    pause: (took: string) => `was paused for ${took} (shortened)`,
-    idle: (took: string) => `nothing ran for ${took} (shortened)`,
+    person: (took: string) => `${took} waiting for a person (shortened)`,
+    pause: (took: string) => `${took} paused (shortened)`,
+    idle: (took: string) => `${took} in which nothing ran (shortened)`,
   },
   legend: "Meaning of the bars",
   whole: "Whole run",
@@ -95,7 +100,7 @@ export const timeline = {
   },
 };
 
-export const mosaic = {
+const mosaic = {
   title: "Mosaic of the steps",
   sort: "Sort again",
   groups: {
@@ -110,3 +115,6 @@ export const mosaic = {
   summary: (total: number, parts: readonly string[]) =>
     `${plural(total, "step")}: ${parts.join(", ")}. Arrow keys go from step to step, n to the next failed one, Enter opens it, Space shows the graph around it. The Steps view has the same as a table.`,
 };
+
+/** Only views of a run have these texts, so they are no part of the first load. */
+export const pictures = { graph, grid, timeline, mosaic };

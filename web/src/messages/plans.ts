@@ -8,7 +8,7 @@ export const plans = {
   where: "Where",
   lastRuns: "Last runs",
   rate: "Success rate",
-  typical: "Typical duration",
+  typical: "Typical duration with waits",
   open: "Now",
   lastRun: "Last run",
   next: "Next",
@@ -53,7 +53,8 @@ export const plans = {
   median: "Median",
   p90: "90 % within",
   grid: "Steps of the last runs",
-  gridMeans: "One row for each step, one column for each run, the newest on the right. Arrow keys move between cells.",
+  gridMeans:
+    "One row for each step, one column for each run, the newest on the right. A line below a cell: more than one attempt. Arrow keys move between cells.",
   step: "Step",
   legend: "Legend",
   absent: "not in the plan of this run",
@@ -78,9 +79,17 @@ export const plans = {
   stepNone: "This step started no attempt in the newest runs of its plan, or you cannot see the plan.",
   attempts: (n: number) => (n === 1 ? "Duration of the last attempt" : `Durations of the last ${count(n)} attempts`),
   ran: (succeeded: number, ran: number, runs: number) =>
-    `succeeded in ${count(succeeded)} of the ${plural(ran, "run")} in which it ran, of the last ${count(runs)}`,
+    ran === runs
+      ? `succeeded in ${count(succeeded)} of the last ${plural(runs, "run")}`
+      : `succeeded in ${count(succeeded)} of the ${plural(ran, "run")} that reached it; the plan ran ${count(runs)} times`,
   flaky: (n: number) =>
     n === 0 ? "Never needed a retry to succeed" : `Needed a retry to succeed in ${plural(n, "run")}`,
+  attemptsHead: "Its newest attempts",
+  allAttempts: (n: number) => `Show all ${count(n)} attempts`,
+  run: "Run",
+  result: "Result",
+  took: "Took",
+  startedAt: "Started",
   failures: "Failures by error code",
   code: "Error code",
   times: "Times",

@@ -17,7 +17,8 @@ export const run = {
   notStarted: "The run has not started. Its steps appear when the plan is read.",
   planned: "The run has not started. These are the steps of its plan.",
   waitingFor: (time: string) => `waiting for ${time}`,
-  toComplete: "a person must complete",
+  toComplete: "A person must complete",
+  youComplete: "You can complete",
   canComplete: (who: string) => `Only ${who} can complete`,
   neverStarted: "The run ended before a step ran.",
   windowCloses: (left: string) => `${left} left to retry`,
@@ -27,6 +28,8 @@ export const run = {
   failure: (step: string, why: string, others: number) =>
     `${step} failed: ${why}${others > 0 ? `, and ${plural(others, "more step")}` : ""}`,
   nobodyRetried: (within: string) => `nobody retried within ${within}`,
+  overruled: (n: number) =>
+    n === 1 ? "1 step failed and a person skipped it" : `${count(n)} steps failed and people skipped them`,
   stepsFailed: (n: number) => `${plural(n, "step")} failed`,
   draining: (n: number) => `Waiting for ${plural(n, "running step")}`,
   pausedBy: (who: string, why: string | null) => `by ${who}${why ? `: “${why}”` : ""}`,
@@ -66,6 +69,7 @@ export const run = {
   copyId: "Copy run id",
   startedBy: (who: string) => `started by ${who}`,
   rerunOf: "rerun of",
+  rerunAs: "rerun as",
   notes: (n: number) => plural(n, "note"),
   requestedBy: (who: string) => `requested by ${who}`,
   ends: (from: string, to: string, part: number) => `est. ends ${from}–${to} (${part} %)`,
@@ -116,6 +120,12 @@ export const run = {
   },
   startsIn: (wait: string) => `starts in about ${wait} (estimate)`,
   approvals: (n: number, of: number, who: string) => `${n} of ${plural(of, "approval")}${who ? ` (${who})` : ""}`,
+  you: "you",
+  /** More people must approve than can. */
+  stuck: (who: readonly string[]) =>
+    who.length === 0
+      ? "Nobody can approve it: change the policy or cancel"
+      : `Only ${who.join(", ")} can approve, which is not enough: change the policy or cancel`,
   approvalEnds: (left: string) => `expires in ${left}`,
   nextFailed: "Next failed",
   showGraph: "Show the graph",
@@ -149,7 +159,8 @@ export const details = {
   position: "Position",
   engine: "Engine",
   workflow: (provider: string, id: string) => `${provider}, workflow ${id}`,
-  parent: "Parent run",
+  parent: "Rerun of",
+  reruns: "Reruns",
   overlays: "Changed while it ran",
   document: "Plan document",
   noDocument: "No worker has fetched the plan yet; it appears here when one has.",
@@ -230,7 +241,7 @@ export const events = {
     DEPENDENCY_FAILED: "not started, because a step that it needs failed",
     DEPENDENCY_SKIPPED: "not started, because a step that it needs was skipped",
     CONDITION_FALSE: "not started, because its condition is false",
-    OPERATOR_SKIP: "skipped by an operator",
+    OPERATOR_SKIP: "skipped by a person",
   } as Readonly<Record<string, string>>,
   unused: (from: number, to: number) => (from === to ? `seq ${from} unused` : `seq ${from} to ${to} unused`),
 };

@@ -13,6 +13,7 @@ export const status = {
   draining: (n: number) => `Paused · draining ${n}`,
   completed: "Completed",
   succeeded: "Succeeded",
+  kept: "Kept",
   keptFrom: (run: string) => `Kept from ${run}`,
   waitsForApproval: "Waiting for approval",
   failed: "Failed",

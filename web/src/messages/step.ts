@@ -1,5 +1,5 @@
 // One step and its log.
-import { plural } from "../format/format";
+import { count, plural } from "../format/format";
 
 export const step = {
   close: "Close step",
@@ -14,7 +14,7 @@ export const step = {
     output: "Outputs",
     artifacts: "Artifacts",
     timing: "Timing",
-    worker: "Queue",
+    worker: "Details",
   },
   noInputs: "The inputs are not known yet: no worker has fetched the plan.",
   changed: "Changed during the run:",
@@ -23,6 +23,7 @@ export const step = {
   noSecretsProvider: "No secrets provider is configured. Steps do not receive secrets.",
   notResolved: "not resolved",
   median: (ms: string) => `usually ${ms}`,
+  inTries: (n: number) => `in ${count(n)} tries`,
   engineTry: (n: number) => `try ${n}`,
   models: {
     none: "No dbt results: the step has not ended, or dbt failed before its first model.",
@@ -62,18 +63,23 @@ export const step = {
   timing: ["Attempt", "Started", "Ended", "Took"],
   facts: {
     id: "Step id",
-    dependsOn: "Waits for",
+    dependsOn: "Depends on",
     nothing: "nothing",
     group: "Group",
     queue: "Task queue",
     resources: "Resources",
     engineTry: "Try",
-    worker: "Worker",
-    workerUnknown: "dvt does not record which worker ran a step.",
     changed: "Last changed",
   },
   manual: "Waiting since",
   until: "until",
+  /** Whose fault a failure is, in words. */
+  categories: {
+    USER: "caused by the step",
+    SYSTEM: "caused by another system",
+    PLATFORM: "caused by dvt",
+    TIMEOUT: "took too long",
+  } as Readonly<Record<string, string>>,
   noError: "This attempt has no error.",
   noOutput: "This step has no outputs yet.",
   noAttempt: "No attempt has started.",
@@ -97,65 +103,9 @@ export const step = {
       JOURNAL: "Waits because its worker does not reach the journal of the server",
       STORE: "Waits because its worker gets no answer from the store",
     })[by] + (left === null ? "" : `, tried again in ${left}`),
-  heldBy: (steps: string, n: number) =>
-    `Nothing new starts while ${steps} ${n === 1 ? "waits" : "wait"} for an operator`,
+  heldBy: (steps: string) => `Nothing new starts until a person retries or skips ${steps}`,
   neverStarted: "Never started: the run was cancelled",
   queueOf: (queue: string) => ` of ${queue}`,
   pollerSeen: (ago: string) => `, the last one seen ${ago}`,
   pollerUnseen: ", none seen within a day",
-};
-
-export const log = {
-  find: "Find in log",
-  none: "This attempt printed nothing.",
-  unordered: "stdout and stderr were read separately: the order of their lines to each other is not known.",
-  waiting: "Nothing printed yet. New lines appear here.",
-  tryBegins: (n: number, of: number | null) => `Try ${n}${of === null ? "" : ` of ${of}`}, started`,
-  tryWaits: (n: number, of: number, time: string) => `Try ${n} of ${of} starts in ${time}`,
-  fold: "Only errors",
-  folded: (lines: string) => `${lines} lines`,
-  full: "Fill the window",
-  notFull: "Back to the run",
-  follow: "Follow",
-  wrap: "Wrap",
-  lines: (n: number) => plural(n, "line"),
-  matches: (i: string, n: string) => `${i} of ${n}`,
-  errors: "Errors",
-  list: "List of errors",
-  listWord: "List",
-  errorLines: "Lines that mention an error",
-  noErrors: "No line mentions an error.",
-  errorsShown: (from: string, to: string, of: string) => `${from} to ${to} of ${of}`,
-  raw: "Raw",
-  copyLink: (line: number) => `Copy link to line ${line}`,
-  linkCopied: "Link copied",
-  download: "Download",
-  link: (no: number) => `Link to line ${no}`,
-  keys: {
-    error: "Next line of the log that mentions an error",
-    wrap: "Wrap lines of the log",
-    follow: "Follow the log",
-    find: "Find in the log",
-  },
-  noMatches: "no match",
-  newLines: (n: number) => `${plural(n, "new line")} below`,
-  live: "live",
-  previous: "Previous match",
-  next: "Next match",
-};
-
-export const logSearch = {
-  text: "Search logs",
-  where: "Where to search",
-  thisRun: "In this run",
-  lastRuns: (n: number, plan: string) => `In the last ${n} runs of ${plan}`,
-  hint: "Searches the output of all steps. Case-sensitive.",
-  searching: "Searching…",
-  none: (text: string) => `No log contains “${text}”. Capital and small letters must match.`,
-  instead: (text: string) => `Search “${text}”`,
-  results: "Logs with matches",
-  matches: (n: number) => plural(n, "match", "matches"),
-  partial: "searched up to 64 MiB",
-  more: "Search on",
-  run: (id: string) => `run ${id}`,
 };

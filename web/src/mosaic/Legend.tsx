@@ -1,6 +1,6 @@
 import { Link } from "@tanstack/react-router";
 import { useLayoutEffect, useRef } from "react";
-import { m } from "../messages";
+import { pictures } from "../messages/pictures";
 import { STEP_GROUPS, type StepGroup, type Tally } from "../status/stepGroup";
 import type { StepFilter } from "../address/views";
 import { count } from "../format/format";
@@ -31,7 +31,7 @@ export function Legend({ tally }: { tally: Tally }) {
             className={css.key}
           >
             <GlyphMark glyph={SHOWN[group].glyph} />
-            {m.mosaic.groups[group]} <strong>{count(tally[group])}</strong>
+            {pictures.mosaic.groups[group]} <strong>{count(tally[group])}</strong>
           </Link>
         </li>
       ))}

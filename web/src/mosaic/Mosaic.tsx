@@ -11,7 +11,7 @@ import {
 import { Blocked, waitingSteps } from "../topology/blocked";
 import { holdOf } from "../topology/hold";
 import type { Shape } from "../topology/shape";
-import { m } from "../messages";
+import { pictures } from "../messages/pictures";
 import { useRunStore } from "../runstate/context";
 import { nextFailed, worstStep } from "../runstate/failed";
 import { STEP_GROUPS, stepGroup } from "../status/stepGroup";
@@ -82,9 +82,9 @@ export function Mosaic({ shape, chosen, choose, focusOn, showWhole, showGroups }
   const failed = (way: 1 | -1): void => move(nextFailed(store, shape.ids[at] ?? null, way));
   const sort = (): void => setSorting(sorting + 1);
   useKeys({
-    n: { does: m.graph.nextFailed, run: () => failed(1), repeats: true },
-    N: { does: m.graph.previousFailed, run: () => failed(-1), repeats: true },
-    "=": { does: m.mosaic.sort, run: sort },
+    n: { does: pictures.graph.nextFailed, run: () => failed(1), repeats: true },
+    N: { does: pictures.graph.previousFailed, run: () => failed(-1), repeats: true },
+    "=": { does: pictures.mosaic.sort, run: sort },
   });
 
   const under = (event: MouseEvent): number | null => {
@@ -94,23 +94,23 @@ export function Mosaic({ shape, chosen, choose, focusOn, showWhole, showGroups }
   };
   const id = shape.ids[at];
   return (
-    <section className={`${frame.frame} ${css.mosaic}`} aria-label={m.mosaic.title}>
+    <section className={`${frame.frame} ${css.mosaic}`} aria-label={pictures.mosaic.title}>
       <div className={frame.tools}>
         <Legend tally={tally} />
         <span className={frame.push}>
           <Button kind="quiet" onClick={() => failed(1)}>
-            {m.graph.nextFailed} <kbd>n</kbd>
+            {pictures.graph.nextFailed} <kbd>n</kbd>
           </Button>
           <Button kind="quiet" onClick={sort}>
-            {m.mosaic.sort} <kbd>=</kbd>
+            {pictures.mosaic.sort} <kbd>=</kbd>
           </Button>
           {showGroups && (
             <Button kind="quiet" onClick={showGroups}>
-              {m.graph.asGroups}
+              {pictures.graph.asGroups}
             </Button>
           )}
           <Button kind="quiet" onClick={showWhole}>
-            {m.graph.whole}
+            {pictures.graph.whole}
           </Button>
         </span>
       </div>
@@ -119,9 +119,9 @@ export function Mosaic({ shape, chosen, choose, focusOn, showWhole, showGroups }
         ref={pane}
         className={css.pane}
         role="group"
-        aria-label={m.mosaic.summary(
+        aria-label={pictures.mosaic.summary(
           shape.ids.length,
-          STEP_GROUPS.map((group) => m.mosaic.part(tally[group], group)),
+          STEP_GROUPS.map((group) => pictures.mosaic.part(tally[group], group)),
         )}
         data-cells={shape.ids.length}
         onPointerMove={(event) => setHovered(under(event))}

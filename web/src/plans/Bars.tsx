@@ -1,5 +1,5 @@
 import { Link } from "@tanstack/react-router";
-import { duration } from "../format/format";
+import { fineDuration } from "../format/format";
 import { m } from "../messages";
 import { type CellLook, toneStyle } from "./glyphs";
 import css from "./Plans.module.css";
@@ -29,7 +29,7 @@ export function Bars({ label, bars, medianMs }: { label: string; bars: readonly 
     <figure className={css.figure}>
       <figcaption className={css.quiet}>
         {label}
-        {medianMs !== null && ` · ${m.plans.median} ${duration(medianMs)}`}
+        {medianMs !== null && ` · ${m.plans.median} ${fineDuration(medianMs)}`}
       </figcaption>
       <div className={css.chart}>
         <div className={css.axis} aria-hidden="true">
@@ -77,9 +77,9 @@ const APART = 0.22;
 export function axisOf(longest: number, medianMs: number | null): { ms: number; text: string }[] {
   const between = medianMs === null ? 0 : medianMs / longest;
   return [
-    { ms: longest, text: duration(longest) },
+    { ms: longest, text: fineDuration(longest) },
     ...(medianMs !== null && between > APART && between < 1 - APART
-      ? [{ ms: medianMs, text: duration(medianMs) }]
+      ? [{ ms: medianMs, text: fineDuration(medianMs) }]
       : []),
     { ms: 0, text: "0" },
   ];

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import { screen, show } from "../testing/render";
-import { type Grid, PlanGrid } from "./PlanGrid";
+import { type Grid, Legend, PlanGrid } from "./PlanGrid";
 
 const PLAN = { projectId: "shop", environmentId: "dev", planId: "nightly" };
 const cell = (status: "SUCCESS" | "FAILED", attempts = 1) => ({
@@ -54,4 +54,19 @@ it("moves by arrows over cells that are absent, with one cell in the tab order",
   await user.keyboard("{ArrowLeft}");
   expect(document.activeElement?.textContent).toBe("late");
   expect(inTabOrder()).toEqual([late]);
+});
+
+it("explains the glyphs that the grid has, and no others", async () => {
+  const waits = {
+    ...run("waits"),
+    status: "RUNNING" as const,
+    statusRaw: "RUNNING",
+    substatus: "WAITING_MANUAL" as const,
+  };
+  await show(<Legend grid={{ ...GRID, runs: [...GRID.runs, waits] }} />);
+  expect(screen.getAllByRole("listitem").map((item) => item.textContent)).toEqual([
+    "✓ Completed, Succeeded",
+    "◆ Waiting for a person",
+    "✕ Failed",
+  ]);
 });

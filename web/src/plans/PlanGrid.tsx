@@ -6,9 +6,9 @@ import { dateTime, duration, shortId } from "../format/format";
 import { m } from "../messages";
 import { Button } from "../ui/Button";
 import { useZone } from "../ui/Time";
-import { stepCell, toneStyle } from "./glyphs";
+import { looksOf, runCell, stepCell, toneStyle } from "./glyphs";
 import { type PlanId, StepLink } from "./links";
-import { RunCell } from "./RunCells";
+import { GlyphLegend, RunCell } from "./RunCells";
 import prose from "../styles/Prose.module.css";
 import css from "./Plans.module.css";
 
@@ -135,23 +135,8 @@ function keepInTabOrder(event: React.FocusEvent<HTMLTableElement>): void {
   link.setAttribute("tabindex", "0");
 }
 
-const SHOWN = ["SUCCESS", "FAILED", "RUNNING", "PENDING", "SKIPPED"] as const;
-
-/** What the glyphs of steps mean. */
-export function Legend() {
-  return (
-    <ul className={css.legend} aria-label={m.plans.legend}>
-      {SHOWN.map((status) => {
-        const look = stepCell({ status, statusRaw: status });
-        return (
-          <li key={status}>
-            <span className={css.cell} style={toneStyle(look.tone)} aria-hidden="true">
-              {look.glyph}
-            </span>{" "}
-            {look.word}
-          </li>
-        );
-      })}
-    </ul>
-  );
+/** What the glyphs of the cells in sight mean: those of the runs first, then those of the steps. */
+export function Legend({ grid }: { grid: Grid }) {
+  const cells = grid.steps.flatMap((step) => step.cells.filter((cell) => cell !== null));
+  return <GlyphLegend looks={looksOf([...grid.runs.map(runCell), ...cells.map(stepCell)])} />;
 }

@@ -11,7 +11,8 @@ import { Where } from "../ui/Env";
 import type { Column } from "../ui/Table";
 import { Time } from "../ui/Time";
 import { PlanLink } from "./links";
-import { RunCells } from "./RunCells";
+import { looksOf, runCell } from "./glyphs";
+import { GlyphLegend, RunCells } from "./RunCells";
 import css from "./Plans.module.css";
 
 const EVERY_MS = 10_000;
@@ -68,6 +69,15 @@ export function PlansOverview({ filter = {}, title, none }: PlansOverviewProps) 
 }
 
 export function PlansTable({ pages, searched }: { pages: ReturnType<typeof usePlans>; searched: boolean }) {
+  return (
+    <>
+      <PlansList pages={pages} searched={searched} />
+      <GlyphLegend looks={looksOf((pages.rows ?? []).flatMap(({ runs }) => runs).map(runCell))} />
+    </>
+  );
+}
+
+function PlansList({ pages, searched }: { pages: ReturnType<typeof usePlans>; searched: boolean }) {
   const mayNotStart = useCan("START");
   return (
     <List

@@ -2,7 +2,7 @@ import { Link } from "@tanstack/react-router";
 import type { PlanRunFieldsFragment } from "../api/gen/graphql";
 import { duration, shortId } from "../format/format";
 import { m } from "../messages";
-import { runCell, toneStyle } from "./glyphs";
+import { type CellLook, runCell, toneStyle } from "./glyphs";
 import css from "./Plans.module.css";
 
 /** A run as a small cell that leads to it. `at` is shown with its name under the pointer. */
@@ -21,6 +21,22 @@ export function RunCell({ run, at }: { run: PlanRunFieldsFragment; at?: string }
     >
       {look.glyph}
     </Link>
+  );
+}
+
+/** The glyphs of cells, each with its words. */
+export function GlyphLegend({ looks }: { looks: readonly CellLook[] }) {
+  return (
+    <ul className={css.legend} aria-label={m.plans.legend}>
+      {looks.map(({ glyph, tone, word }) => (
+        <li key={glyph}>
+          <span className={css.cell} style={toneStyle(tone)} aria-hidden="true">
+            {glyph}
+          </span>{" "}
+          {word}
+        </li>
+      ))}
+    </ul>
   );
 }
 

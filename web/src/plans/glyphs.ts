@@ -38,6 +38,17 @@ export function stepCell(step: Pick<Step, "status" | "statusRaw">): CellLook {
   return { glyph: GLYPH[tone], tone, word };
 }
 
+/** Each glyph once, with all its words. */
+export function looksOf(looks: readonly CellLook[]): CellLook[] {
+  const words = new Map<string, Set<string>>();
+  const found = new Map<string, CellLook>();
+  for (const look of looks) {
+    found.set(look.glyph, look);
+    words.set(look.glyph, (words.get(look.glyph) ?? new Set()).add(look.word));
+  }
+  return [...found.values()].map((look) => ({ ...look, word: [...(words.get(look.glyph) ?? [])].join(", ") }));
+}
+
 /** The colour of a tone, on its tint. Thousands of cells have it, so it is no rule of a style sheet for each tone. */
 export function toneStyle(tone: Tone, tint = true): CSSProperties {
   return { color: `var(--${tone})`, ...(tint ? { background: `var(--${tone}-tint)` } : {}) };

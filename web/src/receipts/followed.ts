@@ -24,6 +24,9 @@ export function followed(signal: Signal, run: RunThen | null, step: StepThen | u
       return step ? afterRetry(step, signal.appliedSeq ?? 0) : null;
     case "SKIP_STEP":
       return step?.status === "SKIPPED" ? { words: said.skipped, tone: "skipped" } : null;
+    case "COMPLETE_MANUAL_STEP":
+      if (step?.status === "SUCCESS") return { words: said.completed, tone: "success" };
+      return step?.status === "FAILED" ? { words: said.completedFailed, tone: "failed" } : null;
     case "PAUSE":
       if (run.status !== "PAUSED") return null;
       return {

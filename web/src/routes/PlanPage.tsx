@@ -67,7 +67,7 @@ export function PlanPage() {
         <h2>{m.plans.grid}</h2>
         <p className={css.quiet}>{m.plans.gridMeans}</p>
         <PlanGrid of={plan.summary} grid={plan.grid} />
-        <Legend />
+        <Legend grid={plan.grid} />
       </section>
       <section className={css.section}>
         <h2>{m.plans.versions}</h2>

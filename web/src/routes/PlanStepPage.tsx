@@ -1,8 +1,9 @@
 import { getRouteApi, Link } from "@tanstack/react-router";
+import { useState } from "react";
 import { type PastAttemptFieldsFragment, PlanStepDocument, StepNameDocument } from "../api/gen/graphql";
 import { instant } from "../api/model";
 import { useQuery } from "../api/useQuery";
-import { attemptName, count, duration, shortId } from "../format/format";
+import { attemptName, count, fineDuration, shortId } from "../format/format";
 import { m } from "../messages";
 import { PageHead } from "../page/List";
 import { Problem } from "../page/Problem";
@@ -12,10 +13,13 @@ import { PlanLink } from "../plans/links";
 import css from "../plans/Plans.module.css";
 import page from "../styles/Page.module.css";
 import prose from "../styles/Prose.module.css";
+import { stepLook } from "../status/look";
+import { Button } from "../ui/Button";
 import { useDocumentStatus } from "../ui/documentStatus";
 import { ErrorCode } from "../ui/ErrorCode";
 import { Where } from "../ui/Env";
 import { Skeleton } from "../ui/Page";
+import { StatusBadge } from "../ui/Status";
 import { type Column, Table } from "../ui/Table";
 import { Time } from "../ui/Time";
 import { NoPlan } from "./PlanPage";
@@ -24,10 +28,63 @@ const route = getRouteApi("/plans/$planId/steps/$stepId");
 const EVERY_MS = 10_000;
 const RUNS = 50;
 const MOST_BARS = 60;
+/** Attempts in the table before the others are asked for. */
+const LISTED = 10;
+
+/** The newest attempts, each with a way to its run and its log. */
+function attemptColumns(stepId: string): Column<PastAttemptFieldsFragment>[] {
+  return [
+    {
+      head: m.plans.run,
+      main: true,
+      cell: ({ runId, logicalAttemptId }) => (
+        <>
+          <Link to="/runs/$runId" params={{ runId }} search={{ step: stepId, attempt: logicalAttemptId }}>
+            {shortId(runId)}
+          </Link>
+          {logicalAttemptId > 1 && ` ${attemptName(logicalAttemptId)}`}
+        </>
+      ),
+    },
+    {
+      head: m.plans.result,
+      cell: (attempt) => (
+        <span>
+          <StatusBadge look={stepLook({ ...attempt, pendingRetry: false })} />
+        </span>
+      ),
+    },
+    { head: m.plans.code, cell: ({ errorCode }) => errorCode !== null && <ErrorCode code={errorCode} /> },
+    { head: m.plans.took, cell: ({ durationMs }) => durationMs !== null && fineDuration(durationMs) },
+    {
+      head: m.plans.startedAt,
+      cell: ({ startedAt }) => startedAt !== null && <Time at={instant(startedAt)} format="full" />,
+    },
+    { head: m.plans.version, wide: true, cell: ({ planVersion }) => planVersion },
+    {
+      head: m.plans.log,
+      cell: ({ runId, logicalAttemptId }) => <LogLink stepId={stepId} {...{ runId, logicalAttemptId }} />,
+    },
+  ];
+}
+
+function LogLink({ stepId, runId, logicalAttemptId }: { stepId: string; runId: string; logicalAttemptId: number }) {
+  return (
+    <Link
+      to="/runs/$runId"
+      params={{ runId }}
+      search={{ step: stepId, attempt: logicalAttemptId, tab: "log" }}
+      aria-label={`${m.plans.log} ${shortId(runId)}`}
+    >
+      {m.plans.log}
+    </Link>
+  );
+}
 
 export function PlanStepPage() {
   const { planId, stepId } = route.useParams();
   const { project = "", env = "" } = route.useSearch();
+  const [all, setAll] = useState(false);
   const {
     answer: step,
     error,
@@ -80,7 +137,7 @@ export function PlanStepPage() {
         {step.p90Ms !== null && (
           <div>
             <dt>{m.plans.p90}</dt>
-            <dd>{duration(step.p90Ms)}</dd>
+            <dd>{fineDuration(step.p90Ms)}</dd>
           </div>
         )}
         <div>
@@ -98,7 +155,7 @@ export function PlanStepPage() {
             .toReversed()
             .map((attempt) => {
               const look = stepCell(attempt);
-              const took = attempt.durationMs === null ? "" : duration(attempt.durationMs);
+              const took = attempt.durationMs === null ? "" : fineDuration(attempt.durationMs);
               return {
                 key: `${attempt.runId} ${attempt.logicalAttemptId}`,
                 runId: attempt.runId,
@@ -109,6 +166,22 @@ export function PlanStepPage() {
               };
             })}
         />
+      </section>
+      <section className={css.section}>
+        <h2>{m.plans.attemptsHead}</h2>
+        <Table
+          label={m.plans.attemptsHead}
+          columns={attemptColumns(stepId)}
+          rows={all ? step.attempts : step.attempts.slice(0, LISTED)}
+          rowKey={({ runId, logicalAttemptId }) => `${runId} ${logicalAttemptId}`}
+        />
+        {step.attempts.length > LISTED && (
+          <p className={css.quiet}>
+            <Button kind="quiet" expanded={all} onClick={() => setAll(!all)}>
+              {all ? m.attention.fewer : m.plans.allAttempts(step.attempts.length)}
+            </Button>
+          </p>
+        )}
       </section>
       <section className={css.section}>
         <h2>{m.plans.failures}</h2>
@@ -149,15 +222,7 @@ function Attempt({ stepId, attempt }: { stepId: string; attempt: PastAttemptFiel
           <Time at={instant(completedAt)} />
         </>
       )}{" "}
-      ·{" "}
-      <Link
-        to="/runs/$runId"
-        params={{ runId }}
-        search={{ step: stepId, attempt: logicalAttemptId, tab: "log" }}
-        aria-label={`${m.plans.log} ${shortId(runId)}`}
-      >
-        {m.plans.log}
-      </Link>
+      · <LogLink stepId={stepId} runId={runId} logicalAttemptId={logicalAttemptId} />
     </span>
   );
 }

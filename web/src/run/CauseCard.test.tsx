@@ -1,6 +1,6 @@
 import { beforeEach, expect, it } from "vitest";
 import { ANSWERS, available, header, RUNS, store } from "../testing/fixtures";
-import { screen, show, vi } from "../testing/render";
+import { refused, screen, show, vi } from "../testing/render";
 import { CauseCard } from "./CauseCard";
 
 beforeEach(() => sessionStorage.clear());
@@ -90,7 +90,7 @@ it("does not say twice what the quoted log says", async () => {
     answers: { StepLog: { stepLog: { lines } } },
   });
   await screen.findByLabelText("The log around line 184");
-  expect(screen.getByLabelText("What the step said").textContent).toBe("sh ended with exit status 1");
+  expect(screen.getByTitle("What the step said").textContent).toBe("sh ended with exit status 1");
 });
 
 it("names the model of a dbt error once, and leaves its report to the quoted log", async () => {
@@ -109,7 +109,36 @@ it("names the model of a dbt error once, and leaves its report to the quoted log
     answers: { ...NODES, StepLog: { stepLog: { lines } } },
   });
   await screen.findByLabelText("The log around line 40");
-  expect(screen.getByLabelText("What the step said").textContent).toBe("model.shop.customers");
+  expect(screen.getByTitle("What the step said").textContent).toBe("model.shop.customers");
+  expect(screen.queryByLabelText("What the step said"), "it takes no lines of its own").toBeNull();
+});
+
+it("does not repeat the quoted line in the end that dvt wrote below it", async () => {
+  const broken = header();
+  const message = "/in/fix-me.txt is missing (last line; sh ended with exit status 1)";
+  const rootCause = broken.rootCause && { ...broken.rootCause, message };
+  const at = "2026-11-21T03:08:00Z";
+  const lines = [
+    { no: 1, at, stream: "stderr", text: "/in/fix-me.txt is missing" },
+    { no: 2, at, stream: "dvt", text: `EXIT_STATUS: ${message}` },
+  ];
+  await show(<CauseCard />, {
+    run: store({ ...broken, rootCause }),
+    actions: { causeLine: 1 },
+    answers: { StepLog: { stepLog: { lines } } },
+  });
+  const quote = await screen.findByLabelText("The log around line 1");
+  expect(quote.textContent).toBe("1/in/fix-me.txt is missing2EXIT_STATUS: sh ended with exit status 1");
+  expect(screen.queryByTitle("What the step said"), "the log says it").toBeNull();
+});
+
+it("keeps the place of the quoted lines with the message until they are known", async () => {
+  await show(<CauseCard />, {
+    run: store(header()),
+    actions: { causeLine: 900 },
+    answers: { ...NODES, StepLog: refused("STORE_UNAVAILABLE", "The store is down.") },
+  });
+  expect(screen.getByLabelText("What the step said").dataset["awaiting"]).toBe("true");
 });
 
 it("does not call the error of a run that has ended retryable", async () => {

@@ -24,6 +24,8 @@ import { HeldLinks } from "./HeldLinks";
 type Cause = NonNullable<RunHeader["rootCause"]>;
 
 const FOLDED = "folded";
+/** The longest text that stands beside the code. */
+const SHORT = 60;
 
 /**
  * The root cause: the step and its error, the steps that it holds, and the next action. It folds to its first lines
@@ -76,10 +78,15 @@ function Known({ header, cause, besideStep, brief }: KnownProps) {
   // An address without an attempt means the latest one.
   const attempt =
     logicalAttemptId === null || logicalAttemptId === step?.logicalAttemptId ? undefined : logicalAttemptId;
-  const line = useRunActions().actions?.causeLine ?? null;
+  const { actions } = useRunActions();
+  const line = actions?.causeLine ?? null;
   const lines = useCauseLines(header.runId, stepId, logicalAttemptId, line);
+  // Until the quoted lines are known, the message has their place, so that the views below do not move.
+  const awaited = stepId !== null && (actions === null || (line !== null && lines === undefined));
   const [folded, turn] = useFolding(`dvt.cause.${header.runId}.${firstSeq}`, besideStep || brief);
   const said = message !== null && !folded ? besideQuote(lines, message) : message;
+  // What the quoted lines leave, such as the name of a model, takes no lines of its own, which the graph needs.
+  const short = said !== null && said !== message && said.length <= SHORT && !said.includes("\n") ? said : null;
   // The line that the log button names says more than the end of the output.
   const errorLine = line === null ? null : lineText(lines, line);
   // A run that has ended can only be rerun.
@@ -126,6 +133,7 @@ function Known({ header, cause, besideStep, brief }: KnownProps) {
         {stepId && step?.name && <code className={css.id}>{stepId}</code>}
         {logicalAttemptId !== null && logicalAttemptId > 1 && <span>{attemptName(logicalAttemptId)}</span>}
         <code className={css.code}>{code}</code>
+        {short !== null && <code title={m.run.message}>{short}</code>}
         <span className={css.facts} title={[category, `seq ${firstSeq}`].filter((fact) => fact !== null).join(" · ")}>
           {canRetry !== null && <span>{canRetry} · </span>}
           {stepId && (
@@ -138,8 +146,13 @@ function Known({ header, cause, besideStep, brief }: KnownProps) {
         </span>
       </p>
       <HeldLinks cause={cause} />
-      {said && (
-        <pre className={`${prose.said} ${css.message}`} tabIndex={0} aria-label={m.run.message}>
+      {said && short === null && (
+        <pre
+          className={`${prose.said} ${css.message}`}
+          tabIndex={0}
+          aria-label={m.run.message}
+          data-awaiting={(awaited && !folded) || undefined}
+        >
           {folded ? (errorLine ?? said) : said}
         </pre>
       )}

@@ -2,6 +2,7 @@ import { StepLogDocument, type StepLogQuery } from "../api/gen/graphql";
 import { queryOnce } from "../api/useQuery";
 import { spans } from "../logs/ansi";
 import { m } from "../messages";
+import { logWords } from "../messages/log";
 import prose from "../styles/Prose.module.css";
 import css from "./CauseCard.module.css";
 
@@ -40,12 +41,21 @@ export function besideQuote(lines: Lines | null | undefined, message: string): s
   const said = message.trim();
   if (quoted.some((text) => text.includes(said))) return null;
   const first = longest(quoted.filter((text) => said.startsWith(`${text} (`)));
-  if (first !== undefined) return said.slice(first.length + 2).replace(/\)$/, "");
+  if (first !== undefined) return said.slice(first.length + 2).replace(/^last line; |\)$/g, "");
   const [head = said] = said.split("\n", 1);
   const report = head === said ? undefined : longest(quoted.filter((text) => head.trim().endsWith(text)));
   if (report !== undefined) return withoutEnd(head.trim(), report);
   const last = longest(quoted.filter((text) => said.endsWith(text)));
   return last === undefined ? message : withoutEnd(said, last);
+}
+
+/** The end that dvt writes to a log, without the quoted line that it repeats: the code, and how the program ended. */
+function endWords(text: string, quoted: readonly string[]): string {
+  const said = longest(quoted.filter((other) => other !== "" && text.includes(other)));
+  if (said === undefined) return text;
+  return text.endsWith(said)
+    ? (withoutEnd(text, said) ?? text)
+    : text.replace(`${said} (`, "").replace("last line; ", "").replace(/\)$/, "");
 }
 
 function longest(texts: readonly string[]): string | undefined {
@@ -65,18 +75,18 @@ export function lineText(lines: Lines | null | undefined, line: number): string 
 
 /** Quotes the log line that the button below names, with the lines around it. */
 export function CauseLog({ line, lines }: { line: number; lines: Lines | null | undefined }) {
-  if (lines === undefined) return <div className={css.unread} />;
   if (!lines || lines.length === 0) return null;
   const streams = new Set(lines.map(({ stream }) => stream));
+  const printed = lines.filter(({ stream }) => stream !== "dvt").map(({ text }) => plain(text).trim());
   return (
     <pre className={`${prose.said} ${css.quoted}`} tabIndex={0} aria-label={m.run.logAround(line)}>
-      {lines.map(({ no, text }) => (
+      {lines.map(({ no, stream, text }) => (
         <span key={no} className={css.quote} aria-current={no === line || undefined}>
           <span className={css.no}>{no}</span>
-          <span>{plain(text)}</span>
+          <span>{stream === "dvt" ? endWords(plain(text), printed) : plain(text)}</span>
         </span>
       ))}
-      {streams.has("stdout") && streams.has("stderr") && <span>{m.log.unordered}</span>}
+      {streams.has("stdout") && streams.has("stderr") && <span>{logWords.log.unordered}</span>}
     </pre>
   );
 }

@@ -23,14 +23,14 @@ interface CauseMoreProps {
 /** Facts that help to judge the cause. Each keeps its place while it loads, so that nothing moves. */
 export function CauseMore({ header, cause, nodes }: CauseMoreProps) {
   return (
-    <ul className={css.more}>
+    <ul className={css.more} data-nodes={nodes !== undefined || undefined}>
       <li>
         <AlsoFailed header={header} cause={cause} />
       </li>
+      {nodes && <li>{nodes.failing && <Nodes stepId={cause} attempt={nodes.attempt} failing={nodes.failing} />}</li>}
       <li>
         <LastGreen of={header.runId} />
       </li>
-      {nodes && <li>{nodes.failing && <Nodes stepId={cause} attempt={nodes.attempt} failing={nodes.failing} />}</li>}
     </ul>
   );
 }

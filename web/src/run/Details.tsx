@@ -6,12 +6,14 @@ import { m } from "../messages";
 import { StepTitle } from "../runstate/stepTitle";
 import { Time } from "../ui/Time";
 import css from "./Details.module.css";
+import { ended } from "../status/look";
 import { lazyPart } from "../ui/lazyPart";
 import { PlanDiff } from "../plan/PlanDiff";
 import { PlanDocument } from "../plan/PlanDocument";
 import { RunParams } from "../actions/RunParams";
 
 const RunNotes = lazyPart(() => import("../notes/RunNotes").then((part) => part.RunNotes));
+const Reruns = lazyPart(() => import("../history/Reruns").then((part) => part.Reruns));
 const OVERLAYS: readonly Signal["type"][] = ["UPDATE_PARAMS", "INJECT_OVERRIDE", "UPDATE_TARGET"];
 
 /** The parameters, plan and scope of the run, the changes made while it ran, its tags and notes, and its plan. */
@@ -40,6 +42,7 @@ export default function Details({ header }: { header: RunHeader }) {
     ...(header.parentRunId
       ? [[words.parent, <ToRun key="parent" runId={header.parentRunId} />] as [string, ReactNode]]
       : []),
+    ...(ended(header) ? [[words.reruns, <Reruns key="reruns" header={header} />] as [string, ReactNode]] : []),
   ];
   return (
     <>

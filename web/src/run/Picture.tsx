@@ -1,8 +1,9 @@
 import { getRouteApi } from "@tanstack/react-router";
 import { useMemo } from "react";
-import { m } from "../messages";
+import { pictures } from "../messages/pictures";
 import { Mosaic } from "../mosaic/Mosaic";
 import { useHeader, useOrder, useRunStore } from "../runstate/context";
+import { titleOf } from "../runstate/stepTitle";
 import { Button } from "../ui/Button";
 import { useKeys } from "../ui/keys";
 import { Skeleton } from "../ui/Page";
@@ -55,7 +56,7 @@ export function Picture({ chosen, choose }: PictureProps) {
   }
   return (
     <>
-      {whole && <Back label={m.graph.toMosaic} onClick={() => go({})} />}
+      {whole && <Back label={pictures.graph.toMosaic} onClick={() => go({})} />}
       <Groups shape={shape} chosen={chosen} choose={choose} fitted={whole !== undefined} />
     </>
   );
@@ -101,7 +102,7 @@ function Groups({ shape, ...rest }: PictureProps & { shape: Shape; fitted: boole
     >
       {several > 1 && several < shape.ids.length && (
         <Button kind="quiet" pressed={groups !== undefined} onClick={turn}>
-          {m.graph.collapse}
+          {pictures.graph.collapse}
         </Button>
       )}
     </Drawn>
@@ -118,7 +119,7 @@ function Drawn({ shape, ...rest }: DrawnProps) {
   return layout ? (
     <Graph key={shape.ids.length} shape={shape} layout={layout} {...rest} />
   ) : (
-    <Skeleton rows={8} label={m.graph.layingOut} />
+    <Skeleton rows={8} label={pictures.graph.layingOut} />
   );
 }
 
@@ -141,21 +142,24 @@ function FocusGraph({ shape, center, hops, chosen, choose, go }: FocusGraphProps
     if (to >= 1 && to <= HOPS.most) go({ focus, hops: to });
   };
   useKeys({
-    "+": { does: m.graph.moreHops, run: () => reach(hops + 1) },
-    "-": { does: m.graph.fewerHops, run: () => reach(hops - 1) },
+    "+": { does: pictures.graph.moreHops, run: () => reach(hops + 1) },
+    "-": { does: pictures.graph.fewerHops, run: () => reach(hops - 1) },
   });
   return (
     <>
-      <Back label={shape.ids.length > GRAPH_STEPS ? m.graph.toMosaic : m.graph.toGraph} onClick={() => go({})}>
-        <strong>{m.graph.around(focus)}</strong>
-        <Button kind="quiet" label={m.graph.fewerHops} onClick={() => reach(hops - 1)}>
+      <Back
+        label={shape.ids.length > GRAPH_STEPS ? pictures.graph.toMosaic : pictures.graph.toGraph}
+        onClick={() => go({})}
+      >
+        <strong>{pictures.graph.around(titleOf(store, focus))}</strong>
+        <Button kind="quiet" label={pictures.graph.fewerHops} onClick={() => reach(hops - 1)}>
           −
         </Button>
-        <span>{m.graph.hops(hops)}</span>
-        <Button kind="quiet" label={m.graph.moreHops} onClick={() => reach(hops + 1)}>
+        <span>{pictures.graph.hops(hops)}</span>
+        <Button kind="quiet" label={pictures.graph.moreHops} onClick={() => reach(hops + 1)}>
           +
         </Button>
-        {within > steps.length && <span>{m.graph.cut(steps.length, within)}</span>}
+        {within > steps.length && <span>{pictures.graph.cut(steps.length, within)}</span>}
       </Back>
       <Drawn shape={near} chosen={chosen ?? focus} choose={choose} />
     </>

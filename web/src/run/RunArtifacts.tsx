@@ -35,7 +35,12 @@ const COLUMNS: readonly Column<Row>[] = [
   {
     head: m.artifacts.file,
     text: true,
-    cell: ({ step, artifact, runId }) => <ArtifactLinks key={step.stepId} runId={runId} artifact={artifact} />,
+    // One cell of a card on a phone, with all its links.
+    cell: ({ step, artifact, runId }) => (
+      <div key={step.stepId}>
+        <ArtifactLinks runId={runId} artifact={artifact} />
+      </div>
+    ),
   },
   {
     head: m.artifacts.sha256,

@@ -1,9 +1,12 @@
 import { expect, it } from "vitest";
 import type { Task } from "../actions/useAvailability";
 import { receipts } from "../receipts/context";
-import { available, header, NOW, RUN, RUNS, signal, store } from "../testing/fixtures";
+import { attempt, available, header, NOW, RUN, RUNS, signal, step, store } from "../testing/fixtures";
 import { screen, show, vi } from "../testing/render";
 import { RunFacts, RunHeaderView } from "./RunHeader";
+
+/** Parts of the page are loaded when they are shown. */
+const LOADED = { timeout: 10_000 };
 
 function buttons(): (string | null)[] {
   return screen.getAllByRole("button").map((button) => button.getAttribute("aria-label") ?? button.textContent);
@@ -53,6 +56,30 @@ it("offers the approval of a run that waits for it", async () => {
 it("says how many tasks a pause waits for, who asked for it and why", async () => {
   await show(<RunHeaderView />, { run: store(RUNS["draining"] ?? header()) });
   expect(screen.getByText("Waiting for 2 running steps · by ops: “warehouse maintenance”")).toBeDefined();
+});
+
+it("names the reruns of a run that has ended, so that nobody reruns it twice", async () => {
+  const node = { status: "FAILED", statusRaw: "FAILED", substatus: null };
+  const edges = [
+    { node: { ...node, runId: "aaaaaaaa-1111-4111-8111-111111111111", parentRunId: RUN } },
+    { node: { ...node, runId: "bbbbbbbb-2", parentRunId: "of-another" } },
+  ];
+  const { sent } = await show(<RunFacts />, {
+    run: store(RUNS["failed"] ?? header()),
+    answers: { Reruns: { runs: { edges } } },
+  });
+  await vi.waitFor(
+    () => expect(screen.getByTestId("reruns").textContent).toBe(" · rerun as aaaaaaaa (Failed)"),
+    LOADED,
+  );
+  const asked = sent.find(({ name }) => name === "Reruns")?.variables;
+  expect(asked).toMatchObject({ planId: "nightly", createdFrom: new Date(NOW - 60_000).toISOString(), first: 100 });
+});
+
+it("says of a green run that a person skipped a failed step", async () => {
+  const skipped = step("load", { status: "SKIPPED", statusRaw: "SKIPPED", attempts: [attempt()] });
+  await show(<RunHeaderView />, { run: store(RUNS["completed"] ?? header(), {}, [skipped]) });
+  expect(screen.getByText("1 step failed and a person skipped it")).toBeDefined();
 });
 
 it("copies the run's id and opens the list of all actions", async () => {

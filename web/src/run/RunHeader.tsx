@@ -1,6 +1,6 @@
 import { Link } from "@tanstack/react-router";
 import { Copy, Ellipsis } from "lucide-react";
-import { Fragment } from "react";
+import { Fragment, Suspense } from "react";
 import { useRunActions } from "../actions/context";
 import { ActionButton } from "../actions/ActionButton";
 import { useReceipts } from "../receipts/context";
@@ -23,10 +23,13 @@ import { ended, runLook } from "../status/look";
 import { StatusBadge } from "../ui/Status";
 import { Time, useTick, useZone } from "../ui/Time";
 import { Env } from "../ui/Env";
+import { lazyPart } from "../ui/lazyPart";
 import css from "./RunHeader.module.css";
 import { isUrgent, statusWords } from "./statusWords";
 import { took } from "../status/runWords";
 import { SyncBanner, SyncChip } from "../freshness/Sync";
+
+const Reruns = lazyPart(() => import("../history/Reruns").then((part) => part.Reruns));
 
 const TASKS = 3;
 const COUNTS = [
@@ -114,8 +117,18 @@ function Words({ header }: { header: RunHeader }) {
       header.pause !== null &&
       signal.receivedAt >= header.pause.since - 60_000,
   );
+  // A run is green although a step failed, because a person skipped it.
+  const overruled = useRunState((store) =>
+    header.status === "COMPLETED" && header.stepCounts.skipped > 0
+      ? store.order().filter((id) => {
+          const step = store.step(id);
+          return step?.status === "SKIPPED" && step.attempts.some(({ status }) => status === "FAILED");
+        }).length
+      : 0,
+  );
   if (header.substatus === "WAITING_MANUAL" && actions && actions.tasks.length > 0)
     return <Waiting tasks={actions.tasks} />;
+  if (overruled > 0) return <p className={css.words}>{m.run.overruled(overruled)}</p>;
   const words = statusWords(header, store.now(), actions, quiescent, (id) => titleOf(store, id));
   return (
     words && (
@@ -134,7 +147,7 @@ function Waiting({ tasks }: { tasks: readonly Task[] }) {
   const who = refused?.whoCould ?? [];
   return (
     <p className={css.words} title={refused?.reason ?? undefined}>
-      {who.length > 0 ? m.run.canComplete(who.join(", ")) : m.run.toComplete}{" "}
+      {who.length > 0 ? m.run.canComplete(who.join(", ")) : refused ? m.run.toComplete : m.run.youComplete}{" "}
       {tasks.slice(0, TASKS).map(({ stepId }, i) => (
         <Fragment key={stepId}>
           {i > 0 && ", "}
@@ -256,6 +269,7 @@ function Facts({ header }: { header: RunHeader }) {
           </Link>
         </span>
       )}
+      <Suspense>{ended(header) && <Reruns header={header} before=" · " />}</Suspense>
       <Notes runId={header.runId} />
     </p>
   );

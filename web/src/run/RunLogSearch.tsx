@@ -3,7 +3,7 @@ import { useEffect, useState } from "react";
 import { LogSearchDocument, type LogSearchQuery } from "../api/gen/graphql";
 import { instant } from "../api/model";
 import { useConnection } from "../api/useConnection";
-import { m } from "../messages";
+import { logWords } from "../messages/log";
 import { titleOf } from "../runstate/stepTitle";
 import { Problem } from "../page/Problem";
 import { useHeader, useRunStore } from "../runstate/context";
@@ -53,28 +53,28 @@ export default function RunLogSearch({ runId }: { runId: string }) {
           type="search"
           value={typed}
           maxLength={200}
-          placeholder={m.logSearch.text}
-          aria-label={m.logSearch.text}
+          placeholder={logWords.logSearch.text}
+          aria-label={logWords.logSearch.text}
           onChange={(event) => setTyped(event.target.value)}
         />
         <select
-          aria-label={m.logSearch.where}
+          aria-label={logWords.logSearch.where}
           value={runs ?? ""}
           onChange={(event) => {
             const many = Number(event.target.value);
             void navigate({ search: (old) => ({ ...old, runs: many || undefined }), replace: true });
           }}
         >
-          <option value="">{m.logSearch.thisRun}</option>
+          <option value="">{logWords.logSearch.thisRun}</option>
           {RUNS.map((many) => (
             <option key={many} value={many}>
-              {m.logSearch.lastRuns(many, plan.planId)}
+              {logWords.logSearch.lastRuns(many, plan.planId)}
             </option>
           ))}
         </select>
       </div>
       {text === "" ? (
-        <p className={css.quiet}>{m.logSearch.hint}</p>
+        <p className={css.quiet}>{logWords.logSearch.hint}</p>
       ) : (
         <Found
           key={`${runs ?? ""} ${text}`}
@@ -103,21 +103,21 @@ function Found({ runId, text, search, within }: FoundProps) {
     { size: 20 },
   );
   if (error) return <Problem error={error} retry={refresh} />;
-  if (rows === null) return <Skeleton rows={4} label={m.logSearch.searching} />;
+  if (rows === null) return <Skeleton rows={4} label={logWords.logSearch.searching} />;
   return (
     <>
       {rows.length === 0 && !hasMore && (
-        <Notice title={m.logSearch.none(text)}>
+        <Notice title={logWords.logSearch.none(text)}>
           <p className={css.form}>
             {inOtherLetters(text).map((other) => (
               <Button key={other} onClick={() => search(other)}>
-                {m.logSearch.instead(other)}
+                {logWords.logSearch.instead(other)}
               </Button>
             ))}
           </p>
         </Notice>
       )}
-      <ol className={css.found} aria-label={m.logSearch.results}>
+      <ol className={css.found} aria-label={logWords.logSearch.results}>
         {rows.map((log) => (
           <li key={`${log.runId} ${log.stepId} ${log.attempt}`}>
             <FoundLog runId={runId} text={text} log={log} />
@@ -125,8 +125,8 @@ function Found({ runId, text, search, within }: FoundProps) {
         ))}
       </ol>
       {hasMore && (
-        <Button onClick={more} refusal={loading ? m.logSearch.searching : null}>
-          {m.logSearch.more}
+        <Button onClick={more} refusal={loading ? logWords.logSearch.searching : null}>
+          {logWords.logSearch.more}
         </Button>
       )}
     </>
@@ -146,11 +146,11 @@ function FoundLog({ runId, text, log }: { runId: string; text: string; log: Log 
         {log.attempt > 1 && <span>{attemptName(log.attempt)}</span>}
         {!own && (
           <span className={css.quiet}>
-            {m.logSearch.run(shortId(log.runId))}, <Time at={instant(log.runCreatedAt)} />
+            {logWords.logSearch.run(shortId(log.runId))}, <Time at={instant(log.runCreatedAt)} />
           </span>
         )}
-        <span className={css.quiet}>{m.logSearch.matches(log.totalMatches)}</span>
-        {log.partial && <span className={css.quiet}>{m.logSearch.partial}</span>}
+        <span className={css.quiet}>{logWords.logSearch.matches(log.totalMatches)}</span>
+        {log.partial && <span className={css.quiet}>{logWords.logSearch.partial}</span>}
       </p>
       <ul>
         {log.lines.map((line) => (

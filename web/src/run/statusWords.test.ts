@@ -36,9 +36,12 @@ it("says nothing of slots to a run behind others, or on hold", () => {
 it("says when nobody else can give the missing approval", () => {
   const approval = { required: 2, expiresAt: new Date(NOW + 7_200_000).toISOString(), decisions: [] };
   const run = new Map([["APPROVE", available("APPROVE", { whoCould: [] })] as const]);
-  expect(statusWords(WAITING, NOW, { ...AVAILABLE, approval, run }, undefined)).toContain(
-    "Nobody else can give the missing approval.",
+  expect(statusWords(WAITING, NOW, { ...AVAILABLE, approval, run }, undefined)).toMatch(
+    /^Only you can approve, which is not enough: change the policy or cancel · 0 of 2 approvals/,
   );
+  const other = available("APPROVE", { outcome: "REFUSED", code: "FORBIDDEN", whoCould: ["dora"] });
+  const words = statusWords(WAITING, NOW, { ...AVAILABLE, approval, run: new Map([["APPROVE", other]]) }, undefined);
+  expect(words).toMatch(/^Only dora can approve, which is not enough/);
 });
 
 it("counts the approvals and names who gave them", () => {

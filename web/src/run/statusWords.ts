@@ -80,11 +80,14 @@ function waitingWords(header: RunHeader, now: number, actions: AvailableActions 
   const since = m.run.waitingFor(ticking(now - header.createdAt));
   if (approval?.expiresAt) {
     const said = approval.decisions.filter(({ decision }) => decision === "APPROVE");
+    const may = actions?.run.get("APPROVE");
     return sentence([
+      // Nothing else matters while the approvals that are missing cannot be given.
+      isStuck(may, approval) &&
+        m.run.stuck(may?.outcome === "APPLY" ? [m.run.you, ...may.whoCould] : (may?.whoCould ?? [])),
       m.run.approvals(said.length, approval.required, said.map(({ principal }) => principal).join(", ")),
       since,
       m.run.approvalEnds(ticking(instant(approval.expiresAt) - now)),
-      isStuck(actions?.run.get("APPROVE"), approval) && m.inbox.stuck,
     ]);
   }
   if (!queue) return since;

@@ -3,6 +3,7 @@ import { Suspense, useMemo } from "react";
 import type { Step } from "../api/model";
 import { MOST_STEPS, pendingSteps } from "../dag/pendingSteps";
 import { m } from "../messages";
+import { pictures } from "../messages/pictures";
 import { lazyPart } from "../ui/lazyPart";
 import { Skeleton } from "../ui/Page";
 import css from "./Start.module.css";
@@ -17,7 +18,7 @@ export function Steps({ document }: { document: unknown }) {
   return (
     <section className={css.part} aria-label={m.start.steps}>
       <h2>{m.start.steps}</h2>
-      <Suspense fallback={<Skeleton rows={4} label={m.graph.layingOut} />}>
+      <Suspense fallback={<Skeleton rows={4} label={pictures.graph.layingOut} />}>
         <PlanGraph steps={kept} />
       </Suspense>
     </section>

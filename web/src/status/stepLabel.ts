@@ -1,7 +1,12 @@
 import type { Step } from "../api/model";
-import { m } from "../messages";
+import { pictures } from "../messages/pictures";
 import { attemptName } from "../format/format";
 import { stepLook } from "./look";
+
+/** The attempt of a step in words, from the second on. The skip of a failed step is a new attempt, but no retry. */
+export function attemptWord(step: Pick<Step, "status" | "logicalAttemptId">): string | null {
+  return step.logicalAttemptId > 1 && step.status !== "SKIPPED" ? attemptName(step.logicalAttemptId) : null;
+}
 
 /**
  * A step in words: "stg_orders, Retry #1, failed, blocks 14". What a node of the graph shows comes first and together,
@@ -16,11 +21,11 @@ export function stepWords(
 ): string {
   return [
     step.name ?? step.stepId,
-    step.logicalAttemptId > 1 ? attemptName(step.logicalAttemptId) : null,
+    attemptWord(step),
     took,
     stepLook(step).word.toLowerCase(),
-    blocks > 0 ? m.graph.blocks(blocks) : null,
-    blocked ? m.graph.blocked : held ? m.graph.held : null,
+    blocks > 0 ? pictures.graph.blocks(blocks) : null,
+    blocked ? pictures.graph.blocked : held ? pictures.graph.held : null,
   ]
     .filter((part) => part !== null)
     .join(", ");

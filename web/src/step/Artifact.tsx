@@ -6,7 +6,7 @@ import { bytes } from "../format/format";
 import { Button } from "../ui/Button";
 import { CopyText } from "../ui/CopyText";
 import prose from "../styles/Prose.module.css";
-import { artifactAddress, isReadable } from "./artifacts";
+import { artifactAddress, formatted, isReadable } from "./artifacts";
 import css from "./StepPanel.module.css";
 
 type ArtifactOf = Step["artifacts"][number];
@@ -51,14 +51,14 @@ function Preview({ address, name, size }: { address: string; name: string; size:
     const abort = new AbortController();
     fetch(address, { headers: { Range: `bytes=0-${PREVIEW_BYTES - 1}` }, signal: abort.signal })
       .then((response) => (response.ok ? response.text() : Promise.reject(new Error(response.statusText))))
-      .then(setText)
+      .then((said) => setText(formatted(name, said)))
       .catch(() => abort.signal.aborted || setFailed(true));
     return () => abort.abort();
-  }, [address]);
+  }, [address, name]);
   if (failed) return <p className={css.quiet}>{m.artifacts.unreadable}</p>;
   return (
     <>
-      <pre className={prose.said} tabIndex={0} aria-label={m.artifacts.previewOf(name)}>
+      <pre className={`${prose.said} ${css.preview}`} tabIndex={0} aria-label={m.artifacts.previewOf(name)}>
         {text ?? m.sync.LOADING}
       </pre>
       {size !== null && size > PREVIEW_BYTES && <p className={css.quiet}>{m.artifacts.cut(bytes(PREVIEW_BYTES))}</p>}

@@ -33,7 +33,7 @@ export function Attempts({ attempts, shown, latest, choose }: AttemptsProps) {
             onClick={() => choose(id)}
           >
             <StatusIcon look={superseded ? { ...look, tone: "skipped" } : look} size={14} />
-            {attemptName(id)}
+            {attempt.status === "SKIPPED" ? m.status.skipped : attemptName(id)}
             {attempt.startedAt !== null && (
               <span className={css.quiet}>
                 <Time at={attempt.startedAt} format="clock" />

@@ -9,7 +9,7 @@ export function StepError({ error }: { error: Attempt["error"] }) {
   return (
     <div className={css.body}>
       <p>
-        <code>{error.code}</code> · {error.category ?? "UNKNOWN"} ·{" "}
+        <code>{error.code}</code> {error.category && <>· {m.step.categories[error.category] ?? error.category} </>}·{" "}
         {error.retryable ? m.run.retryable : m.run.notRetryable}
         {error.source && ` · ${error.source}`}
       </p>

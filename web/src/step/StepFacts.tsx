@@ -1,8 +1,11 @@
 // The tabs of a step that only show facts.
-import type { ReactNode } from "react";
+import { Link } from "@tanstack/react-router";
+import { Fragment, type ReactNode } from "react";
+import { RESET_STEP_PARAMS } from "../address/views";
 import type { Step } from "../api/model";
 import { m } from "../messages";
 import { attemptName, bytes, duration } from "../format/format";
+import { StepTitle } from "../runstate/stepTitle";
 import { Time } from "../ui/Time";
 import prose from "../styles/Prose.module.css";
 import { artifactKind, ArtifactLinks, Digest } from "./Artifact";
@@ -82,14 +85,26 @@ function At({ at, seq }: { at: number | null; seq: number | null }) {
 export function StepWorker({ step }: { step: Step }) {
   const facts: [string, ReactNode][] = [
     [m.step.facts.id, <code key="id">{step.stepId}</code>],
-    [m.step.facts.dependsOn, step.dependsOn.length === 0 ? m.step.facts.nothing : step.dependsOn.join(", ")],
+    [
+      m.step.facts.dependsOn,
+      step.dependsOn.length === 0
+        ? m.step.facts.nothing
+        : step.dependsOn.map((id, i) => (
+            <Fragment key={id}>
+              {i > 0 && ", "}
+              <Link
+                from="/runs/$runId"
+                to="."
+                search={(old) => ({ ...old, ...RESET_STEP_PARAMS, step: id, tab: "worker" })}
+                title={id}
+              >
+                <StepTitle stepId={id} />
+              </Link>
+            </Fragment>
+          )),
+    ],
     ...(step.group ? [[m.step.facts.group, step.group] as [string, ReactNode]] : []),
-    ...(step.taskQueue
-      ? ([
-          [m.step.facts.queue, step.taskQueue],
-          [m.step.facts.worker, m.step.facts.workerUnknown],
-        ] as [string, ReactNode][])
-      : []),
+    ...(step.taskQueue ? [[m.step.facts.queue, step.taskQueue] as [string, ReactNode]] : []),
     ...(step.resourceClass ? [[m.step.facts.resources, step.resourceClass] as [string, ReactNode]] : []),
     ...(step.engineAttemptId === null
       ? []

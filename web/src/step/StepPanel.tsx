@@ -24,7 +24,7 @@ import { StepError } from "./StepError";
 import { Attempts } from "./StepAttempts";
 import type { StepMove, StepPlace } from "./stepPlace";
 import { StepManual } from "./StepManual";
-import { awaitedQueue, pollerWords, stepTook, waitWords } from "./stepWords";
+import { awaitedQueue, pollerWords, stepTook, triesWord, waitWords } from "./stepWords";
 import tabs from "../styles/Tabs.module.css";
 import css from "./StepPanel.module.css";
 
@@ -68,7 +68,9 @@ export function StepPanel({ runId, stepId, place, open, close }: StepPanelProps)
   const panel = useRef<HTMLElement>(null);
   const known = step !== undefined;
   const latest = step?.attempts.at(-1)?.logicalAttemptId ?? step?.logicalAttemptId ?? 0;
-  const shownId = place.attempt ?? latest;
+  // A step that was skipped after it failed opens at the failed attempt, which has the log.
+  const ran = step?.status === "SKIPPED" ? step.attempts.findLast(({ startedAt }) => startedAt !== null) : undefined;
+  const shownId = place.attempt ?? ran?.logicalAttemptId ?? latest;
   useLineOf(stepId, shownId, place, open);
   const { full } = place;
   useEffect(() => {
@@ -121,7 +123,7 @@ export function StepPanel({ runId, stepId, place, open, close }: StepPanelProps)
           attempts={step.attempts}
           shown={shownId}
           latest={latest}
-          choose={(id) => open({ ...RESET_STEP_PARAMS, attempt: id === latest ? undefined : id })}
+          choose={(id) => open({ ...RESET_STEP_PARAMS, attempt: id === latest && !ran ? undefined : id })}
         />
       )}
       <div className={`${tabs.tabs} ${css.tabs}`} role="group" aria-label={m.step.parts(step.stepId)}>
@@ -189,7 +191,7 @@ function Facts({ runId, step }: { runId: string; step: Step }) {
       <div className={css.facts}>
         <StatusBadge look={stepLook(step)} />
         <span>{step.type}</span>
-        {took && <span>{took}</span>}
+        {took && <span>{[took, triesWord(step)].filter((part) => part !== null).join(" ")}</span>}
         <Median runId={runId} stepId={step.stepId} />
         {blocked > 0 && <span>{m.run.blocks(blocked)}</span>}
       </div>

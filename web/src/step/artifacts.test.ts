@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { artifactAddress, isReadable } from "./artifacts";
+import { artifactAddress, formatted, isReadable } from "./artifacts";
 
 it("gives the address of an artifact of the run only", () => {
   expect(artifactAddress("r1", "artifact:acme/r1/load/1/2/run%20results.json")).toBe(
@@ -18,4 +18,14 @@ it("knows which files a preview can show", () => {
     false,
     false,
   ]);
+});
+
+it("breaks JSON into lines, also when the preview cut its end, and leaves other text alone", () => {
+  expect(formatted("a.json", '{"a":[1,{"b":"x,{y}"}]}')).toBe(
+    '{\n  "a": [\n    1,\n    {\n      "b": "x,{y}"\n    }\n  ]\n}',
+  );
+  expect(formatted("a.json", '{"a":[1,{"b":"x,{y}"},{"c":"cut he')).toBe(
+    '{\n  "a":[\n    1,\n    {\n      "b":"x,{y}"\n    },\n    {\n      "c":"cut he',
+  );
+  expect(formatted("a.sql", "select {a, b}")).toBe("select {a, b}");
 });

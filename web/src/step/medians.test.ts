@@ -17,6 +17,8 @@ it("says how far a step is from its median, where that can be known", () => {
   expect(took("SUCCESS", 90)).toEqual({ kind: "slower", byMs: 30_000, times: 1.5 });
   expect(took("SUCCESS", 30)).toEqual({ kind: "faster", byMs: 30_000, times: 0.5 });
   expect(took("SUCCESS", 65)).toEqual({ kind: "usual" });
+  // The time of three tries is not that of one.
+  expect(paceOf({ status: "FAILED", startedAt: 1, durationMs: 29_000, engineAttemptId: 3 }, 5_000, NOW)).toBeNull();
   expect(paceOf({ status: "SUCCESS", startedAt: 1, durationMs: 900 }, 10, NOW)).toEqual({ kind: "usual" });
   // A running or failed step is never called fast.
   expect([took("RUNNING", 30), took("FAILED", 30), took("RUNNING", 61), took("FAILED", 61)]).toEqual([

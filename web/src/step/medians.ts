@@ -28,11 +28,14 @@ export type Pace = { kind: "slower" | "faster"; byMs: number; times: number } | 
  * called faster. Null when they cannot be compared.
  */
 export function paceOf(
-  step: Pick<Step, "status" | "durationMs" | "startedAt"> & Partial<Pick<Step, "error" | "keptFrom">>,
+  step: Pick<Step, "status" | "durationMs" | "startedAt"> &
+    Partial<Pick<Step, "error" | "keptFrom" | "engineAttemptId">>,
   median: number | undefined,
   now: number,
 ): Pace | null {
   if (step.keptFrom) return null;
+  // The time of several tries and of the pauses between them is not that of one.
+  if ((step.engineAttemptId ?? 1) > 1) return null;
   // A step that somebody stopped says nothing about its speed.
   if (step.status === "FAILED" && STOPPED.has(step.error?.code ?? "")) return null;
   if (median === undefined || step.startedAt === null || step.status === "SKIPPED" || step.status === "PENDING")

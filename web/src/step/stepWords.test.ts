@@ -49,7 +49,7 @@ describe("the wait of a step", () => {
     const other = waiting({ stepId: "other" });
     const needs = waiting({ stepId: "needs", dependsOn: ["load"], attempts: [] });
     const run = store(header({ failedSteps: 1 }), {}, [broken, { ...other, attempts: [] }, needs]);
-    expect(waitWords(other, run)).toBe("Nothing new starts while Load the file waits for an operator");
+    expect(waitWords(other, run)).toBe("Nothing new starts until a person retries or skips Load the file");
     expect(waitWords(needs, run)).toBe("Blocked by a failed step: Load the file");
   });
 

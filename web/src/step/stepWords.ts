@@ -20,6 +20,13 @@ export function stepTook(
   return `${store.frozen() ? "≥ " : ""}${ticking(store.now() - step.startedAt)}`;
 }
 
+/** In how many automatic tries the time of the latest attempt went; null for one. */
+export function triesWord({ engineAttemptId, status }: Pick<Step, "engineAttemptId" | "status">): string | null {
+  return engineAttemptId !== null && engineAttemptId > 1 && status !== "SKIPPED"
+    ? m.step.inTries(engineAttemptId)
+    : null;
+}
+
 /** The queue whose worker the step waits for; null for a step that needs none. */
 function queueOf(step: Step): string | null {
   return step.type === "SLEEP" || step.type === "MANUAL" ? null : step.taskQueue;
@@ -66,6 +73,6 @@ export function waitWords(step: Step, store: RunStore): string | null {
   const names = named.slice(0, NAMED).map((id) => store.step(id)?.name ?? id);
   const queue = kind === "WORKER" ? queueOf(step) : null;
   const more = named.length > NAMED ? ` and ${count(named.length - NAMED)} more` : "";
-  if (kind === "FAIL_FAST") return m.step.heldBy(`${names.join(", ")}${more}`, named.length);
+  if (kind === "FAIL_FAST") return m.step.heldBy(`${names.join(", ")}${more}`);
   return `${m.step.wait[kind]}${queue ? m.step.queueOf(queue) : ""}${named.length > 0 ? `: ${names.join(", ")}${more}` : ""}${step.wait.who ? ` (${step.wait.who})` : ""}`;
 }

@@ -1,5 +1,6 @@
 import { useMemo, useRef, useSyncExternalStore } from "react";
 import { m } from "../messages";
+import { pictures } from "../messages/pictures";
 import { useHeader, useOrder, useRunStore } from "../runstate/context";
 import { groupsOf, type StepQuery } from "./selection";
 import { STEP_FILTERS, type StepFilter } from "../address/views";
@@ -14,11 +15,11 @@ import css from "./StepsGrid.module.css";
 
 const WORDS: Record<StepFilter, string> = {
   FAILED: m.status.failed,
-  WAITING: m.mosaic.groups.waiting,
+  WAITING: pictures.mosaic.groups.waiting,
   RUNNING: m.status.running,
   PENDING: m.status.pending,
-  HELD: m.grid.held,
-  BLOCKED: m.grid.blocked,
+  HELD: pictures.grid.held,
+  BLOCKED: pictures.grid.blocked,
   SUCCESS: m.status.succeeded,
   SKIPPED: m.status.skipped,
 };
@@ -35,11 +36,16 @@ const KEYS = {
 } as const;
 const NOT_DONE: readonly StepFilter[] = ["FAILED", "WAITING", "RUNNING", "PENDING"];
 
-/** The word of a filter. What a cancellation ended has not failed, and what has not started then never will. */
+/**
+ * The word of a filter. What a cancellation ended has not failed, what has not started then never will, and a kept
+ * result has not succeeded in this run.
+ */
 function wordOf(filter: StepFilter, header: RunHeader | null): string {
   if (header === null) return WORDS[filter];
-  const { failed, stopped } = header.stepCounts;
-  if (filter === "FAILED" && stopped > 0) return stopped < failed ? m.grid.failedOrCancelled : m.status.cancelled;
+  const { failed, stopped, success, kept } = header.stepCounts;
+  if (filter === "SUCCESS" && kept > 0) return kept < success ? pictures.grid.succeededOrKept : m.status.kept;
+  if (filter === "FAILED" && stopped > 0)
+    return stopped < failed ? pictures.grid.failedOrCancelled : m.status.cancelled;
   return filter === "PENDING" && ended(header) ? m.status.neverStarted : WORDS[filter];
 }
 
@@ -53,7 +59,7 @@ export function StepFilters({ query, setQuery }: { query: StepQuery; setQuery: (
   const { show } = query;
   const hold = holdOf(store);
   const field = useRef<HTMLInputElement>(null);
-  useKeys({ f: { does: m.grid.find, run: () => field.current?.focus() } });
+  useKeys({ f: { does: pictures.grid.find, run: () => field.current?.focus() } });
   const counted = (filter: StepFilter): number => {
     const key = KEYS[filter];
     if (key !== null) return header?.stepCounts[key] ?? 0;
@@ -66,7 +72,7 @@ export function StepFilters({ query, setQuery }: { query: StepQuery; setQuery: (
   );
   const hidesDone = show.length === NOT_DONE.length && NOT_DONE.every((filter) => show.includes(filter));
   return (
-    <div className={`${pills.pills} ${css.filters}`} role="group" aria-label={m.grid.show}>
+    <div className={`${pills.pills} ${css.filters}`} role="group" aria-label={pictures.grid.show}>
       {filters.map((filter) => (
         <button
           key={filter}
@@ -92,17 +98,17 @@ export function StepFilters({ query, setQuery }: { query: StepQuery; setQuery: (
         pressed={query.sort === "failed"}
         onClick={() => setQuery({ ...query, sort: query.sort === "failed" ? "plan" : "failed" })}
       >
-        {m.grid.failedFirst}
+        {pictures.grid.failedFirst}
       </Button>
       <span className={css.push}>
         {groups.length > 0 && (
           <select
             className={css.field}
-            aria-label={m.grid.group}
+            aria-label={pictures.grid.group}
             value={query.group ?? ""}
             onChange={(event) => setQuery({ ...query, group: event.target.value === "" ? null : event.target.value })}
           >
-            <option value="">{m.grid.allGroups}</option>
+            <option value="">{pictures.grid.allGroups}</option>
             {groups.map((group) => (
               <option key={group} value={group}>
                 {group}
@@ -114,8 +120,8 @@ export function StepFilters({ query, setQuery }: { query: StepQuery; setQuery: (
           ref={field}
           className={css.field}
           type="search"
-          aria-label={m.grid.find}
-          placeholder={m.grid.find}
+          aria-label={pictures.grid.find}
+          placeholder={pictures.grid.find}
           value={query.find}
           maxLength={200}
           onChange={(event) => setQuery({ ...query, find: event.target.value })}

@@ -1,11 +1,12 @@
 import { memo } from "react";
 import type { Instant } from "../format/format";
-import { stepWords } from "../status/stepLabel";
+import { attemptWord, stepWords } from "../status/stepLabel";
 import { m } from "../messages";
+import { pictures } from "../messages/pictures";
 import { useRunStore, useStep } from "../runstate/context";
 import { type Pace, paceOf } from "../step/medians";
 import { beganAt } from "../timeline/segments";
-import { attemptName, duration } from "../format/format";
+import { duration } from "../format/format";
 import { stepLookIn } from "../status/look";
 import { Name } from "../ui/Name";
 import { StatusBadge } from "../ui/Status";
@@ -13,7 +14,7 @@ import { useTick } from "../ui/Time";
 import prose from "../styles/Prose.module.css";
 import virtual from "../styles/Virtual.module.css";
 import css from "./StepsGrid.module.css";
-import { stepTook } from "../step/stepWords";
+import { stepTook, triesWord } from "../step/stepWords";
 
 interface StepRowProps {
   stepId: string;
@@ -54,7 +55,9 @@ export const StepRow = memo(function StepRow({
   useTick(1_000, step?.status === "RUNNING" || (step?.status === "PENDING" && ready !== null));
   if (!step) return null;
   const began = beganAt(step);
-  const waited = ready === null ? null : Math.max(0, (began ?? store.now()) - ready);
+  // A kept step did not run here, so it did not wait either.
+  const waited = ready === null || step.keptFrom ? null : Math.max(0, (began ?? store.now()) - ready);
+  const look = stepLookIn(step, store.header());
   return (
     <div
       role="row"
@@ -69,13 +72,14 @@ export const StepRow = memo(function StepRow({
         <input
           type="checkbox"
           tabIndex={-1}
-          aria-label={m.grid.select(step.name ?? stepId)}
+          aria-label={pictures.grid.select(step.name ?? stepId)}
           checked={selected}
           onChange={(event) => turn(stepId, event.nativeEvent instanceof MouseEvent && event.nativeEvent.shiftKey)}
         />
       </span>
       <span role="cell" data-column="status">
-        <StatusBadge look={stepLookIn(step, store.header())} />
+        {/* The column of the cause has the run that a kept result is from. */}
+        <StatusBadge look={step.keptFrom ? { ...look, word: m.status.kept } : look} />
       </span>
       <span role="cell" data-column="step" className={prose.clip}>
         <button
@@ -96,7 +100,7 @@ export const StepRow = memo(function StepRow({
         {step.group}
       </span>
       <span role="cell" data-column="attempt" className={css.quiet}>
-        {step.logicalAttemptId > 1 ? attemptName(step.logicalAttemptId) : ""}
+        {attemptWord(step)}
       </span>
       <span role="cell" data-column="waited" className={css.number}>
         {waited !== null &&
@@ -107,7 +111,7 @@ export const StepRow = memo(function StepRow({
         {stepTook(step, store)}
       </span>
       <span role="cell" data-column="median" className={css.pace}>
-        <PaceWords pace={paceOf(step, median, store.now())} median={median} />
+        {triesWord(step) ?? <PaceWords pace={paceOf(step, median, store.now())} median={median} />}
       </span>
       <span role="cell" data-column="cause" className={prose.clip}>
         {step.status === "FAILED" && step.error ? (
@@ -116,7 +120,7 @@ export const StepRow = memo(function StepRow({
           </span>
         ) : (
           <span className={css.quiet} title={wait ?? undefined}>
-            {wait}
+            {step.keptFrom ? look.word : wait}
           </span>
         )}
       </span>
@@ -132,12 +136,12 @@ function firstLine(message: string | null): string {
 function PaceWords({ pace, median }: { pace: Pace | null; median: number | undefined }) {
   if (pace === null || median === undefined) return null;
   return (
-    <span data-pace={pace.kind} title={m.grid.medianOf(duration(median))}>
+    <span data-pace={pace.kind} title={pictures.grid.medianOf(duration(median))}>
       {pace.kind === "usual"
-        ? m.grid.pace.usual
+        ? pictures.grid.pace.usual
         : pace.kind === "slower"
-          ? m.grid.pace.slower(duration(pace.byMs), pace.times)
-          : m.grid.pace.faster(duration(pace.byMs))}
+          ? pictures.grid.pace.slower(duration(pace.byMs), pace.times)
+          : pictures.grid.pace.faster(duration(pace.byMs))}
     </span>
   );
 }

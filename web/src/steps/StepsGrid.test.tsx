@@ -36,6 +36,16 @@ it("is a table of the steps, the failed ones first, whose rows open a step", asy
   expect(choose).toHaveBeenCalledExactlyOnceWith("stg_orders");
 });
 
+it("shows a result that a rerun kept as kept: it has not waited, and did not succeed here", async () => {
+  const kept = header({ stepCounts: { ...header().stepCounts, success: 1, kept: 1 } });
+  const from = step("load", { keptFrom: "c09db14f-1111", startedAt: null, completedAt: null, attempts: [] });
+  await grid(ALL, store(kept, {}, [from]));
+  const row = (await screen.findByRole("button", { name: /^load/ })).closest("[role=row]");
+  const cell = (column: string): string | null => row?.querySelector(`[data-column=${column}]`)?.textContent ?? null;
+  expect([cell("status"), cell("waited"), cell("cause")]).toEqual(["Kept", "", "Kept from c09db14f"]);
+  expect(screen.getByRole("button", { name: "Kept 1" })).toBeDefined();
+});
+
 it("filters by status, hides done steps, and sorts by a column", async () => {
   const { user, setQuery } = await grid();
   await user.click(screen.getByRole("button", { name: "Failed 1" }));
@@ -65,9 +75,11 @@ it("says that no step matches", async () => {
 
 it("leaves out the columns that are empty in every row", async () => {
   const { container, unmount } = await grid();
-  expect(container.querySelector("[data-empty]")?.getAttribute("data-empty"), "steps with groups and a retry").toBe(
-    "median",
-  );
+  expect(
+    container.querySelector("[data-empty]")?.getAttribute("data-empty") ?? "",
+    "steps with groups, a retry, and one with three tries",
+  ).toBe("");
+  expect(screen.getByText("in 3 tries")).toBeDefined();
   unmount();
   const view = await show(
     <StepsGrid narrow={false} chosen={null} choose={() => {}} query={ALL} setQuery={() => {}} />,

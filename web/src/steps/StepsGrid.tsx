@@ -4,6 +4,7 @@ import { holdOf } from "../topology/hold";
 import { useBlocks } from "../topology/useBlocks";
 import type { Step } from "../api/model";
 import { m } from "../messages";
+import { pictures } from "../messages/pictures";
 import { useHeader, useOrder, useRunStore } from "../runstate/context";
 import { nextFailed } from "../runstate/failed";
 import { type Medians, useMedians } from "../step/medians";
@@ -18,11 +19,12 @@ import { StepRow } from "./StepRow";
 import { StepsBar } from "./StepsBar";
 import css from "./StepsGrid.module.css";
 import { noSteps } from "../status/runWords";
-import { waitWords } from "../step/stepWords";
+import { attemptWord } from "../status/stepLabel";
+import { triesWord, waitWords } from "../step/stepWords";
 import { useSelection } from "../ui/useSelection";
 
 const [ROW, TWO_LINES] = [32, 60];
-const COLUMNS = m.grid.columns;
+const COLUMNS = pictures.grid.columns;
 /** The columns by which the table can be sorted. */
 const SORTS: Readonly<Partial<Record<string, StepSort>>> = { status: "failed", took: "took", median: "median" };
 
@@ -100,14 +102,14 @@ export function StepsGrid({ chosen, choose, query, setQuery, narrow }: StepsGrid
     if (active === null) go(at);
   };
   useKeys({
-    j: { does: m.grid.down, run: () => go(at + 1), repeats: true },
-    k: { does: m.grid.up, run: () => go(at - 1), repeats: true },
-    n: { does: m.graph.nextFailed, run: () => failed(1), repeats: true },
-    N: { does: m.graph.previousFailed, run: () => failed(-1), repeats: true },
+    j: { does: pictures.grid.down, run: () => go(at + 1), repeats: true },
+    k: { does: pictures.grid.up, run: () => go(at - 1), repeats: true },
+    n: { does: pictures.graph.nextFailed, run: () => failed(1), repeats: true },
+    N: { does: pictures.graph.previousFailed, run: () => failed(-1), repeats: true },
     x: { does: m.keys.select, run: () => select(false) },
     X: { does: m.keys.selectRange, run: () => select(true) },
     ...(meant.size > 0 ? { Escape: { does: m.keys.clear, run: clear } } : {}),
-    "=": { does: m.mosaic.sort, run: () => setSorting(sorting + 1) },
+    "=": { does: pictures.mosaic.sort, run: () => setSorting(sorting + 1) },
   });
   const onKeyDown = (event: KeyboardEvent): void => {
     if (event.metaKey || event.ctrlKey || event.altKey) return;
@@ -135,7 +137,7 @@ export function StepsGrid({ chosen, choose, query, setQuery, narrow }: StepsGrid
           ref={pane}
           className={virtual.pane}
           role="table"
-          aria-label={m.grid.label(shown.length, order.length)}
+          aria-label={pictures.grid.label(shown.length, order.length)}
           aria-rowcount={shown.length + 1}
           onKeyDown={onKeyDown}
         >
@@ -144,7 +146,7 @@ export function StepsGrid({ chosen, choose, query, setQuery, narrow }: StepsGrid
               <span role="columnheader" data-column="select">
                 <input
                   type="checkbox"
-                  aria-label={m.grid.selectAll}
+                  aria-label={pictures.grid.selectAll}
                   checked={all}
                   ref={(box) => {
                     if (box) box.indeterminate = !all && meant.size > 0;
@@ -203,8 +205,8 @@ export function StepsGrid({ chosen, choose, query, setQuery, narrow }: StepsGrid
 function emptyColumns(steps: readonly Step[], medians: Medians | null): string[] {
   return [
     steps.some(({ group }) => group !== null) ? "" : "group",
-    steps.some(({ logicalAttemptId }) => logicalAttemptId > 1) ? "" : "attempt",
-    (medians?.size ?? 0) > 0 ? "" : "median",
+    steps.some((step) => attemptWord(step) !== null) ? "" : "attempt",
+    (medians?.size ?? 0) > 0 || steps.some((step) => triesWord(step) !== null) ? "" : "median",
   ].filter((name) => name !== "");
 }
 
@@ -220,7 +222,7 @@ function SortButton({ words, by, query, setQuery }: SortButtonProps) {
     <button
       type="button"
       className={css.sort}
-      title={m.grid.sortBy(words)}
+      title={pictures.grid.sortBy(words)}
       onClick={() => setQuery({ ...query, sort: on ? "plan" : by })}
     >
       {words} {on && <span aria-hidden="true">↓</span>}
@@ -228,7 +230,13 @@ function SortButton({ words, by, query, setQuery }: SortButtonProps) {
   );
 }
 
-/** Why a step was skipped, in words; null for one that was not. */
-function skipWords({ skip }: Step): string | null {
-  return skip && (skip.reason ?? m.events.skipped[skip.reasonCode] ?? skip.reasonCode);
+/** Why a step was skipped, in words, and the failure that it ended; null for one that was not. */
+function skipWords({ skip, attempts }: Step): string | null {
+  const why = skip && (skip.reason ?? m.events.skipped[skip.reasonCode] ?? skip.reasonCode);
+  if (!why) return null;
+  const said = why.charAt(0).toUpperCase() + why.slice(1);
+  const failure = attempts.findLast(({ error }) => error !== null)?.error;
+  return failure
+    ? pictures.grid.skippedAfter(said, failure.code, failure.message?.trim().split("\n", 1)[0] ?? "")
+    : said;
 }

@@ -1,5 +1,5 @@
 import { type PointerEvent, useEffect, useRef, useState } from "react";
-import { m } from "../messages";
+import { pictures } from "../messages/pictures";
 import { clockTime, preciseTime, zoneName } from "../format/format";
 import { useZone } from "../ui/Time";
 import { percent, type Scale, type Span, ticks, timeAt } from "./axis";
@@ -37,7 +37,7 @@ export function Axis({ span, show }: { span: Scale; show: (span: Span) => void }
     <div
       ref={strip}
       role="columnheader"
-      aria-label={m.timeline.times(zoneName(zone))}
+      aria-label={pictures.timeline.times(zoneName(zone))}
       className={css.axis}
       data-zone={zone}
       onPointerDown={(event) => {

@@ -6,6 +6,7 @@ import { useBlocks } from "../topology/useBlocks";
 import { noSteps } from "../status/runWords";
 import type { RunHeader } from "../api/model";
 import { m } from "../messages";
+import { pictures } from "../messages/pictures";
 import { useHeader, useOrder, useRunStore } from "../runstate/context";
 import type { RunStore } from "../runstate/store";
 import { TIMELINE_ORDERS, type TimelineOrder } from "../address/views";
@@ -53,12 +54,12 @@ const ROW = 28;
 const MOVE = 0.2;
 const ZOOM = 0.7;
 const REASONS = ["person", "pause", "idle"] as const;
-const KINDS = m.timeline.kinds;
+const KINDS = pictures.timeline.kinds;
 const LEGEND = [
   { kind: "waiting", tone: "pending", words: KINDS.waiting },
   { kind: "running", tone: "success", words: KINDS.running },
-  { kind: "running", tone: "failed", words: m.timeline.failed },
-  { kind: "running", tone: "cancelled", words: m.timeline.stopped },
+  { kind: "running", tone: "failed", words: pictures.timeline.failed },
+  { kind: "running", tone: "cancelled", words: pictures.timeline.stopped },
   { kind: "backoff", tone: "pending", words: KINDS.backoff },
   { kind: "person", tone: "person", words: KINDS.person },
 ] as const;
@@ -145,6 +146,12 @@ export function Timeline({ runId, chosen, choose }: TimelineProps) {
     // Once for each time that the path is asked for: rows must not move while they are read.
     // oxlint-disable-next-line react/exhaustive-deps
   }, [critical, firstOnPath < 0]);
+  const failedRow = rows.indexOf(chosen ?? failedStep(header) ?? "");
+  useEffect(() => {
+    if (critical === undefined && failedRow > 0) virtual.scrollToIndex(failedRow, { align: "center" });
+    // Once, when the steps are known: rows must not move while they are read.
+    // oxlint-disable-next-line react/exhaustive-deps
+  }, [failedRow < 0]);
   const show = (next: Span | null): void =>
     void navigate({
       search: (old) => ({ ...old, span: next === null ? undefined : spanText(within(next, whole), whole.from) }),
@@ -157,11 +164,11 @@ export function Timeline({ runId, chosen, choose }: TimelineProps) {
   const setCritical = (): void =>
     void navigate({ search: (old) => ({ ...old, critical: critical ? undefined : "yes" }), replace: true });
   useKeys({
-    "+": { does: m.graph.zoomIn, run: () => zoom(ZOOM), repeats: true },
-    "-": { does: m.graph.zoomOut, run: () => zoom(1 / ZOOM), repeats: true },
-    "0": { does: m.timeline.whole, run: showWhole },
-    "=": { does: m.mosaic.sort, run: () => setSorting(sorting + 1) },
-    x: { does: m.timeline.critical, run: setCritical },
+    "+": { does: pictures.graph.zoomIn, run: () => zoom(ZOOM), repeats: true },
+    "-": { does: pictures.graph.zoomOut, run: () => zoom(1 / ZOOM), repeats: true },
+    "0": { does: pictures.timeline.whole, run: showWhole },
+    "=": { does: pictures.mosaic.sort, run: () => setSorting(sorting + 1) },
+    x: { does: pictures.timeline.critical, run: setCritical },
   });
   const onKeyDown = (event: KeyboardEvent): void => {
     if (event.metaKey || event.ctrlKey || event.altKey || asked === undefined) return;
@@ -181,7 +188,7 @@ export function Timeline({ runId, chosen, choose }: TimelineProps) {
     <section className={`${frame.frame} ${css.timeline}`} aria-label={m.run.tabs.timeline}>
       <div className={frame.tools}>
         <label className={css.order}>
-          {m.timeline.order}{" "}
+          {pictures.timeline.order}{" "}
           <select
             value={by}
             onChange={(event) =>
@@ -193,14 +200,18 @@ export function Timeline({ runId, chosen, choose }: TimelineProps) {
           >
             {TIMELINE_ORDERS.map((name) => (
               <option key={name} value={name}>
-                {m.timeline.orders[name]}
+                {pictures.timeline.orders[name]}
               </option>
             ))}
           </select>
         </label>
-        <Legend now={!ended(header)} breaks={scale.breaks ?? []} />
+        <Legend
+          now={!ended(header)}
+          paused={bands.map(({ from, to }) => (to ?? now) - from)}
+          breaks={scale.breaks ?? []}
+        />
         <span className={frame.push}>
-          {along && <span className={css.path}>{m.timeline.pathLength(duration(along.ms), along.share)}</span>}
+          {along && <span className={css.path}>{pictures.timeline.pathLength(duration(along.ms), along.share)}</span>}
           {critical !== undefined && (
             <Button
               kind="quiet"
@@ -212,25 +223,25 @@ export function Timeline({ runId, chosen, choose }: TimelineProps) {
                 })
               }
             >
-              {m.timeline.onlyPath}
+              {pictures.timeline.onlyPath}
             </Button>
           )}
           <Button kind="quiet" pressed={critical !== undefined} onClick={setCritical}>
-            {m.timeline.critical} <kbd>x</kbd>
+            {pictures.timeline.critical} <kbd>x</kbd>
           </Button>
           {waits.length > 0 && (
             <Button kind="quiet" pressed={shorten} onClick={() => setShorten(!shorten)}>
-              {m.timeline.shorten}
+              {pictures.timeline.shorten}
             </Button>
           )}
-          <Button kind="quiet" label={m.graph.zoomOut} onClick={() => zoom(1 / ZOOM)}>
+          <Button kind="quiet" label={pictures.graph.zoomOut} onClick={() => zoom(1 / ZOOM)}>
             −
           </Button>
-          <Button kind="quiet" label={m.graph.zoomIn} onClick={() => zoom(ZOOM)}>
+          <Button kind="quiet" label={pictures.graph.zoomIn} onClick={() => zoom(ZOOM)}>
             +
           </Button>
           <Button kind="quiet" onClick={showWhole}>
-            {m.timeline.whole} <kbd>0</kbd>
+            {pictures.timeline.whole} <kbd>0</kbd>
           </Button>
         </span>
       </div>
@@ -238,7 +249,7 @@ export function Timeline({ runId, chosen, choose }: TimelineProps) {
         ref={pane}
         className={css.pane}
         role="table"
-        aria-label={m.timeline.summary(rows.length)}
+        aria-label={pictures.timeline.summary(rows.length)}
         aria-rowcount={rows.length + 1}
         tabIndex={0}
         onKeyDown={onKeyDown}
@@ -246,7 +257,7 @@ export function Timeline({ runId, chosen, choose }: TimelineProps) {
         <div role="rowgroup" className={css.head}>
           <div role="row" aria-rowindex={1}>
             <span role="columnheader" className={css.corner}>
-              {m.timeline.step}
+              {pictures.timeline.step}
             </span>
             <Axis span={scale} show={show} />
           </div>
@@ -254,7 +265,9 @@ export function Timeline({ runId, chosen, choose }: TimelineProps) {
         <div role="rowgroup" className={css.body} style={{ height: virtual.getTotalSize() }}>
           <div className={css.under} aria-hidden="true">
             {(scale.breaks ?? []).map((one) => (
-              <span key={one.from} className={css.break} data-why={one.why} style={place(one.from, one.to)} />
+              <span key={one.from} className={css.break} data-why={one.why} style={place(one.from, one.to)}>
+                {duration(one.to - one.from)}
+              </span>
             ))}
           </div>
           <div className={css.over} aria-hidden="true">
@@ -305,13 +318,13 @@ function failedStep(header: RunHeader | null): string | null {
 }
 
 /** The legend of the bars' shapes and of shortened waits. */
-function Legend({ now, breaks }: { now: boolean; breaks: readonly Break[] }) {
+function Legend({ now, paused, breaks }: { now: boolean; paused: readonly number[]; breaks: readonly Break[] }) {
   return (
-    <ul className={css.legend} aria-label={m.timeline.legend}>
+    <ul className={css.legend} aria-label={pictures.timeline.legend}>
       {LEGEND.map(({ kind, tone, words }) => (
         <li key={words}>
           <span className={css.sample}>
-            <span className={css.segment} data-kind={kind} data-tone={tone} />
+            <span className={css.segment} data-kind={kind} style={{ color: `var(--${tone})` }} />
           </span>
           {words}
         </li>
@@ -320,14 +333,22 @@ function Legend({ now, breaks }: { now: boolean; breaks: readonly Break[] }) {
         <span className={css.sample}>
           <span className={css.usual} />
         </span>
-        {m.timeline.usual}
+        {pictures.timeline.usual}
       </li>
       {now && (
         <li>
           <span className={css.sample}>
             <span className={css.now} />
           </span>
-          {m.timeline.now}
+          {pictures.timeline.now}
+        </li>
+      )}
+      {paused.length > 0 && (
+        <li>
+          <span className={css.sample}>
+            <span className={css.band} />
+          </span>
+          {pictures.timeline.paused(paused.map(duration).join(", "))}
         </li>
       )}
       {REASONS.map((why) => {
@@ -338,7 +359,7 @@ function Legend({ now, breaks }: { now: boolean; breaks: readonly Break[] }) {
               <span className={css.sample}>
                 <span className={css.break} data-why={why} />
               </span>
-              {m.timeline.breaks[why](took.join(", "))}
+              {pictures.timeline.breaks[why](took.join(", "))}
             </li>
           )
         );

@@ -2,7 +2,7 @@ import { memo } from "react";
 import type { Instant } from "../format/format";
 import type { Step } from "../api/model";
 import { stepWords } from "../status/stepLabel";
-import { m } from "../messages";
+import { pictures } from "../messages/pictures";
 import { useRunStore, useStep } from "../runstate/context";
 import { attemptName, duration } from "../format/format";
 import { stepLook, stepLookIn } from "../status/look";
@@ -97,7 +97,7 @@ export const TimelineRow = memo(function TimelineRow({
               data-kind={segment.kind}
               data-tone={segment.tone}
               data-open={segment.to === null || undefined}
-              style={{ left: `${left}%`, width: `${Math.max(0, right - left)}%` }}
+              style={{ left: `${left}%`, width: `${Math.max(0, right - left)}%`, color: `var(--${segment.tone})` }}
               title={words(segment)}
               aria-hidden="true"
             />
@@ -127,13 +127,13 @@ export const TimelineRow = memo(function TimelineRow({
 
 function segmentWords({ kind, from, to, logicalAttemptId }: Segment, now: Instant, frozen: boolean): string {
   const took = `${to === null && frozen ? "≥ " : ""}${duration((to ?? now) - from)}`;
-  return [m.timeline.kinds[kind], logicalAttemptId > 1 ? attemptName(logicalAttemptId) : null, took]
+  return [pictures.timeline.kinds[kind], logicalAttemptId > 1 ? attemptName(logicalAttemptId) : null, took]
     .filter((part) => part !== null)
     .join(", ");
 }
 
 function rowWords(step: Step, segments: readonly string[], critical: boolean): string {
-  return [stepLook(step).word, ...segments, critical ? m.timeline.onPath : null]
+  return [stepLook(step).word, ...segments, critical ? pictures.timeline.onPath : null]
     .filter((part) => part !== null)
     .join("; ");
 }

@@ -59,14 +59,16 @@ export function segmentsOf(step: Step, ready: Instant | null, awaits = false): S
     const next = begun[i + 1]?.startedAt ?? null;
     const backoff = next === null && step.pendingRetry;
     const awaited = next === null && awaits && step.status === "FAILED";
-    if (to !== null && (next !== null ? next > to : backoff || awaited)) {
+    // The wait of a failed step also ends when a person skips it.
+    const skippedAt = last && step.status === "SKIPPED" && attempt.status === "FAILED" ? step.completedAt : null;
+    if (to !== null && (next !== null ? next > to : backoff || awaited || (skippedAt ?? 0) > to)) {
       // Automatic tries are within one attempt: a further one starts because a person retried the step, or resumed the
       // run.
       segments.push({
         kind: backoff ? "backoff" : "person",
         tone: backoff ? "pending" : "person",
         from: to,
-        to: next,
+        to: next ?? skippedAt,
         logicalAttemptId: attempt.logicalAttemptId,
       });
     }

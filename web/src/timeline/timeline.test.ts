@@ -290,3 +290,16 @@ describe("a long wait in which nothing ran is shortened", () => {
 it("leaves out a time whose label would be cut", () => {
   expect([fits(0, 800), fits(92, 800), fits(92.1, 800), fits(100, 800)]).toEqual([true, true, false, false]);
 });
+
+it("draws the wait of a failed step until a person skipped it, without a bar for the skip", () => {
+  const skipped = step("a", {
+    status: "SKIPPED",
+    completedAt: 9_000,
+    attempts: [attempt(1, 1_000, 2_000, "FAILED"), attempt(2, null, 9_000, "SKIPPED")],
+  });
+  const spans = segmentsOf(skipped, 1_000).map(({ kind, from, to }) => [kind, from, to]);
+  expect(spans).toEqual([
+    ["running", 1_000, 2_000],
+    ["person", 2_000, 9_000],
+  ]);
+});

@@ -155,12 +155,22 @@ func (p *planCommands) validateCommand() *cobra.Command {
 			ref := plan.RefOf(doc, pl, "")
 			if p.output.IsData() {
 				return p.output.Write(p.out, map[string]any{"valid": true, "planId": ref.PlanID, "planVersion": ref.PlanVersion,
-					"steps": len(pl.Steps), "sha256": ref.SHA256})
+					"steps": len(pl.Steps), "sha256": ref.SHA256, "warnings": pl.Warnings()})
 			}
+			printWarnings(c.ErrOrStderr(), pl.Warnings())
 			fmt.Fprintf(p.out, "%s %s is a valid plan of %s.\n", ref.PlanID, ref.PlanVersion,
 				cmdline.Count(len(pl.Steps), "step"))
 			return nil
 		},
+	}
+}
+
+func printWarnings(out io.Writer, warnings []plan.Warning) {
+	for _, w := range warnings[:min(len(warnings), MaxProblems)] {
+		fmt.Fprintln(out, "Warning: "+console.OneLine(w.Message))
+	}
+	if more := len(warnings) - MaxProblems; more > 0 {
+		fmt.Fprintf(out, "and %s, which -o json lists\n", cmdline.Count(more, "more warning"))
 	}
 }
 

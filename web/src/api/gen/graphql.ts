@@ -1702,6 +1702,17 @@ export type PalettePlansQueryVariables = Exact<{
 
 export type PalettePlansQuery = { plans: { edges: Array<{ node: { planId: string, projectId: string, environmentId: string, runs: Array<{ runId: string }> } }> } };
 
+export type RerunsQueryVariables = Exact<{
+  projectId: string;
+  environmentId: string;
+  planId: string;
+  createdFrom: string;
+  first: number;
+}>;
+
+
+export type RerunsQuery = { runs: { edges: Array<{ node: { runId: string, parentRunId: string | null, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null } }> } };
+
 export class TypedDocumentString<TResult, TVariables>
   extends String
   implements DocumentTypeDecoration<TResult, TVariables>
@@ -6038,3 +6049,22 @@ export const PalettePlansDocument = new TypedDocumentString(`
   }
 }
     `) as unknown as TypedDocumentString<PalettePlansQuery, PalettePlansQueryVariables>;
+export const RerunsDocument = new TypedDocumentString(`
+    query Reruns($projectId: String!, $environmentId: String!, $planId: String!, $createdFrom: Time!, $first: Int!) {
+  runs(
+    first: $first
+    orderBy: CREATED_ASC
+    filter: {projectId: $projectId, environmentId: $environmentId, planId: $planId, createdFrom: $createdFrom}
+  ) {
+    edges {
+      node {
+        runId
+        parentRunId
+        status
+        statusRaw
+        substatus
+      }
+    }
+  }
+}
+    `) as unknown as TypedDocumentString<RerunsQuery, RerunsQueryVariables>;
