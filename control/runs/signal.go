@@ -119,8 +119,8 @@ func (s *Signaller) DecideSignal(ctx context.Context, p authz.Principal, r store
 	if j.out.Rejection == run.CodeForbidden {
 		return SignalReceipt{}, s.rights.DenialError(p, action, control.ObjectOf(r.Identity), rights)
 	}
-	if j.raised != "" {
-		s.alerts.Count(j.raised)
+	if j.raised != nil {
+		s.alerts.NoteOpened(ctx, *j.raised)
 	}
 	control.Wake(s.judge.Deliveries)
 	j.out.SignalReceipt = s.judge.stopper.receipts.WithStopDeadline(j.out.SignalReceipt)

@@ -79,6 +79,8 @@ type Config struct {
 	// EngineTrouble returns a sentence that explains why the engine does not answer, or "". It is nil when this process
 	// does not supervise the engine. Health calls it only while the engine does not answer.
 	EngineTrouble func() string
+	// Beats contains the intervals of heartbeats.
+	Beats control.BeatSettings
 	// Meter contains the settings of MeasureHealth.
 	Meter   health.MeterSettings
 	Now     func() time.Time
@@ -91,6 +93,7 @@ type UseCases struct {
 	maxSteps int
 	*control.Rights
 	*control.Alerts
+	*control.Heartbeats
 	*control.Background
 	*control.Audits
 	*control.AuditLinker
@@ -189,8 +192,9 @@ func New(cfg Config) *UseCases {
 		Authz: cfg.Authz, Store: st, OperatorsTenant: cfg.OperatorsTenant, CheckInterval: cfg.RightsCheckInterval, Now: now,
 		Metrics: cfg.Metrics, Logger: log,
 	})
-	s.Alerts = control.NewAlerts(st, cfg.Metrics, now)
-	s.Background = control.NewBackground(st, s.Alerts, contain.New(cfg.Metrics, log), now, log)
+	s.Alerts = control.NewAlerts(st, cfg.Metrics, now, log)
+	s.Heartbeats = control.NewHeartbeats(st, s.Alerts, cfg.Beats, now, log)
+	s.Background = control.NewBackground(st, s.Alerts, s.Heartbeats, contain.New(cfg.Metrics, log), now, log)
 	s.Audits = control.NewAudits(s.Rights, st, st, cfg.OperatorsTenant, now)
 	s.AuditLinker = control.NewAuditLinker(st, s.Alerts, cfg.Metrics, now, log)
 	cfg.AuditHeads.OperatorsTenant = cfg.OperatorsTenant

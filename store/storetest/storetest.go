@@ -55,7 +55,8 @@ func cases() []testCase {
 		logCases, guardCases, modelCases, gateCases, receiptCases, deliveryCases, queueCases, admissionCases,
 		admissionRaceCases, stateCases, dirtyCases, outboxCases, maintenanceCases, tailCases, listCases, attentionCases,
 		annotationCases, viewCases, changedCases, planCases, sweepCases,
-		raceCases, overlayCases, authorityCases, settingCases, bucketCases, approvalCases, bulkCases, workerCases, auditCases,
+		raceCases, overlayCases, authorityCases, settingCases, bucketCases, approvalCases, bulkCases, workerCases, alertCases,
+		auditCases,
 		opsCases,
 	} {
 		all = append(all, part...)
