@@ -67,8 +67,8 @@ func newAlertCounter(r prometheus.Registerer) *prometheus.CounterVec {
 	return c
 }
 
-// Raise opens an alert, or tells the store that its state still lasts, at most once a minute. The returned State is zero
-// when the store was not told.
+// Raise opens an alert, or tells the store that its state still lasts, at most once a minute. The returned State is
+// zero when the store was not told.
 func (s *Alerts) Raise(ctx context.Context, a store.Alert) (store.AlertRaised, error) {
 	a.Actor = cmp.Or(a.Actor, EngineActor)
 	if s.IsRecent(a) {

@@ -132,7 +132,8 @@ func (s *AuditHeadWriter) writeHeads(ctx context.Context, now time.Time) error {
 
 // headsAlert is the alert about heads that were not written.
 func (s *AuditHeadWriter) headsAlert() store.Alert {
-	return store.Alert{TenantID: s.to.OperatorsTenant, Level: store.AlertHigh, Code: run.CodeAuditHeads, Actor: EngineActor}
+	return store.Alert{TenantID: s.to.OperatorsTenant, Level: store.AlertHigh, Code: run.CodeAuditHeads,
+		Actor: EngineActor}
 }
 
 // alertHeads raises one alert until the heads are written again, whichever server failed.

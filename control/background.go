@@ -24,20 +24,25 @@ type RunStore interface {
 
 // Background contains the panics of work that no request waits for. It is safe for concurrent use.
 type Background struct {
-	store  RunStore
+	panicked
 	Alerts *Alerts
 	Beats  *Heartbeats // nil: this process sends no heartbeats
 	Panics *contain.Guard
-	asides *lru.Cache[string, aside] // by duty and run
 	Now    func() time.Time
 	Log    *slog.Logger
+}
+
+// panicked are the runs that duties skip because they panicked there.
+type panicked struct {
+	store  RunStore
+	asides *lru.Cache[string, aside] // by duty and run
 }
 
 // NewBackground makes Background.
 func NewBackground(s RunStore, alerts *Alerts, beats *Heartbeats, panics *contain.Guard, now func() time.Time,
 	log *slog.Logger) *Background {
-	return &Background{store: s, Alerts: alerts, Beats: beats, Panics: panics, asides: NewLRU[aside](maxAside), Now: now,
-		Log: log}
+	return &Background{panicked: panicked{store: s, asides: NewLRU[aside](maxAside)}, Alerts: alerts, Beats: beats,
+		Panics: panics, Now: now, Log: log}
 }
 
 // Background duties that process runs; dvt_panics_total has them as labels.

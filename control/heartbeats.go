@@ -28,23 +28,20 @@ type Heartbeats struct {
 	store  store.Heartbeats
 	alerts *Alerts
 	cfg    BeatSettings
-	now    func() time.Time
-	log    *slog.Logger
 
 	mu     sync.Mutex
 	marked map[string]bool // duties that made progress since the last heartbeat
 }
 
 // NewHeartbeats makes Heartbeats.
-func NewHeartbeats(s store.Heartbeats, alerts *Alerts, cfg BeatSettings, now func() time.Time,
-	log *slog.Logger) *Heartbeats {
+func NewHeartbeats(s store.Heartbeats, alerts *Alerts, cfg BeatSettings) *Heartbeats {
 	if cfg.Every <= 0 {
 		cfg.Every = 10 * time.Second
 	}
 	if cfg.AbsentAfter <= 0 {
 		cfg.AbsentAfter = 30 * time.Second
 	}
-	return &Heartbeats{store: s, alerts: alerts, cfg: cfg, now: now, log: log, marked: map[string]bool{}}
+	return &Heartbeats{store: s, alerts: alerts, cfg: cfg, marked: map[string]bool{}}
 }
 
 // Mark records that a duty of this process made progress. The loop of a duty calls it in each round, so that a loop
@@ -61,7 +58,7 @@ func (s *Heartbeats) Mark(duty string) {
 // Beat tells the store about the duties that Mark named, and watches the duties of all processes, until ctx ends.
 // always names duties of this process that have no loop here. process is unique for the process.
 func (s *Heartbeats) Beat(ctx context.Context, process string, always ...string) error {
-	began := s.now()
+	began := s.alerts.now()
 	failing := false
 	for {
 		select {
@@ -71,10 +68,11 @@ func (s *Heartbeats) Beat(ctx context.Context, process string, always ...string)
 		}
 		err := s.beat(ctx, process, always)
 		if err == nil {
-			err = s.checkAbsent(ctx, s.now().Sub(began))
+			err = s.checkAbsent(ctx, s.alerts.now().Sub(began))
 		}
 		if err != nil && ctx.Err() == nil && !failing && !errors.Is(err, store.ErrUnavailable) {
-			s.log.WarnContext(ctx, "heartbeats of duties were not written or read; it is tried again", slog.Any("error", err))
+			s.alerts.log.WarnContext(ctx, "heartbeats of duties were not written or read; it is tried again",
+				slog.Any("error", err))
 		}
 		failing = err != nil
 	}

@@ -49,6 +49,7 @@ type UseCases interface { //nolint:interfacebloat // the sum of its subjects; a 
 	CountReads
 	BulkService
 	PollerReads
+	AlertService
 }
 
 // PollerReads reads when workers polled their task queues.

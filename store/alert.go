@@ -105,8 +105,8 @@ type Alerts interface {
 	ListAlerts(ctx context.Context, f AlertFilter) ([]AlertState, error)
 	// CountAlerts counts the alerts that ListAlerts would return, but at most f.Limit.
 	CountAlerts(ctx context.Context, f AlertFilter) (int, error)
-	// ListOpenAlerts lists the open alerts of every tenant with one of the codes, the oldest sighting first, at most
-	// limit (≤ MaxPage). The API must never call it for a request.
+	// ListOpenAlerts lists the open alerts of every tenant with one of the codes, at most limit (≤ MaxPage). The one that
+	// was found longest ago comes first. The API must never call it for a request.
 	ListOpenAlerts(ctx context.Context, codes []run.Code, limit int) ([]AlertState, error)
 	// AlertsRev returns a number that grows with each change of an alert or a silence of any tenant.
 	AlertsRev(ctx context.Context) (int64, error)

@@ -23,8 +23,8 @@ func (w *pass) resolveOpen(ctx context.Context, why string, left func(store.Aler
 	return w.s.background.Alerts.Resolve(ctx, why, gone...)
 }
 
-// silentAfter are the times without a new finding after which alerts with these codes are resolved. Whoever raises
-// them finds the state again each minute while it lasts, and a panic at least every ten minutes.
+// silentAfter are the times without a new finding after which alerts with these codes are resolved. Their raisers
+// find the state again each minute while it lasts, and a panic at least every ten minutes.
 func silentAfter() map[run.Code]time.Duration {
 	return map[run.Code]time.Duration{
 		run.CodeInternal: time.Hour, run.CodeCausalViolation: time.Hour, run.CodeDeliveryFailed: time.Hour,

@@ -37,7 +37,8 @@ func TestSignalRun_EscalateAlertRaisesOneAlertAndChangesNothing(t *testing.T) {
 	if again := w.Send(w.Principal("dev-system"), in); !again.Duplicate {
 		t.Errorf("the repeated signal is answered %+v, want a duplicate", again)
 	}
-	got := controltest.Must[[]store.AlertState](t)(w.Store.ListAlerts(t.Context(), store.AlertFilter{TenantID: "acme", RunID: id}))
+	got := controltest.Must[[]store.AlertState](t)(w.Store.ListAlerts(t.Context(),
+		store.AlertFilter{TenantID: "acme", RunID: id}))
 	want := []store.AlertState{{Alert: store.Alert{
 		TenantID: "acme", ProjectID: "shop", RunID: id, SignalID: "alert", Subject: "alert", Level: store.AlertHigh,
 		Note: "rows are missing", Actor: "dev-system",

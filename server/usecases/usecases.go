@@ -138,6 +138,7 @@ type UseCases struct {
 	*reads.Debugger
 	*reads.DeadLetterDesk
 	*reads.ViewKeeper
+	*reads.AlertDesk
 	*bulk.Requester
 	*bulk.Reader
 	*bulk.Estimator
@@ -147,6 +148,7 @@ type UseCases struct {
 	*watch.LogWatcher
 	*watch.InboxReader
 	*watch.InboxWatcher
+	*watch.AlertWatcher
 	*duty.Dispatcher
 	*duty.Deliverer
 	*duty.Reconciler
@@ -193,7 +195,7 @@ func New(cfg Config) *UseCases {
 		Metrics: cfg.Metrics, Logger: log,
 	})
 	s.Alerts = control.NewAlerts(st, cfg.Metrics, now, log)
-	s.Heartbeats = control.NewHeartbeats(st, s.Alerts, cfg.Beats, now, log)
+	s.Heartbeats = control.NewHeartbeats(st, s.Alerts, cfg.Beats)
 	s.Background = control.NewBackground(st, s.Alerts, s.Heartbeats, contain.New(cfg.Metrics, log), now, log)
 	s.Audits = control.NewAudits(s.Rights, st, st, cfg.OperatorsTenant, now)
 	s.AuditLinker = control.NewAuditLinker(st, s.Alerts, cfg.Metrics, now, log)
@@ -259,6 +261,7 @@ func New(cfg Config) *UseCases {
 	s.DeadLetterDesk = reads.NewDeadLetterDesk(s.Rights, st, cfg.Redriver)
 
 	s.ViewKeeper = reads.NewViewKeeper(s.Rights, st)
+	s.AlertDesk = reads.NewAlertDesk(s.Rights, st)
 
 	s.Reader = bulk.NewReader(s.Rights, st, st, cfg.KeepAlive)
 	s.Requester = bulk.NewRequester(s.Rights, st, s.Reader, checker, s.Starter)
@@ -270,6 +273,7 @@ func New(cfg Config) *UseCases {
 	s.ReceiptWatcher = watch.NewReceiptWatcher(s.Rights, cfg.Hub, s.ReceiptReader)
 	s.LogWatcher = watch.NewLogWatcher(s.Rights, st, s.LogReader, cfg.KeepAlive)
 	s.InboxReader = watch.NewInboxReader(s.Rights, st, s.TaskReader, s.Approver, s.RunLists)
+	s.AlertWatcher = watch.NewAlertWatcher(s.Rights, st, s.AlertDesk, cfg.KeepAlive)
 	s.InboxWatcher = watch.NewInboxWatcher(s.InboxReader, cfg.Bus, s.Background, cfg.KeepAlive)
 
 	s.Reconciler = duty.NewReconciler(st, st, stopper, s.Background, admission, duty.ReconcileHelp{

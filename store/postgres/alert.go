@@ -95,7 +95,8 @@ func raiseAlert(ctx context.Context, c *pgx.Conn, a store.Alert) (pos int64, ope
 	} else if pos, err = one(ctx, c, pgx.RowTo[int64], knownAlertSQL, a.ID); !errors.Is(err, pgx.ErrNoRows) {
 		return pos, false, err
 	}
-	if pos, err = one(ctx, c, pgx.RowTo[int64], bumpAlertSQL, a.Fingerprint(), a.Level, a.Note); !errors.Is(err, pgx.ErrNoRows) {
+	pos, err = one(ctx, c, pgx.RowTo[int64], bumpAlertSQL, a.Fingerprint(), a.Level, a.Note)
+	if !errors.Is(err, pgx.ErrNoRows) {
 		return pos, false, err
 	}
 	open, err := one(ctx, c, pgx.RowTo[int], openAlertsSQL, a.TenantID, store.MaxOpenAlerts)
@@ -105,8 +106,9 @@ func raiseAlert(ctx context.Context, c *pgx.Conn, a store.Alert) (pos int64, ope
 	if open >= store.MaxOpenAlerts && a.Code != run.CodeAlertsOverflow {
 		return raiseAlert(ctx, c, store.OverflowAlert(a))
 	}
-	if pos, err = one(ctx, c, pgx.RowTo[int64], insertAlertSQL, a.ID, a.TenantID, a.ProjectID, a.RunID, a.StepID, a.SignalID,
-		a.Level, a.Code, a.Note, a.Actor); err != nil {
+	pos, err = one(ctx, c, pgx.RowTo[int64], insertAlertSQL, a.ID, a.TenantID, a.ProjectID, a.RunID, a.StepID,
+		a.SignalID, a.Level, a.Code, a.Note, a.Actor)
+	if err != nil {
 		return 0, false, err
 	}
 	_, err = c.Exec(ctx, insertAlertStateSQL, pos, a.Subject, a.Shared, a.Fingerprint())
@@ -283,7 +285,8 @@ func scanSilence(row pgx.CollectableRow) (x store.AlertSilence, err error) {
 }
 
 // Silence implements store.Alerts.
-func (s *Store) Silence(ctx context.Context, x store.AlertSilence, audit ...store.AuditRow) (out store.AlertSilence, err error) {
+func (s *Store) Silence(ctx context.Context, x store.AlertSilence,
+	audit ...store.AuditRow) (out store.AlertSilence, err error) {
 	err = s.inAlerts(ctx, "silence alerts", audit, func(ctx context.Context, c *pgx.Conn) (bool, error) {
 		if _, err := c.Exec(ctx, lockAlertsSQL, x.TenantID); err != nil {
 			return false, err

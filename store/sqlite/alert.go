@@ -68,8 +68,11 @@ func raiseAlert(ctx context.Context, c *conn, at time.Time, a store.Alert) (pos 
 	a = a.Fit()
 	if a.ID == "" {
 		a.ID = uuid.NewString()
-	} else if pos, err = collectOne(ctx, c, "known alert", value[int64], `SELECT pos FROM alert WHERE id = ?`, a.ID); !errors.Is(err, store.ErrNotFound) {
-		return pos, false, err
+	} else {
+		pos, err = collectOne(ctx, c, "known alert", value[int64], `SELECT pos FROM alert WHERE id = ?`, a.ID)
+		if !errors.Is(err, store.ErrNotFound) {
+			return pos, false, err
+		}
 	}
 	if err := alertsMoved(ctx, c); err != nil {
 		return 0, false, err
@@ -152,7 +155,8 @@ func (s *Store) AcknowledgeAlert(ctx context.Context, id, by, note string,
 		if err != nil {
 			return err
 		}
-		out, err = collectOne(ctx, c, "alert "+id, scanAlert, `SELECT `+alertColumns+fromAlerts+`WHERE a.id = ?2`, micros(now), id)
+		out, err = collectOne(ctx, c, "alert "+id, scanAlert, `SELECT `+alertColumns+fromAlerts+`WHERE a.id = ?2`,
+			micros(now), id)
 		if err == nil && n == 0 {
 			err = store.ErrConflict
 		}
@@ -169,10 +173,11 @@ func (s *Store) AcknowledgeAlert(ctx context.Context, id, by, note string,
 
 // GetAlert implements store.Alerts.
 func (s *Store) GetAlert(ctx context.Context, id string) (store.AlertState, error) {
-	return readOne(ctx, s, "alert "+id, scanAlert, `SELECT `+alertColumns+fromAlerts+`WHERE a.id = ?2`, micros(s.now()), id)
+	return readOne(ctx, s, "alert "+id, scanAlert, `SELECT `+alertColumns+fromAlerts+`WHERE a.id = ?2`,
+		micros(s.now()), id)
 }
 
-// alertTerms returns the conditions of f and their arguments, of which the first is the time.
+// alertTerms returns the conditions of f and their arguments. The first argument is the time.
 func (s *Store) alertTerms(f store.AlertFilter) *where {
 	w := &where{args: []any{micros(s.now())}}
 	tenant, args := "s.tenant_id = ?", []any{f.TenantID}
@@ -242,7 +247,8 @@ func (s *Store) ListAlerts(ctx context.Context, f store.AlertFilter) ([]store.Al
 // CountAlerts implements store.Alerts.
 func (s *Store) CountAlerts(ctx context.Context, f store.AlertFilter) (int, error) {
 	w := s.alertTerms(f)
-	return readOne(ctx, s, "count alerts", value[int], numbered(`SELECT count(*) FROM (SELECT 1`+fromAlerts+`WHERE ?1 > 0 AND `+
+	return readOne(ctx, s, "count alerts", value[int], numbered(`SELECT count(*) FROM (SELECT 1`+
+		fromAlerts+`WHERE ?1 > 0 AND `+
 		w.String()+` LIMIT ?)`), append(w.args, clamp(f.Limit, store.MaxPage))...)
 }
 
@@ -272,7 +278,8 @@ func scanSilence(row scanner) (x store.AlertSilence, err error) {
 }
 
 // Silence implements store.Alerts.
-func (s *Store) Silence(ctx context.Context, x store.AlertSilence, rows ...store.AuditRow) (out store.AlertSilence, err error) {
+func (s *Store) Silence(ctx context.Context, x store.AlertSilence,
+	rows ...store.AuditRow) (out store.AlertSilence, err error) {
 	err = s.write(ctx, func(c *conn) error {
 		now := s.now()
 		out, err = collectOne(ctx, c, "silence", scanSilence, `SELECT `+silenceColumns+` FROM alert_silence
@@ -293,8 +300,8 @@ func (s *Store) Silence(ctx context.Context, x store.AlertSilence, rows ...store
 			return store.ErrTooMany
 		}
 		out, err = collectOne(ctx, c, "put silence", scanSilence, `INSERT INTO alert_silence (`+silenceColumns+`)
-			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING `+silenceColumns, x.ID, x.TenantID, string(x.Code), x.ProjectID, x.RunID,
-			x.PlanID, x.Actor, x.Reason, micros(now), micros(x.Until))
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING `+silenceColumns, x.ID, x.TenantID, string(x.Code), x.ProjectID,
+			x.RunID, x.PlanID, x.Actor, x.Reason, micros(now), micros(x.Until))
 		if err != nil {
 			return err
 		}

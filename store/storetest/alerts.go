@@ -12,6 +12,7 @@ import (
 )
 
 var alertCases = []testCase{
+	// contract: T197
 	{"AlertsAreInsertOnly", testAlertsAreInsertOnly},
 	{"AlertFoundAgainIsOneAlertWithACount", testAlertFoundAgainIsOneAlert},
 	{"AlertRaisedByManyAtOnceIsOneAlert", testAlertRaisedByManyAtOnce},
@@ -66,7 +67,6 @@ func alertNotes(alerts []store.AlertState) (notes []string) {
 	return notes
 }
 
-// contract: T197
 func testAlertsAreInsertOnly(f *fixture) {
 	id := f.run()
 	f.raise(alertOf(id, 1, store.AlertLow))
@@ -216,7 +216,8 @@ func testAlertsAreFiltered(f *fixture) {
 		a.Installation, a.Scopes = true, store.Scopes{{ProjectID: "other"}}
 	}), "in another scope")
 	f.equal([]string(nil), list(func(a *store.AlertFilter) { a.Scopes = store.Scopes{} }), "in no scope")
-	f.equal([]string{ofTenant}, list(func(a *store.AlertFilter) { a.Levels = []store.AlertLevel{store.AlertHigh} }), "HIGH")
+	f.equal([]string{ofTenant}, list(func(a *store.AlertFilter) { a.Levels = []store.AlertLevel{store.AlertHigh} }),
+		"HIGH")
 	f.equal([]string{ofTenant}, list(func(a *store.AlertFilter) { a.Code = run.CodeAuditUnlinked }), "of a code")
 	f.equal([]string{ofRun}, list(func(a *store.AlertFilter) { a.RunID = id.RunID }), "of a run")
 	f.equal([]string{ofRun}, list(func(a *store.AlertFilter) { a.ProjectID = id.ProjectID }), "of a project")
@@ -262,7 +263,8 @@ func testOpenAlertsAreBounded(f *fixture) {
 		WITH RECURSIVE n (i) AS (SELECT 1000 UNION ALL SELECT i + 1 FROM n WHERE i < %d)
 		SELECT n.i, s.tenant_id, '', '', '', '', '', '', s.shared, 'many ' || n.i, s.level, '', s.last_seen
 		FROM n, alert_state s`, 1000+store.MaxOpenAlerts-2)))
-	over := store.Alert{TenantID: "t1", Level: store.AlertLow, Code: run.CodeTimeout, Subject: "over", Note: "one too many"}
+	over := store.Alert{TenantID: "t1", Level: store.AlertLow, Code: run.CodeTimeout, Subject: "over",
+		Note: "one too many"}
 	first := f.raise(over)
 	f.equal(run.CodeAlertsOverflow, first.State.Code, "code of the alert that counts the rest")
 	over.Subject = "over 2"

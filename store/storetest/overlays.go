@@ -14,7 +14,6 @@ var overlayCases = []testCase{
 	{"OverlaysAreThoseOfTheStep", testOverlaysAreThoseOfTheStep},
 	// contract: T197
 	{"OverlaidRunsStartAttemptsUnderTheLock", testOverlaidRunsStartAttemptsUnderTheLock},
-	// contract: T197
 }
 
 // acceptOverlay accepts an overlay as control does: it is applied when it is accepted.
