@@ -56,7 +56,9 @@ func Weights() exec.ComplexityRoot {
 	c.Query.LogSearch = func(child int, _ model.LogSearchInput, _ string, first *int, _ *string) int {
 		return page(first, nil, 20)*child + searchReads
 	}
-	c.Query.Alerts = func(child int, _ *model.AlertFilter, first *int, _ *string) int { return page(first, nil, 50) * child }
+	c.Query.Alerts = func(child int, _ *model.AlertFilter, first *int, _ *string) int {
+		return page(first, nil, 50) * child
+	}
 	c.Query.AlertSilences = times(silencesOfTenant)
 	c.Query.DeadLetters = func(child int, _ *string, _ *bool, first *int, _ *string) int {
 		return page(first, nil, 50) * child
