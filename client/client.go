@@ -276,6 +276,12 @@ func (c *Client) WatchBulk(ctx context.Context, id string, each func(WatchBulkBu
 		func(r WatchBulkResponse) error { return each(r.BulkUpdates) })
 }
 
+// WatchAlerts follows changes of alerts; see Subscription.alertUpdates of the schema. It ends like Watch.
+func (c *Client) WatchAlerts(ctx context.Context, each func(WatchAlertsAlertUpdatesAlertUpdate) error) error {
+	return stream(ctx, c, WatchAlerts_Operation, map[string]any{},
+		func(r WatchAlertsResponse) error { return each(r.AlertUpdates) })
+}
+
 // OpenArtifact returns the content of an artifact of a run; the caller closes it. path is the part of the artifact's
 // URI behind the tenant and the run, not escaped. Errors are those of the API, such as NOT_FOUND, or of the connection.
 func (c *Client) OpenArtifact(ctx context.Context, runID, path string) (io.ReadCloser, error) {

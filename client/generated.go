@@ -11,6 +11,47 @@ import (
 	"github.com/Khan/genqlient/graphql"
 )
 
+// AcknowledgeAlertAcknowledgeAlertAcknowledgeAlertPayload includes the requested fields of the GraphQL type AcknowledgeAlertPayload.
+type AcknowledgeAlertAcknowledgeAlertAcknowledgeAlertPayload struct {
+	Alert AlertLine `json:"alert"`
+}
+
+// GetAlert returns AcknowledgeAlertAcknowledgeAlertAcknowledgeAlertPayload.Alert, and is useful for accessing the field via an interface.
+func (v *AcknowledgeAlertAcknowledgeAlertAcknowledgeAlertPayload) GetAlert() AlertLine {
+	return v.Alert
+}
+
+type AcknowledgeAlertInput struct {
+	Id string `json:"id"`
+	// The client's name for this request; the audit has it.
+	RequestId string `json:"requestId"`
+	// At most 1,000 bytes.
+	Note *string `json:"note"`
+}
+
+// GetId returns AcknowledgeAlertInput.Id, and is useful for accessing the field via an interface.
+func (v *AcknowledgeAlertInput) GetId() string { return v.Id }
+
+// GetRequestId returns AcknowledgeAlertInput.RequestId, and is useful for accessing the field via an interface.
+func (v *AcknowledgeAlertInput) GetRequestId() string { return v.RequestId }
+
+// GetNote returns AcknowledgeAlertInput.Note, and is useful for accessing the field via an interface.
+func (v *AcknowledgeAlertInput) GetNote() *string { return v.Note }
+
+// AcknowledgeAlertResponse is returned by AcknowledgeAlert on success.
+type AcknowledgeAlertResponse struct {
+	// Records that the viewer takes an alert on. A later acknowledgement replaces an earlier one. Requires ANNOTATE where the alert is;
+	// an alert about the installation takes the right to see it. Audited. Errors: NOT_FOUND (also another tenant's), FORBIDDEN,
+	// ALERT_RESOLVED, BAD_USER_INPUT, STORE_UNAVAILABLE.
+	// Example: `acknowledgeAlert(input: {id: "…", requestId: "a-1", note: "restarting the worker"}) { alert { stage } }`.
+	AcknowledgeAlert AcknowledgeAlertAcknowledgeAlertAcknowledgeAlertPayload `json:"acknowledgeAlert"`
+}
+
+// GetAcknowledgeAlert returns AcknowledgeAlertResponse.AcknowledgeAlert, and is useful for accessing the field via an interface.
+func (v *AcknowledgeAlertResponse) GetAcknowledgeAlert() AcknowledgeAlertAcknowledgeAlertAcknowledgeAlertPayload {
+	return v.AcknowledgeAlert
+}
+
 // An action that a principal may be allowed to do.
 type Action string
 
@@ -186,6 +227,35 @@ func (v *AddRunNoteResponse) GetAddRunNote() AddRunNoteAddRunNoteAddRunNotePaylo
 	return v.AddRunNote
 }
 
+// Empty fields do not restrict.
+type AlertFilter struct {
+	Levels    []AlertLevel `json:"levels"`
+	Stages    []AlertStage `json:"stages"`
+	Code      *string      `json:"code"`
+	ProjectId *string      `json:"projectId"`
+	RunId     *string      `json:"runId"`
+	// Only alerts raised at or after it.
+	Since *time.Time `json:"since"`
+}
+
+// GetLevels returns AlertFilter.Levels, and is useful for accessing the field via an interface.
+func (v *AlertFilter) GetLevels() []AlertLevel { return v.Levels }
+
+// GetStages returns AlertFilter.Stages, and is useful for accessing the field via an interface.
+func (v *AlertFilter) GetStages() []AlertStage { return v.Stages }
+
+// GetCode returns AlertFilter.Code, and is useful for accessing the field via an interface.
+func (v *AlertFilter) GetCode() *string { return v.Code }
+
+// GetProjectId returns AlertFilter.ProjectId, and is useful for accessing the field via an interface.
+func (v *AlertFilter) GetProjectId() *string { return v.ProjectId }
+
+// GetRunId returns AlertFilter.RunId, and is useful for accessing the field via an interface.
+func (v *AlertFilter) GetRunId() *string { return v.RunId }
+
+// GetSince returns AlertFilter.Since, and is useful for accessing the field via an interface.
+func (v *AlertFilter) GetSince() *time.Time { return v.Since }
+
 type AlertLevel string
 
 const (
@@ -198,6 +268,156 @@ var AllAlertLevel = []AlertLevel{
 	AlertLevelLow,
 	AlertLevelMedium,
 	AlertLevelHigh,
+}
+
+// AlertLine includes the GraphQL fields of Alert requested by the fragment AlertLine.
+// The GraphQL type's documentation follows.
+//
+// A state that needs somebody's look.
+type AlertLine struct {
+	Id    string     `json:"id"`
+	Level AlertLevel `json:"level"`
+	Stage AlertStage `json:"stage"`
+	// A code of dvt; null: a person or program asked for people by ESCALATE_ALERT.
+	Code *string `json:"code"`
+	// What happened, and why, as the newest finding says it.
+	Note string `json:"note"`
+	// What the code means; null without a code.
+	Meaning *string `json:"meaning"`
+	// What people should do about it; null without a code.
+	WhatToDo *string `json:"whatToDo"`
+	// It concerns the installation and not a tenant.
+	Installation  bool    `json:"installation"`
+	ProjectId     *string `json:"projectId"`
+	EnvironmentId *string `json:"environmentId"`
+	PlanId        *string `json:"planId"`
+	// The run; of a shared alert an example. Null for an alert that is not about runs.
+	RunId  *string `json:"runId"`
+	StepId *string `json:"stepId"`
+	// The ESCALATE_ALERT that raised it.
+	SignalId *string `json:"signalId"`
+	// What is affected where run and step do not say it: a queue, a duty.
+	Subject *string `json:"subject"`
+	// Other runs may be affected too.
+	Shared bool `json:"shared"`
+	// Who raised it; `dvt` for its own findings.
+	Actor string `json:"actor"`
+	// How often the state was found; a process counts a lasting state once a minute.
+	Count      int        `json:"count"`
+	RaisedAt   time.Time  `json:"raisedAt"`
+	LastSeenAt time.Time  `json:"lastSeenAt"`
+	ResolvedAt *time.Time `json:"resolvedAt"`
+	// Why it was resolved.
+	Resolution      *string    `json:"resolution"`
+	AcknowledgedAt  *time.Time `json:"acknowledgedAt"`
+	AcknowledgedBy  *string    `json:"acknowledgedBy"`
+	Acknowledgement *string    `json:"acknowledgement"`
+	// End of the longest silence that covers it now.
+	SilencedUntil *time.Time `json:"silencedUntil"`
+	// At most ten principals who could take it on.
+	WhoCould []string `json:"whoCould"`
+	// The page of the UI that shows more, as a path.
+	Page string `json:"page"`
+}
+
+// GetId returns AlertLine.Id, and is useful for accessing the field via an interface.
+func (v *AlertLine) GetId() string { return v.Id }
+
+// GetLevel returns AlertLine.Level, and is useful for accessing the field via an interface.
+func (v *AlertLine) GetLevel() AlertLevel { return v.Level }
+
+// GetStage returns AlertLine.Stage, and is useful for accessing the field via an interface.
+func (v *AlertLine) GetStage() AlertStage { return v.Stage }
+
+// GetCode returns AlertLine.Code, and is useful for accessing the field via an interface.
+func (v *AlertLine) GetCode() *string { return v.Code }
+
+// GetNote returns AlertLine.Note, and is useful for accessing the field via an interface.
+func (v *AlertLine) GetNote() string { return v.Note }
+
+// GetMeaning returns AlertLine.Meaning, and is useful for accessing the field via an interface.
+func (v *AlertLine) GetMeaning() *string { return v.Meaning }
+
+// GetWhatToDo returns AlertLine.WhatToDo, and is useful for accessing the field via an interface.
+func (v *AlertLine) GetWhatToDo() *string { return v.WhatToDo }
+
+// GetInstallation returns AlertLine.Installation, and is useful for accessing the field via an interface.
+func (v *AlertLine) GetInstallation() bool { return v.Installation }
+
+// GetProjectId returns AlertLine.ProjectId, and is useful for accessing the field via an interface.
+func (v *AlertLine) GetProjectId() *string { return v.ProjectId }
+
+// GetEnvironmentId returns AlertLine.EnvironmentId, and is useful for accessing the field via an interface.
+func (v *AlertLine) GetEnvironmentId() *string { return v.EnvironmentId }
+
+// GetPlanId returns AlertLine.PlanId, and is useful for accessing the field via an interface.
+func (v *AlertLine) GetPlanId() *string { return v.PlanId }
+
+// GetRunId returns AlertLine.RunId, and is useful for accessing the field via an interface.
+func (v *AlertLine) GetRunId() *string { return v.RunId }
+
+// GetStepId returns AlertLine.StepId, and is useful for accessing the field via an interface.
+func (v *AlertLine) GetStepId() *string { return v.StepId }
+
+// GetSignalId returns AlertLine.SignalId, and is useful for accessing the field via an interface.
+func (v *AlertLine) GetSignalId() *string { return v.SignalId }
+
+// GetSubject returns AlertLine.Subject, and is useful for accessing the field via an interface.
+func (v *AlertLine) GetSubject() *string { return v.Subject }
+
+// GetShared returns AlertLine.Shared, and is useful for accessing the field via an interface.
+func (v *AlertLine) GetShared() bool { return v.Shared }
+
+// GetActor returns AlertLine.Actor, and is useful for accessing the field via an interface.
+func (v *AlertLine) GetActor() string { return v.Actor }
+
+// GetCount returns AlertLine.Count, and is useful for accessing the field via an interface.
+func (v *AlertLine) GetCount() int { return v.Count }
+
+// GetRaisedAt returns AlertLine.RaisedAt, and is useful for accessing the field via an interface.
+func (v *AlertLine) GetRaisedAt() time.Time { return v.RaisedAt }
+
+// GetLastSeenAt returns AlertLine.LastSeenAt, and is useful for accessing the field via an interface.
+func (v *AlertLine) GetLastSeenAt() time.Time { return v.LastSeenAt }
+
+// GetResolvedAt returns AlertLine.ResolvedAt, and is useful for accessing the field via an interface.
+func (v *AlertLine) GetResolvedAt() *time.Time { return v.ResolvedAt }
+
+// GetResolution returns AlertLine.Resolution, and is useful for accessing the field via an interface.
+func (v *AlertLine) GetResolution() *string { return v.Resolution }
+
+// GetAcknowledgedAt returns AlertLine.AcknowledgedAt, and is useful for accessing the field via an interface.
+func (v *AlertLine) GetAcknowledgedAt() *time.Time { return v.AcknowledgedAt }
+
+// GetAcknowledgedBy returns AlertLine.AcknowledgedBy, and is useful for accessing the field via an interface.
+func (v *AlertLine) GetAcknowledgedBy() *string { return v.AcknowledgedBy }
+
+// GetAcknowledgement returns AlertLine.Acknowledgement, and is useful for accessing the field via an interface.
+func (v *AlertLine) GetAcknowledgement() *string { return v.Acknowledgement }
+
+// GetSilencedUntil returns AlertLine.SilencedUntil, and is useful for accessing the field via an interface.
+func (v *AlertLine) GetSilencedUntil() *time.Time { return v.SilencedUntil }
+
+// GetWhoCould returns AlertLine.WhoCould, and is useful for accessing the field via an interface.
+func (v *AlertLine) GetWhoCould() []string { return v.WhoCould }
+
+// GetPage returns AlertLine.Page, and is useful for accessing the field via an interface.
+func (v *AlertLine) GetPage() string { return v.Page }
+
+type AlertStage string
+
+const (
+	// Nobody has acknowledged it.
+	AlertStageOpen         AlertStage = "OPEN"
+	AlertStageAcknowledged AlertStage = "ACKNOWLEDGED"
+	// The state is left.
+	AlertStageResolved AlertStage = "RESOLVED"
+)
+
+var AllAlertStage = []AlertStage{
+	AlertStageOpen,
+	AlertStageAcknowledged,
+	AlertStageResolved,
 }
 
 // ApprovalRow includes the GraphQL fields of RunApproval requested by the fragment ApprovalRow.
@@ -2207,6 +2427,53 @@ func (v *EndBreakGlassResponse) GetEndBreakGlass() EndBreakGlassEndBreakGlassEnd
 	return v.EndBreakGlass
 }
 
+// EndSilenceEndSilenceEndSilencePayload includes the requested fields of the GraphQL type EndSilencePayload.
+type EndSilenceEndSilenceEndSilencePayload struct {
+	Change EndSilenceEndSilenceEndSilencePayloadChangeChangeReceipt `json:"change"`
+}
+
+// GetChange returns EndSilenceEndSilenceEndSilencePayload.Change, and is useful for accessing the field via an interface.
+func (v *EndSilenceEndSilenceEndSilencePayload) GetChange() EndSilenceEndSilenceEndSilencePayloadChangeChangeReceipt {
+	return v.Change
+}
+
+// EndSilenceEndSilenceEndSilencePayloadChangeChangeReceipt includes the requested fields of the GraphQL type ChangeReceipt.
+// The GraphQL type's documentation follows.
+//
+// The receipt of a change that is no signal: what was done, by whom and when. Its record in the audit is found by
+// `audit(filter: {requestId: …, action: …})`.
+type EndSilenceEndSilenceEndSilencePayloadChangeChangeReceipt struct {
+	// As the audit names it, for example SET_POLICY.
+	Action string `json:"action"`
+}
+
+// GetAction returns EndSilenceEndSilenceEndSilencePayloadChangeChangeReceipt.Action, and is useful for accessing the field via an interface.
+func (v *EndSilenceEndSilenceEndSilencePayloadChangeChangeReceipt) GetAction() string {
+	return v.Action
+}
+
+type EndSilenceInput struct {
+	Id        string `json:"id"`
+	RequestId string `json:"requestId"`
+}
+
+// GetId returns EndSilenceInput.Id, and is useful for accessing the field via an interface.
+func (v *EndSilenceInput) GetId() string { return v.Id }
+
+// GetRequestId returns EndSilenceInput.RequestId, and is useful for accessing the field via an interface.
+func (v *EndSilenceInput) GetRequestId() string { return v.RequestId }
+
+// EndSilenceResponse is returned by EndSilence on success.
+type EndSilenceResponse struct {
+	// Ends a silence before its time. One's own, or with the right to make it. Audited. Errors: NOT_FOUND, FORBIDDEN, BAD_USER_INPUT, STORE_UNAVAILABLE.
+	EndSilence EndSilenceEndSilenceEndSilencePayload `json:"endSilence"`
+}
+
+// GetEndSilence returns EndSilenceResponse.EndSilence, and is useful for accessing the field via an interface.
+func (v *EndSilenceResponse) GetEndSilence() EndSilenceEndSilenceEndSilencePayload {
+	return v.EndSilence
+}
+
 type EngineMode string
 
 const (
@@ -2903,6 +3170,51 @@ func (v *Letter) GetBuriedAt() time.Time { return v.BuriedAt }
 
 // GetRedrivenAt returns Letter.RedrivenAt, and is useful for accessing the field via an interface.
 func (v *Letter) GetRedrivenAt() *time.Time { return v.RedrivenAt }
+
+// ListAlertSilencesResponse is returned by ListAlertSilences on success.
+type ListAlertSilencesResponse struct {
+	// The silences that have not ended: the viewer's own, and those of projects that it may READ in every environment. At most 100.
+	// Example: `alertSilences { id code until reason }`.
+	AlertSilences []SilenceLine `json:"alertSilences"`
+}
+
+// GetAlertSilences returns ListAlertSilencesResponse.AlertSilences, and is useful for accessing the field via an interface.
+func (v *ListAlertSilencesResponse) GetAlertSilences() []SilenceLine { return v.AlertSilences }
+
+// ListAlertsAlertsAlertConnection includes the requested fields of the GraphQL type AlertConnection.
+type ListAlertsAlertsAlertConnection struct {
+	Edges    []ListAlertsAlertsAlertConnectionEdgesAlertEdge `json:"edges"`
+	PageInfo PageInfo                                        `json:"pageInfo"`
+}
+
+// GetEdges returns ListAlertsAlertsAlertConnection.Edges, and is useful for accessing the field via an interface.
+func (v *ListAlertsAlertsAlertConnection) GetEdges() []ListAlertsAlertsAlertConnectionEdgesAlertEdge {
+	return v.Edges
+}
+
+// GetPageInfo returns ListAlertsAlertsAlertConnection.PageInfo, and is useful for accessing the field via an interface.
+func (v *ListAlertsAlertsAlertConnection) GetPageInfo() PageInfo { return v.PageInfo }
+
+// ListAlertsAlertsAlertConnectionEdgesAlertEdge includes the requested fields of the GraphQL type AlertEdge.
+type ListAlertsAlertsAlertConnectionEdgesAlertEdge struct {
+	Node AlertLine `json:"node"`
+}
+
+// GetNode returns ListAlertsAlertsAlertConnectionEdgesAlertEdge.Node, and is useful for accessing the field via an interface.
+func (v *ListAlertsAlertsAlertConnectionEdgesAlertEdge) GetNode() AlertLine { return v.Node }
+
+// ListAlertsResponse is returned by ListAlerts on success.
+type ListAlertsResponse struct {
+	// Alerts: states that need somebody's look, newest first. The same state found again is one alert with a count; it is resolved by
+	// itself when the state is left. A viewer sees alerts about runs that it may READ, those of the whole tenant with READ on all of it,
+	// and those about the installation with the right to see its health in detail. `first` is at most 200.
+	// Example: `alerts(filter: {stages: [OPEN]}) { edges { node { code note count runId whatToDo } } }`.
+	// Errors: BAD_USER_INPUT, CURSOR_INVALID.
+	Alerts ListAlertsAlertsAlertConnection `json:"alerts"`
+}
+
+// GetAlerts returns ListAlertsResponse.Alerts, and is useful for accessing the field via an interface.
+func (v *ListAlertsResponse) GetAlerts() ListAlertsAlertsAlertConnection { return v.Alerts }
 
 // ListApprovalsApprovalsRunConnection includes the requested fields of the GraphQL type RunConnection.
 type ListApprovalsApprovalsRunConnection struct {
@@ -6917,6 +7229,15 @@ func (v *ShareRunShareRunShareRunPayload) GetPath() string { return v.Path }
 // GetExpiresAt returns ShareRunShareRunShareRunPayload.ExpiresAt, and is useful for accessing the field via an interface.
 func (v *ShareRunShareRunShareRunPayload) GetExpiresAt() time.Time { return v.ExpiresAt }
 
+// ShowAlertResponse is returned by ShowAlert on success.
+type ShowAlertResponse struct {
+	// Null when there is no such alert, or it is not yours.
+	Alert *AlertLine `json:"alert"`
+}
+
+// GetAlert returns ShowAlertResponse.Alert, and is useful for accessing the field via an interface.
+func (v *ShowAlertResponse) GetAlert() *AlertLine { return v.Alert }
+
 // ShowBreakGlassResponse is returned by ShowBreakGlass on success.
 type ShowBreakGlassResponse struct {
 	// The caller, and what they may do where.
@@ -8232,6 +8553,105 @@ var AllSignalType = []SignalType{
 	SignalTypeUnknown,
 }
 
+type SilenceAlertsInput struct {
+	RequestId string  `json:"requestId"`
+	Code      *string `json:"code"`
+	ProjectId *string `json:"projectId"`
+	RunId     *string `json:"runId"`
+	PlanId    *string `json:"planId"`
+	// In the future, at most 30 days from now.
+	Until time.Time `json:"until"`
+	// 1 to 1,000 bytes.
+	Reason string `json:"reason"`
+}
+
+// GetRequestId returns SilenceAlertsInput.RequestId, and is useful for accessing the field via an interface.
+func (v *SilenceAlertsInput) GetRequestId() string { return v.RequestId }
+
+// GetCode returns SilenceAlertsInput.Code, and is useful for accessing the field via an interface.
+func (v *SilenceAlertsInput) GetCode() *string { return v.Code }
+
+// GetProjectId returns SilenceAlertsInput.ProjectId, and is useful for accessing the field via an interface.
+func (v *SilenceAlertsInput) GetProjectId() *string { return v.ProjectId }
+
+// GetRunId returns SilenceAlertsInput.RunId, and is useful for accessing the field via an interface.
+func (v *SilenceAlertsInput) GetRunId() *string { return v.RunId }
+
+// GetPlanId returns SilenceAlertsInput.PlanId, and is useful for accessing the field via an interface.
+func (v *SilenceAlertsInput) GetPlanId() *string { return v.PlanId }
+
+// GetUntil returns SilenceAlertsInput.Until, and is useful for accessing the field via an interface.
+func (v *SilenceAlertsInput) GetUntil() time.Time { return v.Until }
+
+// GetReason returns SilenceAlertsInput.Reason, and is useful for accessing the field via an interface.
+func (v *SilenceAlertsInput) GetReason() string { return v.Reason }
+
+// SilenceAlertsResponse is returned by SilenceAlerts on success.
+type SilenceAlertsResponse struct {
+	// Keeps alerts of the tenant from asking for somebody until a time, at most for 30 days. They are still raised and listed. At least one
+	// of code, projectId, runId and planId must be given. Requires ANNOTATE on the run, in every environment of the project, or else on
+	// the whole tenant. A tenant has at most 100 silences. Safe to repeat with the same requestId. Audited.
+	// Errors: NOT_FOUND (no such run, or not yours), FORBIDDEN, TOO_MANY_SILENCES, BAD_USER_INPUT, STORE_UNAVAILABLE.
+	// Example: `silenceAlerts(input: {requestId: "s-1", code: "TIMEOUT", until: "2026-12-01T00:00:00Z", reason: "known"}) { silence { id } }`.
+	SilenceAlerts SilenceAlertsSilenceAlertsSilenceAlertsPayload `json:"silenceAlerts"`
+}
+
+// GetSilenceAlerts returns SilenceAlertsResponse.SilenceAlerts, and is useful for accessing the field via an interface.
+func (v *SilenceAlertsResponse) GetSilenceAlerts() SilenceAlertsSilenceAlertsSilenceAlertsPayload {
+	return v.SilenceAlerts
+}
+
+// SilenceAlertsSilenceAlertsSilenceAlertsPayload includes the requested fields of the GraphQL type SilenceAlertsPayload.
+type SilenceAlertsSilenceAlertsSilenceAlertsPayload struct {
+	Silence SilenceLine `json:"silence"`
+}
+
+// GetSilence returns SilenceAlertsSilenceAlertsSilenceAlertsPayload.Silence, and is useful for accessing the field via an interface.
+func (v *SilenceAlertsSilenceAlertsSilenceAlertsPayload) GetSilence() SilenceLine { return v.Silence }
+
+// SilenceLine includes the GraphQL fields of AlertSilence requested by the fragment SilenceLine.
+// The GraphQL type's documentation follows.
+//
+// Alerts that it matches do not ask for somebody until its end. A matcher that is null matches every alert of the tenant.
+type SilenceLine struct {
+	Id        string    `json:"id"`
+	Code      *string   `json:"code"`
+	ProjectId *string   `json:"projectId"`
+	RunId     *string   `json:"runId"`
+	PlanId    *string   `json:"planId"`
+	Actor     string    `json:"actor"`
+	Reason    string    `json:"reason"`
+	At        time.Time `json:"at"`
+	Until     time.Time `json:"until"`
+}
+
+// GetId returns SilenceLine.Id, and is useful for accessing the field via an interface.
+func (v *SilenceLine) GetId() string { return v.Id }
+
+// GetCode returns SilenceLine.Code, and is useful for accessing the field via an interface.
+func (v *SilenceLine) GetCode() *string { return v.Code }
+
+// GetProjectId returns SilenceLine.ProjectId, and is useful for accessing the field via an interface.
+func (v *SilenceLine) GetProjectId() *string { return v.ProjectId }
+
+// GetRunId returns SilenceLine.RunId, and is useful for accessing the field via an interface.
+func (v *SilenceLine) GetRunId() *string { return v.RunId }
+
+// GetPlanId returns SilenceLine.PlanId, and is useful for accessing the field via an interface.
+func (v *SilenceLine) GetPlanId() *string { return v.PlanId }
+
+// GetActor returns SilenceLine.Actor, and is useful for accessing the field via an interface.
+func (v *SilenceLine) GetActor() string { return v.Actor }
+
+// GetReason returns SilenceLine.Reason, and is useful for accessing the field via an interface.
+func (v *SilenceLine) GetReason() string { return v.Reason }
+
+// GetAt returns SilenceLine.At, and is useful for accessing the field via an interface.
+func (v *SilenceLine) GetAt() time.Time { return v.At }
+
+// GetUntil returns SilenceLine.Until, and is useful for accessing the field via an interface.
+func (v *SilenceLine) GetUntil() time.Time { return v.Until }
+
 type SkipStepInput struct {
 	// A PENDING or FAILED step; its dependants go on as if it had succeeded.
 	StepId string  `json:"stepId"`
@@ -8806,6 +9226,39 @@ var AllWaitKind = []WaitKind{
 	WaitKindDrain,
 }
 
+// WatchAlertsAlertUpdatesAlertUpdate includes the requested fields of the GraphQL type AlertUpdate.
+// The GraphQL type's documentation follows.
+//
+// Alerts may have changed.
+type WatchAlertsAlertUpdatesAlertUpdate struct {
+	Sync   SyncState   `json:"sync"`
+	Reason *SyncReason `json:"reason"`
+	// Like Viewer.alertCount; null: nothing could be read yet.
+	Count *int `json:"count"`
+}
+
+// GetSync returns WatchAlertsAlertUpdatesAlertUpdate.Sync, and is useful for accessing the field via an interface.
+func (v *WatchAlertsAlertUpdatesAlertUpdate) GetSync() SyncState { return v.Sync }
+
+// GetReason returns WatchAlertsAlertUpdatesAlertUpdate.Reason, and is useful for accessing the field via an interface.
+func (v *WatchAlertsAlertUpdatesAlertUpdate) GetReason() *SyncReason { return v.Reason }
+
+// GetCount returns WatchAlertsAlertUpdatesAlertUpdate.Count, and is useful for accessing the field via an interface.
+func (v *WatchAlertsAlertUpdatesAlertUpdate) GetCount() *int { return v.Count }
+
+// WatchAlertsResponse is returned by WatchAlerts on success.
+type WatchAlertsResponse struct {
+	// Says when alerts may have changed, and how many ask for somebody: query `alerts` again. A frame comes at first, after each change,
+	// and at least every 15 s. A change may be one that the viewer may not see. Error: FORBIDDEN (nothing to READ).
+	// Example: `subscription { alertUpdates { sync count } }`.
+	AlertUpdates WatchAlertsAlertUpdatesAlertUpdate `json:"alertUpdates"`
+}
+
+// GetAlertUpdates returns WatchAlertsResponse.AlertUpdates, and is useful for accessing the field via an interface.
+func (v *WatchAlertsResponse) GetAlertUpdates() WatchAlertsAlertUpdatesAlertUpdate {
+	return v.AlertUpdates
+}
+
 // WatchBulkBulkUpdatesBulkUpdate includes the requested fields of the GraphQL type BulkUpdate.
 type WatchBulkBulkUpdatesBulkUpdate struct {
 	Sync   SyncState                          `json:"sync"`
@@ -9358,6 +9811,14 @@ type WhoCouldResponse struct {
 // GetWhoCould returns WhoCouldResponse.WhoCould, and is useful for accessing the field via an interface.
 func (v *WhoCouldResponse) GetWhoCould() []string { return v.WhoCould }
 
+// __AcknowledgeAlertInput is used internally by genqlient
+type __AcknowledgeAlertInput struct {
+	Input AcknowledgeAlertInput `json:"input"`
+}
+
+// GetInput returns __AcknowledgeAlertInput.Input, and is useful for accessing the field via an interface.
+func (v *__AcknowledgeAlertInput) GetInput() AcknowledgeAlertInput { return v.Input }
+
 // __AddRunNoteInput is used internally by genqlient
 type __AddRunNoteInput struct {
 	Input AddRunNoteInput `json:"input"`
@@ -9486,6 +9947,14 @@ type __EndBreakGlassInput struct {
 // GetInput returns __EndBreakGlassInput.Input, and is useful for accessing the field via an interface.
 func (v *__EndBreakGlassInput) GetInput() EndBreakGlassInput { return v.Input }
 
+// __EndSilenceInput is used internally by genqlient
+type __EndSilenceInput struct {
+	Input EndSilenceInput `json:"input"`
+}
+
+// GetInput returns __EndSilenceInput.Input, and is useful for accessing the field via an interface.
+func (v *__EndSilenceInput) GetInput() EndSilenceInput { return v.Input }
+
 // __FindLastGreenInput is used internally by genqlient
 type __FindLastGreenInput struct {
 	RunId string `json:"runId"`
@@ -9585,6 +10054,22 @@ type __HeadOfRunInput struct {
 
 // GetRunId returns __HeadOfRunInput.RunId, and is useful for accessing the field via an interface.
 func (v *__HeadOfRunInput) GetRunId() string { return v.RunId }
+
+// __ListAlertsInput is used internally by genqlient
+type __ListAlertsInput struct {
+	Filter *AlertFilter `json:"filter"`
+	First  *int         `json:"first"`
+	After  *string      `json:"after"`
+}
+
+// GetFilter returns __ListAlertsInput.Filter, and is useful for accessing the field via an interface.
+func (v *__ListAlertsInput) GetFilter() *AlertFilter { return v.Filter }
+
+// GetFirst returns __ListAlertsInput.First, and is useful for accessing the field via an interface.
+func (v *__ListAlertsInput) GetFirst() *int { return v.First }
+
+// GetAfter returns __ListAlertsInput.After, and is useful for accessing the field via an interface.
+func (v *__ListAlertsInput) GetAfter() *string { return v.After }
 
 // __ListApprovalsInput is used internally by genqlient
 type __ListApprovalsInput struct {
@@ -9986,6 +10471,14 @@ type __ShareRunInput struct {
 // GetInput returns __ShareRunInput.Input, and is useful for accessing the field via an interface.
 func (v *__ShareRunInput) GetInput() ShareRunInput { return v.Input }
 
+// __ShowAlertInput is used internally by genqlient
+type __ShowAlertInput struct {
+	Id string `json:"id"`
+}
+
+// GetId returns __ShowAlertInput.Id, and is useful for accessing the field via an interface.
+func (v *__ShowAlertInput) GetId() string { return v.Id }
+
 // __ShowPlanInput is used internally by genqlient
 type __ShowPlanInput struct {
 	ProjectId     string `json:"projectId"`
@@ -10066,6 +10559,14 @@ type __SignalRunsInput struct {
 // GetInput returns __SignalRunsInput.Input, and is useful for accessing the field via an interface.
 func (v *__SignalRunsInput) GetInput() SignalRunsInput { return v.Input }
 
+// __SilenceAlertsInput is used internally by genqlient
+type __SilenceAlertsInput struct {
+	Input SilenceAlertsInput `json:"input"`
+}
+
+// GetInput returns __SilenceAlertsInput.Input, and is useful for accessing the field via an interface.
+func (v *__SilenceAlertsInput) GetInput() SilenceAlertsInput { return v.Input }
+
 // __StartRunInput is used internally by genqlient
 type __StartRunInput struct {
 	Input StartRunInput `json:"input"`
@@ -10129,6 +10630,72 @@ func (v *__WhoCouldInput) GetProjectId() *string { return v.ProjectId }
 
 // GetEnvironmentId returns __WhoCouldInput.EnvironmentId, and is useful for accessing the field via an interface.
 func (v *__WhoCouldInput) GetEnvironmentId() *string { return v.EnvironmentId }
+
+// The mutation executed by AcknowledgeAlert.
+const AcknowledgeAlert_Operation = `
+mutation AcknowledgeAlert ($input: AcknowledgeAlertInput!) {
+	acknowledgeAlert(input: $input) {
+		alert {
+			... AlertLine
+		}
+	}
+}
+fragment AlertLine on Alert {
+	id
+	level
+	stage
+	code
+	note
+	meaning
+	whatToDo
+	installation
+	projectId
+	environmentId
+	planId
+	runId
+	stepId
+	signalId
+	subject
+	shared
+	actor
+	count
+	raisedAt
+	lastSeenAt
+	resolvedAt
+	resolution
+	acknowledgedAt
+	acknowledgedBy
+	acknowledgement
+	silencedUntil
+	whoCould
+	page
+}
+`
+
+func AcknowledgeAlert(
+	ctx_ context.Context,
+	client_ graphql.Client,
+	input AcknowledgeAlertInput,
+) (data_ *AcknowledgeAlertResponse, err_ error) {
+	req_ := &graphql.Request{
+		OpName: "AcknowledgeAlert",
+		Query:  AcknowledgeAlert_Operation,
+		Variables: &__AcknowledgeAlertInput{
+			Input: input,
+		},
+	}
+
+	data_ = &AcknowledgeAlertResponse{}
+	resp_ := &graphql.Response{Data: data_}
+
+	err_ = client_.MakeRequest(
+		ctx_,
+		req_,
+		resp_,
+	)
+
+	return data_, err_
+}
 
 // The mutation executed by AddRunNote.
 const AddRunNote_Operation = `
@@ -11031,6 +11598,42 @@ func EndBreakGlass(
 	return data_, err_
 }
 
+// The mutation executed by EndSilence.
+const EndSilence_Operation = `
+mutation EndSilence ($input: EndSilenceInput!) {
+	endSilence(input: $input) {
+		change {
+			action
+		}
+	}
+}
+`
+
+func EndSilence(
+	ctx_ context.Context,
+	client_ graphql.Client,
+	input EndSilenceInput,
+) (data_ *EndSilenceResponse, err_ error) {
+	req_ := &graphql.Request{
+		OpName: "EndSilence",
+		Query:  EndSilence_Operation,
+		Variables: &__EndSilenceInput{
+			Input: input,
+		},
+	}
+
+	data_ = &EndSilenceResponse{}
+	resp_ := &graphql.Response{Data: data_}
+
+	err_ = client_.MakeRequest(
+		ctx_,
+		req_,
+		resp_,
+	)
+
+	return data_, err_
+}
+
 // The query executed by FindLastGreen.
 const FindLastGreen_Operation = `
 query FindLastGreen ($runId: String!) {
@@ -11508,6 +12111,126 @@ func HeadOfRun(
 	}
 
 	data_ = &HeadOfRunResponse{}
+	resp_ := &graphql.Response{Data: data_}
+
+	err_ = client_.MakeRequest(
+		ctx_,
+		req_,
+		resp_,
+	)
+
+	return data_, err_
+}
+
+// The query executed by ListAlertSilences.
+const ListAlertSilences_Operation = `
+query ListAlertSilences {
+	alertSilences {
+		... SilenceLine
+	}
+}
+fragment SilenceLine on AlertSilence {
+	id
+	code
+	projectId
+	runId
+	planId
+	actor
+	reason
+	at
+	until
+}
+`
+
+func ListAlertSilences(
+	ctx_ context.Context,
+	client_ graphql.Client,
+) (data_ *ListAlertSilencesResponse, err_ error) {
+	req_ := &graphql.Request{
+		OpName: "ListAlertSilences",
+		Query:  ListAlertSilences_Operation,
+	}
+
+	data_ = &ListAlertSilencesResponse{}
+	resp_ := &graphql.Response{Data: data_}
+
+	err_ = client_.MakeRequest(
+		ctx_,
+		req_,
+		resp_,
+	)
+
+	return data_, err_
+}
+
+// The query executed by ListAlerts.
+const ListAlerts_Operation = `
+query ListAlerts ($filter: AlertFilter, $first: Int, $after: String) {
+	alerts(filter: $filter, first: $first, after: $after) {
+		edges {
+			node {
+				... AlertLine
+			}
+		}
+		pageInfo {
+			... PageInfo
+		}
+	}
+}
+fragment AlertLine on Alert {
+	id
+	level
+	stage
+	code
+	note
+	meaning
+	whatToDo
+	installation
+	projectId
+	environmentId
+	planId
+	runId
+	stepId
+	signalId
+	subject
+	shared
+	actor
+	count
+	raisedAt
+	lastSeenAt
+	resolvedAt
+	resolution
+	acknowledgedAt
+	acknowledgedBy
+	acknowledgement
+	silencedUntil
+	whoCould
+	page
+}
+fragment PageInfo on PageInfo {
+	hasNextPage
+	endCursor
+}
+`
+
+func ListAlerts(
+	ctx_ context.Context,
+	client_ graphql.Client,
+	filter *AlertFilter,
+	first *int,
+	after *string,
+) (data_ *ListAlertsResponse, err_ error) {
+	req_ := &graphql.Request{
+		OpName: "ListAlerts",
+		Query:  ListAlerts_Operation,
+		Variables: &__ListAlertsInput{
+			Filter: filter,
+			First:  first,
+			After:  after,
+		},
+	}
+
+	data_ = &ListAlertsResponse{}
 	resp_ := &graphql.Response{Data: data_}
 
 	err_ = client_.MakeRequest(
@@ -13599,6 +14322,70 @@ func ShareRun(
 	return data_, err_
 }
 
+// The query executed by ShowAlert.
+const ShowAlert_Operation = `
+query ShowAlert ($id: ID!) {
+	alert(id: $id) {
+		... AlertLine
+	}
+}
+fragment AlertLine on Alert {
+	id
+	level
+	stage
+	code
+	note
+	meaning
+	whatToDo
+	installation
+	projectId
+	environmentId
+	planId
+	runId
+	stepId
+	signalId
+	subject
+	shared
+	actor
+	count
+	raisedAt
+	lastSeenAt
+	resolvedAt
+	resolution
+	acknowledgedAt
+	acknowledgedBy
+	acknowledgement
+	silencedUntil
+	whoCould
+	page
+}
+`
+
+func ShowAlert(
+	ctx_ context.Context,
+	client_ graphql.Client,
+	id string,
+) (data_ *ShowAlertResponse, err_ error) {
+	req_ := &graphql.Request{
+		OpName: "ShowAlert",
+		Query:  ShowAlert_Operation,
+		Variables: &__ShowAlertInput{
+			Id: id,
+		},
+	}
+
+	data_ = &ShowAlertResponse{}
+	resp_ := &graphql.Response{Data: data_}
+
+	err_ = client_.MakeRequest(
+		ctx_,
+		req_,
+		resp_,
+	)
+
+	return data_, err_
+}
+
 // The query executed by ShowBreakGlass.
 const ShowBreakGlass_Operation = `
 query ShowBreakGlass {
@@ -14454,6 +15241,53 @@ func SignalRuns(
 	return data_, err_
 }
 
+// The mutation executed by SilenceAlerts.
+const SilenceAlerts_Operation = `
+mutation SilenceAlerts ($input: SilenceAlertsInput!) {
+	silenceAlerts(input: $input) {
+		silence {
+			... SilenceLine
+		}
+	}
+}
+fragment SilenceLine on AlertSilence {
+	id
+	code
+	projectId
+	runId
+	planId
+	actor
+	reason
+	at
+	until
+}
+`
+
+func SilenceAlerts(
+	ctx_ context.Context,
+	client_ graphql.Client,
+	input SilenceAlertsInput,
+) (data_ *SilenceAlertsResponse, err_ error) {
+	req_ := &graphql.Request{
+		OpName: "SilenceAlerts",
+		Query:  SilenceAlerts_Operation,
+		Variables: &__SilenceAlertsInput{
+			Input: input,
+		},
+	}
+
+	data_ = &SilenceAlertsResponse{}
+	resp_ := &graphql.Response{Data: data_}
+
+	err_ = client_.MakeRequest(
+		ctx_,
+		req_,
+		resp_,
+	)
+
+	return data_, err_
+}
+
 // The mutation executed by StartRun.
 const StartRun_Operation = `
 mutation StartRun ($input: StartRunInput!) {
@@ -14597,6 +15431,58 @@ func StoreTimeForwardData(interfaceChan interface{}, jsonRawMsg json.RawMessage)
 	dataChan_, ok := interfaceChan.(chan StoreTimeWsResponse)
 	if !ok {
 		return errors.New("failed to cast interface into 'chan StoreTimeWsResponse'")
+	}
+	dataChan_ <- wsResp
+	return nil
+}
+
+// The subscription executed by WatchAlerts.
+const WatchAlerts_Operation = `
+subscription WatchAlerts {
+	alertUpdates {
+		sync
+		reason
+		count
+	}
+}
+`
+
+// To unsubscribe, use [graphql.WebSocketClient.Unsubscribe]
+func WatchAlerts(
+	ctx_ context.Context,
+	client_ graphql.WebSocketClient,
+) (dataChan_ chan WatchAlertsWsResponse, subscriptionID_ string, err_ error) {
+	req_ := &graphql.Request{
+		OpName: "WatchAlerts",
+		Query:  WatchAlerts_Operation,
+	}
+
+	dataChan_ = make(chan WatchAlertsWsResponse)
+	subscriptionID_, err_ = client_.Subscribe(req_, dataChan_, WatchAlertsForwardData)
+
+	return dataChan_, subscriptionID_, err_
+}
+
+type WatchAlertsWsResponse graphql.BaseResponse[*WatchAlertsResponse]
+
+func WatchAlertsForwardData(interfaceChan interface{}, jsonRawMsg json.RawMessage) error {
+	var gqlResp graphql.Response
+	var wsResp WatchAlertsWsResponse
+	err := json.Unmarshal(jsonRawMsg, &gqlResp)
+	if err != nil {
+		return err
+	}
+	if len(gqlResp.Errors) == 0 {
+		err = json.Unmarshal(jsonRawMsg, &wsResp)
+		if err != nil {
+			return err
+		}
+	} else {
+		wsResp.Errors = gqlResp.Errors
+	}
+	dataChan_, ok := interfaceChan.(chan WatchAlertsWsResponse)
+	if !ok {
+		return errors.New("failed to cast interface into 'chan WatchAlertsWsResponse'")
 	}
 	dataChan_ <- wsResp
 	return nil

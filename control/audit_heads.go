@@ -92,9 +92,10 @@ func (s *AuditHeadWriter) WriteAuditHeads(ctx context.Context) error {
 		if err := s.writeHeads(ctx, now); err != nil && ctx.Err() == nil {
 			s.metrics.failures.Inc()
 			s.log.WarnContext(ctx, "the signed heads of the audit were not written", slog.Any("error", err))
-			s.alertHeads(ctx, now, err)
+			s.alertHeads(ctx, err)
 		} else if err == nil {
 			s.metrics.written.Set(float64(now.Unix()))
+			s.resolveHeads(ctx)
 		}
 		select {
 		case <-ctx.Done():
@@ -129,21 +130,29 @@ func (s *AuditHeadWriter) writeHeads(ctx context.Context, now time.Time) error {
 	}
 }
 
-// alertHeads raises at most one alert an hour, whichever server failed: the alert's id is made from the hour.
-func (s *AuditHeadWriter) alertHeads(ctx context.Context, now time.Time, cause error) {
+// headsAlert is the alert about heads that were not written.
+func (s *AuditHeadWriter) headsAlert() store.Alert {
+	return store.Alert{TenantID: s.to.OperatorsTenant, Level: store.AlertHigh, Code: run.CodeAuditHeads,
+		Actor: EngineActor}
+}
+
+// alertHeads raises one alert until the heads are written again, whichever server failed.
+func (s *AuditHeadWriter) alertHeads(ctx context.Context, cause error) {
 	if s.to.OperatorsTenant == "" {
 		return
 	}
-	hour := now.Format("2006-01-02T15")
-	if !s.alerts.IsFirst("heads/" + hour) {
+	a := s.headsAlert()
+	a.Note = run.Text(cause.Error(), maxChangeReason)
+	if _, err := s.alerts.Raise(ctx, a); err != nil {
+		s.log.WarnContext(ctx, "the alert was not raised", slog.Any("error", err))
+	}
+}
+
+func (s *AuditHeadWriter) resolveHeads(ctx context.Context) {
+	if s.to.OperatorsTenant == "" {
 		return
 	}
-	err := s.alerts.Raise(ctx, store.Alert{
-		ID: AlertID(s.to.OperatorsTenant, hour, "audit_heads"), TenantID: s.to.OperatorsTenant, Level: store.AlertHigh,
-		Code: run.CodeAuditHeads,
-		Note: run.Text(cause.Error(), maxChangeReason), Actor: EngineActor,
-	})
-	if err != nil {
-		s.log.WarnContext(ctx, "the alert was not raised", slog.Any("error", err))
+	if err := s.alerts.Resolve(ctx, "The heads were written.", s.headsAlert()); err != nil && ctx.Err() == nil {
+		s.log.WarnContext(ctx, "the alert was not resolved; the next writing tries again", slog.Any("error", err))
 	}
 }

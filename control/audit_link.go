@@ -89,36 +89,48 @@ func (s *AuditLinker) LinkAudit(ctx context.Context) error {
 	}
 }
 
+// unlinkedAlertOf is the alert about audit rows of a tenant that wait for their links.
+func unlinkedAlertOf(tenantID string) store.Alert {
+	return store.Alert{TenantID: tenantID, Level: store.AlertHigh, Code: run.CodeAuditUnlinked, Actor: EngineActor}
+}
+
 // measureBacklog measures how long audit rows wait for their links. It raises an alert for each tenant whose rows wait
-// too long, at most one an hour for each tenant, whichever server sees it.
+// too long, whichever server sees it, and resolves it when they no longer do.
 func (s *AuditLinker) measureBacklog(ctx context.Context) error {
 	backlog, err := s.store.AuditBacklog(ctx, backlogTenants)
 	if err != nil {
 		return err
 	}
 	var oldest time.Duration
+	waits := map[string]bool{}
 	for _, b := range backlog {
 		oldest = max(oldest, b.Waiting)
 		if b.Waiting < unlinkedAlert {
 			continue
 		}
-		hour := s.now().UTC().Format("2006-01-02T15")
-		if !s.alerts.IsFirst("unlinked/" + b.TenantID + "/" + hour) {
-			continue
-		}
-		note := fmt.Sprintf(
+		waits[b.TenantID] = true
+		a := unlinkedAlertOf(b.TenantID)
+		a.Note = fmt.Sprintf(
 			"An audit row of %s has no link after %s. Look for \"audit rows were not linked\" in the log of servers with the "+
 				"duty reconcile.",
 			b.Oldest.UTC().Format(time.RFC3339), b.Waiting.Round(time.Second))
-		if err := s.alerts.Raise(ctx, store.Alert{
-			ID: AlertID(b.TenantID, hour, "audit_unlinked"), TenantID: b.TenantID, Level: store.AlertHigh,
-			Code: run.CodeAuditUnlinked, Note: note, Actor: EngineActor,
-		}); err != nil {
+		if _, err := s.alerts.Raise(ctx, a); err != nil {
 			return err
 		}
-		s.log.WarnContext(ctx, "audit rows wait for their links", slog.String("tenantId", b.TenantID),
-			slog.Duration("waiting", b.Waiting))
 	}
 	s.metrics.unlinked.Set(oldest.Seconds())
-	return nil
+	if len(backlog) == backlogTenants || !s.alerts.IsFirst("unlinked") { // others may wait; look once a minute
+		return nil
+	}
+	open, err := s.alerts.Open(ctx, run.CodeAuditUnlinked)
+	if err != nil {
+		return err
+	}
+	var gone []store.Alert
+	for _, a := range open {
+		if !waits[a.TenantID] {
+			gone = append(gone, a.Alert)
+		}
+	}
+	return s.alerts.Resolve(ctx, "The audit rows have their links.", gone...)
 }

@@ -46,7 +46,8 @@ func TestLinkAudit_AnOldRowWithoutALinkRaisesOneAlert(t *testing.T) {
 	w.Spawn(w.LinkAudit)
 	controltest.Eventually(t, "the age of the oldest row is 11 s or more",
 		func() bool { return controltest.MetricValues(t, registry)["dvt_audit_unlinked_seconds"] >= 11 })
-	alerts := controltest.Must[[]store.Alert](t)(w.Raw.Alerts(t.Context(), store.AlertFilter{TenantID: "acme", Limit: 10}))
+	alerts := controltest.Must[[]store.AlertState](t)(w.Raw.ListAlerts(t.Context(),
+		store.AlertFilter{TenantID: "acme", Limit: 10}))
 	if len(alerts) != 1 || alerts[0].Code != run.CodeAuditUnlinked || alerts[0].Level != store.AlertHigh ||
 		!strings.Contains(alerts[0].Note, "has no link after 1") {
 		t.Errorf("alerts %+v; want one AUDIT_UNLINKED", alerts)
@@ -195,7 +196,7 @@ func TestWriteAuditHeads_AFailureRaisesAnAlertOfTheOperators(t *testing.T) {
 	w.CheckAuditChain("acme")
 	w.Spawn(w.WriteAuditHeads)
 	controltest.Eventually(t, "an alert", func() bool {
-		alerts := controltest.Must[[]store.Alert](t)(w.Raw.Alerts(t.Context(), store.AlertFilter{TenantID: "acme",
+		alerts := controltest.Must[[]store.AlertState](t)(w.Raw.ListAlerts(t.Context(), store.AlertFilter{TenantID: "acme",
 			Limit: 10}))
 		return len(alerts) == 1 && alerts[0].Code == run.CodeAuditHeads && alerts[0].Note == "the bucket is full"
 	})

@@ -9,7 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/google/uuid"
 	lru "github.com/hashicorp/golang-lru/v2"
 
 	"github.com/dvt-engine/dvt/engine"
@@ -25,22 +24,30 @@ type RunStore interface {
 
 // Background contains the panics of work that no request waits for. It is safe for concurrent use.
 type Background struct {
-	store  RunStore
+	panicked
 	Alerts *Alerts
+	Beats  *Heartbeats // nil: this process sends no heartbeats
 	Panics *contain.Guard
-	asides *lru.Cache[string, aside] // by duty and run
 	Now    func() time.Time
 	Log    *slog.Logger
 }
 
+// panicked are the runs that duties skip because they panicked there.
+type panicked struct {
+	store  RunStore
+	asides *lru.Cache[string, aside] // by duty and run
+}
+
 // NewBackground makes Background.
-func NewBackground(s RunStore, alerts *Alerts, panics *contain.Guard, now func() time.Time,
+func NewBackground(s RunStore, alerts *Alerts, beats *Heartbeats, panics *contain.Guard, now func() time.Time,
 	log *slog.Logger) *Background {
-	return &Background{store: s, Alerts: alerts, Panics: panics, asides: NewLRU[aside](maxAside), Now: now, Log: log}
+	return &Background{panicked: panicked{store: s, asides: NewLRU[aside](maxAside)}, Alerts: alerts, Beats: beats,
+		Panics: panics, Now: now, Log: log}
 }
 
 // Background duties that process runs; dvt_panics_total has them as labels.
 const (
+	DutyProject   = "project"
 	DutyDispatch  = "dispatch"
 	DutyDeliver   = "deliver"
 	DutyBulk      = "bulk"
@@ -65,6 +72,7 @@ var ErrSetAside = errors.New("control: the run is set aside, because work on it 
 type aside struct {
 	until time.Time
 	next  time.Duration
+	alert store.Alert // the alert about the panic; zero when it was not raised
 }
 
 // DoForRun calls f, which does the work of a duty on one run, and adds the run to its error. A panic in f sets the run
@@ -80,10 +88,14 @@ func (s *Background) DoForRun(ctx context.Context, duty, runID string, f func() 
 	switch {
 	case s.Panics.Report(duty, runID, err):
 		pause := max(was.next, firstAside)
-		s.asides.Add(key, aside{until: s.Now().Add(pause), next: min(2*pause, longestAside)})
-		err = errors.Join(err, s.alertPanic(ctx, duty, runID))
+		alert, raiseErr := s.alertPanic(ctx, duty, runID)
+		s.asides.Add(key, aside{until: s.Now().Add(pause), next: min(2*pause, longestAside), alert: alert})
+		err = errors.Join(err, raiseErr)
 	case known && err == nil:
 		s.asides.Remove(key)
+		if was.alert.Code != "" {
+			err = s.Alerts.Resolve(ctx, "The duty worked on the run without a panic.", was.alert)
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("run %s: %w", runID, err)
@@ -92,19 +104,20 @@ func (s *Background) DoForRun(ctx context.Context, duty, runID string, f func() 
 }
 
 // alertPanic raises the alert about a run that was set aside. It is idempotent.
-func (s *Background) alertPanic(ctx context.Context, duty, runID string) error {
+func (s *Background) alertPanic(ctx context.Context, duty, runID string) (store.Alert, error) {
 	r, err := s.store.Get(ctx, runID)
 	if err != nil {
-		return err
+		return store.Alert{}, err
 	}
-	return s.Alerts.Raise(ctx, store.Alert{
-		ID:       uuid.NewSHA1(uuid.NameSpaceOID, fmt.Appendf(nil, "dvt panic|%s|%s", duty, runID)).String(),
+	a := store.Alert{
 		TenantID: r.TenantID, ProjectID: r.ProjectID, RunID: runID, Level: store.AlertHigh, Code: run.CodeInternal,
-		Actor: EngineActor,
+		Subject: duty, Actor: EngineActor,
 		Note: fmt.Sprintf(
 			"dvt has a fault: its duty %q panicked at this run and leaves the run alone, for 10 seconds at first and up to "+
 				"10 minutes, then tries again. Other runs go on. The log of the server has the stack: report it.", duty),
-	})
+	}
+	_, err = s.Alerts.Raise(ctx, a)
+	return a, err
 }
 
 // Sleep waits for d or a wake-up. It returns false when ctx ended.

@@ -68,9 +68,9 @@ func panics(t *testing.T, r *prometheus.Registry, duty string) (n float64) {
 }
 
 // alertsOf returns the alerts about a run.
-func alertsOf(w *world, runID string) (out []store.Alert) {
+func alertsOf(w *world, runID string) (out []store.AlertState) {
 	w.T.Helper()
-	for _, a := range controltest.Must[[]store.Alert](w.T)(w.Config.Store.Alerts(w.T.Context(),
+	for _, a := range controltest.Must[[]store.AlertState](w.T)(w.Config.Store.ListAlerts(w.T.Context(),
 		store.AlertFilter{TenantID: "acme", Limit: 100})) {
 		if a.RunID == runID {
 			out = append(out, a)

@@ -83,3 +83,12 @@ func (s *Rights) MayRead(p authz.Principal, project, environment string) bool {
 		EnvironmentID: environment})
 	return err == nil && d.Allowed
 }
+
+// ReadableScopes returns the scopes that p may read: nil for the whole tenant, an empty list for nothing. It does no
+// I/O.
+func (s *Rights) ReadableScopes(p authz.Principal) store.Scopes {
+	if s.MayRead(p, "*", "*") {
+		return nil
+	}
+	return append(store.Scopes{}, s.readableScopes(p, RunFilter{})...)
+}

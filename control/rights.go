@@ -180,6 +180,15 @@ func (s *Rights) MaySeeInstallation(ctx context.Context, p authz.Principal) erro
 	return e
 }
 
+// CanSeeInstallation reports whether MaySeeInstallation would return nil. It does no I/O and audits nothing.
+func (s *Rights) CanSeeInstallation(p authz.Principal) bool {
+	if s.Operators != "" && p.TenantID != s.Operators {
+		return false
+	}
+	d, err := s.Authz.Decide(p, authz.Debug, authz.Object{TenantID: p.TenantID, ProjectID: "*", EnvironmentID: "*"})
+	return err == nil && d.Allowed
+}
+
 // OthersWhoCould names the principals that may do action to o, without those whom separation of duties excludes.
 func (s *Rights) OthersWhoCould(action authz.Action, o authz.Object, excluded func(id string) bool) []string {
 	return slices.DeleteFunc(s.Authz.WhoCould(action, o), excluded)

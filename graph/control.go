@@ -51,6 +51,7 @@ type UseCases interface { //nolint:interfacebloat // the sum of its subjects; a 
 	PollerReads
 	Diagnoses
 	WaitReads
+	AlertService
 }
 
 // PollerReads reads when workers polled their task queues.

@@ -6,8 +6,11 @@ import (
 	"github.com/dvt-engine/dvt/graph/internal/mapping"
 
 	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/reads"
 	"github.com/dvt-engine/dvt/control/watch"
 	"github.com/dvt-engine/dvt/graph/internal/model"
+	"github.com/dvt-engine/dvt/run"
 )
 
 // InboxReads reads the approvals and manual steps that wait for p.
@@ -100,4 +103,92 @@ func mapAttention(i watch.AttentionItem) model.AttentionItem {
 		out.Approvals, out.ApprovalsRequired = &i.Approvals, &i.Required
 	}
 	return out
+}
+
+// AlertService reads, watches, acknowledges and silences alerts.
+type AlertService interface {
+	ListAlerts(ctx context.Context, p authz.Principal, q reads.AlertsQuery) (reads.AlertsPage, error)
+	GetAlert(ctx context.Context, p authz.Principal, id string) (reads.Alert, error)
+	CountOpenAlerts(ctx context.Context, p authz.Principal) (int, error)
+	WatchAlerts(ctx context.Context, p authz.Principal) (Stream[watch.AlertsFrame], error)
+	AcknowledgeAlert(ctx context.Context, p authz.Principal, in reads.AcknowledgeAlert) (reads.AcknowledgedAlert, error)
+	SilenceAlerts(ctx context.Context, p authz.Principal, in reads.SilenceAlerts) (reads.SilencedAlerts, error)
+	Silences(ctx context.Context, p authz.Principal) ([]reads.AlertSilence, error)
+	EndSilence(ctx context.Context, p authz.Principal, id, requestID string) (control.Change, error)
+}
+
+func (v viewerFields) AlertCount(ctx context.Context, _ *model.Viewer) (int, error) {
+	return v.control.CountOpenAlerts(ctx, principal(ctx))
+}
+
+func (q queries) Alerts(ctx context.Context, filter *model.AlertFilter, first *int,
+	after *string) (*model.AlertConnection, error) {
+	if err := pageSizes(first, nil); err != nil {
+		return nil, err
+	}
+	cursor, err := mapping.DecodeCursor(after)
+	if err != nil {
+		return nil, err
+	}
+	in := mapping.AlertsQuery(filter)
+	in.First, in.After = mapping.OrZero(first), cursor
+	page, err := q.control.ListAlerts(ctx, principal(ctx), in)
+	if err != nil {
+		return nil, err
+	}
+	return mapping.Alerts(page, cursor), nil
+}
+
+func (q queries) Alert(ctx context.Context, id string) (*model.Alert, error) {
+	a, err := q.control.GetAlert(ctx, principal(ctx), id)
+	if err != nil {
+		return nullIfNotFound[model.Alert](err)
+	}
+	return new(mapping.Alert(a)), nil
+}
+
+func (q queries) AlertSilences(ctx context.Context) ([]model.AlertSilence, error) {
+	all, err := q.control.Silences(ctx, principal(ctx))
+	return mapping.MapSlice(all, mapping.Silence), err
+}
+
+func (m mutations) AcknowledgeAlert(ctx context.Context,
+	in model.AcknowledgeAlertInput) (*model.AcknowledgeAlertPayload, error) {
+	out, err := m.control.AcknowledgeAlert(ctx, principal(ctx), reads.AcknowledgeAlert{ID: in.ID, RequestID: in.RequestID,
+		Note: mapping.OrZero(in.Note)})
+	if err != nil {
+		return nil, err
+	}
+	return &model.AcknowledgeAlertPayload{Alert: new(mapping.Alert(out.Alert)), Change: mapping.Change(out.Change)}, nil
+}
+
+func (m mutations) SilenceAlerts(ctx context.Context,
+	in model.SilenceAlertsInput) (*model.SilenceAlertsPayload, error) {
+	out, err := m.control.SilenceAlerts(ctx, principal(ctx), reads.SilenceAlerts{
+		RequestID: in.RequestID, Code: run.Code(mapping.OrZero(in.Code)), ProjectID: mapping.OrZero(in.ProjectID),
+		RunID: mapping.OrZero(in.RunID), PlanID: mapping.OrZero(in.PlanID), Until: in.Until, Reason: in.Reason,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &model.SilenceAlertsPayload{Silence: new(mapping.Silence(out.Silence)), Change: mapping.Change(out.Change)}, nil
+}
+
+func (m mutations) EndSilence(ctx context.Context, in model.EndSilenceInput) (*model.EndSilencePayload, error) {
+	change, err := m.control.EndSilence(ctx, principal(ctx), in.ID, in.RequestID)
+	if err != nil {
+		return nil, err
+	}
+	return &model.EndSilencePayload{Change: mapping.Change(change)}, nil
+}
+
+func (s subscriptions) AlertUpdates(ctx context.Context) (<-chan *model.AlertUpdate, error) {
+	frames, err := s.control.WatchAlerts(ctx, principal(ctx))
+	return pump(ctx, frames, err, func(f watch.AlertsFrame) *model.AlertUpdate {
+		out := &model.AlertUpdate{Sync: model.SyncState(f.Sync), Reason: mapping.SyncReason(f.Reason)}
+		if f.Known {
+			out.Count = new(f.Count)
+		}
+		return out
+	})
 }

@@ -28,6 +28,8 @@ func (f *fake) Scopes(context.Context, authz.Principal, int) ([]access.Scope, er
 
 func (f *fake) InboxCount(context.Context, authz.Principal) (int, error) { return 3, nil }
 
+func (f *fake) CountOpenAlerts(context.Context, authz.Principal) (int, error) { return 5, nil }
+
 func (f *fake) AttentionCount(context.Context, authz.Principal) (int, error) { return 4, nil }
 
 func (f *fake) Attention(context.Context, authz.Principal, int, string) (watch.AttentionPage, error) {

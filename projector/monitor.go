@@ -2,6 +2,7 @@ package projector
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -95,6 +96,7 @@ func (w *monitor) reportAnomaly(runID string, a run.Anomaly) {
 	if w.cfg.OnAnomaly != nil {
 		w.cfg.OnAnomaly(runID, a)
 	}
+	w.alert(runID, run.CodeCausalViolation, a.Detail)
 }
 
 // checkContiguous looks for holes in the events read after a position. Holes are valid (contract T25); only imported
@@ -118,11 +120,23 @@ func (w *monitor) reportDeadLetter(ctx context.Context, m live.Message, r store.
 	w.cfg.Logger.ErrorContext(ctx, alertDelivery, slog.String("severity", "P1"), slog.String("runId", m.RunID),
 		slog.Int64("fromSeq", int64(m.From)), slog.Int64("toSeq", int64(r.Upto)), slog.Int("attempts", r.Attempts),
 		slog.String("cause", cause))
+	w.alert(m.RunID, run.CodeDeliveryFailed, cause)
+}
+
+// alert passes a finding to those who tell people.
+func (w *monitor) alert(runID string, code run.Code, why string) {
+	if w.cfg.OnAlert != nil {
+		w.cfg.OnAlert(runID, code, why)
+	}
 }
 
 // observeLag records the age of the first event of a run without a checkpoint. Above LagHigh it raises an alert, and
 // again only after more than idleSweeps sweeps without one (contract P15, T34).
 func (w *monitor) observeLag(runID string, age time.Duration) {
+	if age > w.cfg.LagHigh {
+		w.alert("", run.CodeLagHigh, fmt.Sprintf("An event of run %s waits for its view since %s.", runID,
+			age.Round(time.Second)))
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.worst = max(w.worst, age)

@@ -68,6 +68,11 @@ type Config struct {
 	Logger              *slog.Logger
 	// OnAnomaly is called for each anomaly that a fold finds (PROJECTOR_CAUSAL_VIOLATION); may be nil.
 	OnAnomaly func(runID string, a run.Anomaly)
+	// OnAlert is called for each finding that people should see: PROJECTOR_LAG_HIGH without a run, as long as the lag
+	// lasts, and EVENT_BUS_DELIVERY_FAILED and PROJECTOR_CAUSAL_VIOLATION about a run. It must not block; may be nil.
+	OnAlert func(runID string, code run.Code, why string)
+	// OnSweep is called before each sweep, as a sign of life; may be nil.
+	OnSweep func()
 }
 
 func (c *Config) defaults() {
@@ -245,6 +250,9 @@ func (p *Projector) sweep(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
+		}
+		if p.cfg.OnSweep != nil {
+			p.cfg.OnSweep()
 		}
 		p.monitor.endSweep()
 		if !p.breaker.isReady(time.Now(), p.bus.Up()) && n%idleSweeps != 0 {

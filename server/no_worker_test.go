@@ -53,9 +53,9 @@ func readUnservedQueues(t *testing.T, base string) string {
 	return found[1]
 }
 
-func (p *deployment) listAlerts(t *testing.T) []store.Alert {
+func (p *deployment) listAlerts(t *testing.T) []store.AlertState {
 	t.Helper()
-	all, err := p.store.Alerts(t.Context(), store.AlertFilter{TenantID: "acme", Limit: store.MaxPage})
+	all, err := p.store.ListAlerts(t.Context(), store.AlertFilter{TenantID: "acme", Limit: store.MaxPage})
 	must(t, err)
 	return all
 }

@@ -3,11 +3,15 @@ package server
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net/http"
 	"net/http/pprof"
+	"time"
 
+	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/run/trace"
 	"github.com/dvt-engine/dvt/server/config"
+	"github.com/dvt-engine/dvt/store"
 	"github.com/dvt-engine/dvt/tracer"
 
 	"golang.org/x/sync/errgroup"
@@ -93,4 +97,36 @@ func (p *parts) traceparent() func(runID, stepID string, logicalAttempt int) str
 	return func(runID, stepID string, logicalAttempt int) string {
 		return trace.Parent(runID, stepID, logicalAttempt, p.cfg.TraceRuns)
 	}
+}
+
+// raiseTime bounds the time in which a finding of the projector becomes an alert.
+const raiseTime = 10 * time.Second
+
+// raiseProjectorAlert turns a finding of the projector into an alert, without blocking the projector. A lost one is
+// found again while its state lasts.
+func (p *parts) raiseProjectorAlert(runID string, code run.Code, why string) {
+	a := store.Alert{RunID: runID, Code: code, Level: store.AlertHigh, Note: why}
+	switch code {
+	case run.CodeLagHigh:
+		a.Level = store.AlertMedium
+	case run.CodeCausalViolation:
+		a.Level = store.AlertLow
+	}
+	if runID == "" && p.control.IsRecent(a) {
+		return
+	}
+	go func() {
+		ctx, cancel := context.WithTimeout(context.Background(), raiseTime)
+		defer cancel()
+		if runID != "" {
+			r, err := p.raw.Get(ctx, runID)
+			if err != nil {
+				return // the next finding tries again
+			}
+			a.TenantID, a.ProjectID = r.TenantID, r.ProjectID
+		}
+		if _, err := p.control.Raise(ctx, a); err != nil {
+			p.log.Warn("an alert of the projector was not raised", slog.String("code", string(code)), slog.Any("error", err))
+		}
+	}()
 }

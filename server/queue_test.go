@@ -28,6 +28,9 @@ type queueServers struct {
 	engine *testserver.Proxy
 	store  store.Store
 	startB func()
+	worker *process // of the control queue
+	// startWatcher starts a server with only the API and returns its address.
+	startWatcher func() string
 }
 
 func startQueueServers(t *testing.T, quotas string) *queueServers {
@@ -61,7 +64,8 @@ accounts:
 	t.Cleanup(func() { must(t, d.store.Close()) })
 	addressA, addressB := testserver.FreeAddress(t), testserver.FreeAddress(t)
 	d.urlA, d.urlB = "http://"+addressA, "http://"+addressB
-	spawn(t, "control worker", nil, "worker", "--config", config("worker.yaml", temporal.Addr, "api"), "--queues",
+	d.worker = spawn(t, "control worker", nil, "worker", "--config", config("worker.yaml", temporal.Addr, "api"),
+		"--queues",
 		"tq-control-dev", "--workspace", filepath.Join(dir, "control"))
 	d.a = spawn(t, "server A", nil, "server", "--config", config("a.yaml", d.engine.Addr, "api, dispatch"), "--listen",
 		addressA)
@@ -69,6 +73,12 @@ accounts:
 		spawn(t, "server B", nil, "server", "--config", config("b.yaml", temporal.Addr,
 			"api, project, dispatch, deliver, reconcile"), "--listen", addressB)
 		waitUntilReady(t, d.urlB)
+	}
+	d.startWatcher = func() string {
+		address := testserver.FreeAddress(t)
+		spawn(t, "watcher", nil, "server", "--config", config("watcher.yaml", temporal.Addr, "api"), "--listen", address)
+		waitUntilReady(t, "http://"+address)
+		return "http://" + address
 	}
 	waitUntilReady(t, d.urlA)
 	return d

@@ -23,6 +23,7 @@ import (
 	"github.com/dvt-engine/dvt/artifact"
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/authz/oidc"
+	"github.com/dvt-engine/dvt/control"
 	"github.com/dvt-engine/dvt/control/access"
 	"github.com/dvt-engine/dvt/control/admission"
 	"github.com/dvt-engine/dvt/control/duty"
@@ -149,7 +150,8 @@ func assemble(
 	}
 	p.address = clientAddress(proxies)
 	p.gate = projector.NewPublishGate(p.bus)
-	p.projector = projector.New(p.raw, p.gate.Publisher(), projector.Config{Metrics: p.registry, Logger: log})
+	p.projector = projector.New(p.raw, p.gate.Publisher(), projector.Config{Metrics: p.registry, Logger: log,
+		OnAlert: p.raiseProjectorAlert, OnSweep: func() { p.control.Mark(control.DutyProject) }})
 	listed := decorate.WithApprovals(p.raw)
 	p.store = decorate.NotifyRunEnd(decorate.WakeOnCommit(listed, p.projector), admission.SlotNotifier(p.bus))
 	p.hub = live.New(p.raw, p.gate.Readers(), live.Config{Now: now, Metrics: p.registry, Logger: log})
@@ -394,6 +396,11 @@ func (p *parts) runControl(ctx context.Context, w temporal.WorkerConfig, j engin
 	// the engine's mode may halt the projector
 	g.Go(func() error { return panics.Loop(ctx, "policy", p.control.FollowPolicy) })
 	g.Go(func() error { return panics.Loop(ctx, "project", p.projector.Run) })
+	g.Go(func() error {
+		return panics.Loop(ctx, "heartbeats", func(ctx context.Context) error {
+			return p.control.Beat(ctx, p.owner, control.DutyControlWorker)
+		})
+	})
 	g.Go(func() error { return temporal.Run(ctx, p.temporal, w, j, w.ControlSteps) })
 	return g.Wait()
 }
@@ -464,6 +471,7 @@ func (p *parts) serve(ctx context.Context, ln net.Listener, routes http.Handler,
 	keep(work, "policy", p.control.FollowPolicy)
 	keep(work, "quotas", p.control.MeasureQuotas)
 	keep(work, "health", p.control.MeasureHealth)
+	keep(work, "heartbeats", func(ctx context.Context) error { return p.control.Beat(ctx, p.owner) })
 	keep(work, "providers", p.providers.Run)
 	for _, d := range p.cfg.Duties {
 		switch d {

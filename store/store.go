@@ -73,6 +73,7 @@ type Store interface { //nolint:interfacebloat // the sum of the ports; callers 
 	BulkWork
 	Overlays
 	Alerts
+	Heartbeats
 	Authority
 	Workers
 	Cursors

@@ -77,7 +77,8 @@ var groups = []struct {
 		return []*cobra.Command{devCommand(), contextCommand(), whoamiCommand(), completionCommand(), versionCommand()}
 	}},
 	{"Runs:", func() []*cobra.Command {
-		return []*cobra.Command{runCommand(), bulkCommand(), manualCommand(), queueCommand(), doctorCommand()}
+		return []*cobra.Command{runCommand(), bulkCommand(), manualCommand(), queueCommand(), alertsCommand(),
+			doctorCommand()}
 	}},
 	{"Plans:", func() []*cobra.Command { return []*cobra.Command{plancmd.Plan(noteReceiver), workflowCommand()} }},
 	{"Administration of a tenant:", func() []*cobra.Command {

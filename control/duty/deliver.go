@@ -65,6 +65,7 @@ func (s *Deliverer) Deliver(ctx context.Context, owner string) error {
 					slog.String("runId", d.RunID), slog.Any("error", err))
 			}
 		})
+		s.background.Beats.Mark(control.DutyDeliver)
 		return len(leased) == s.leases.Batch, err
 	})
 }

@@ -52,6 +52,5 @@ func (w *pass) checkDrain(ctx context.Context, r store.QuietRun) error {
 	why := fmt.Sprintf("The run was paused at %s and has not drained within %s: %s%s. A RESUME continues the run; a CANCEL "+
 		"stops what runs. If the step should have ended, check its worker.",
 		p.Since.UTC().Format(time.RFC3339), w.cfg.PauseDrain, strings.Join(names, ", "), more)
-	// The subject names the pause, so that each pause has one alert; the part before the slash would be a step.
-	return w.escalate(ctx, r.Identity, "/"+p.SignalID, pauseDrains, run.CodePauseDrain, why)
+	return w.escalate(ctx, store.Alert{Code: run.CodePauseDrain, Note: why}, r.Identity, pauseDrains)
 }

@@ -3,7 +3,6 @@ package duty
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"slices"
 	"strings"
 	"time"
@@ -14,10 +13,6 @@ import (
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store"
 )
-
-// realertAfter is how long an alert about a queue prevents another one, in a process that does not know when a worker
-// last polled the queue.
-const realertAfter = 24 * time.Hour
 
 // silentQueue is a queue with waiting tasks that no worker has polled for too long.
 type silentQueue struct {
@@ -119,68 +114,47 @@ func (w *pass) busy(ctx context.Context, r store.QuietRun, queue string) (bool, 
 	return false, nil
 }
 
-// checkSilentQueues forgets queues whose workers are back and queues without waiting tasks.
+// checkSilentQueues forgets queues whose workers are back and queues without waiting tasks, and resolves their alerts,
+// also those of other servers and of earlier processes.
 func (w *pass) checkSilentQueues(ctx context.Context) error {
 	alerted := 0
 	for name, x := range w.silentQueues {
 		sight, ok := w.s.help.Pollers.Look(ctx, name)
-		served := w.silence(sight) < w.cfg.NoWorkerAfter
-		if ok && (served || sight.Waiting == 0) {
+		if ok && (w.silence(sight) < w.cfg.NoWorkerAfter || sight.Waiting == 0) {
 			delete(w.silentQueues, name)
-			if len(x.alerted) > 0 {
-				w.s.background.Log.InfoContext(ctx, "the alert about a queue is over", slog.String("queue", name),
-					slog.Bool("served", served))
-			}
 		} else if len(x.alerted) > 0 {
 			alerted++
 		}
 	}
 	w.metrics.open.WithLabelValues(noWorker).Set(float64(alerted))
-	return nil
+	return w.resolveOpen(ctx, "A worker serves the queue again, or nothing waits for it.", func(a store.AlertState) bool {
+		sight, ok := w.s.help.Pollers.Look(ctx, a.Subject)
+		// A process that has not seen a poll yet cannot tell that the queue is served.
+		served := !sight.LastSeen.IsZero() && w.silence(sight) < w.cfg.NoWorkerAfter
+		return ok && w.silentQueues[a.Subject] == nil && (served || sight.Waiting == 0)
+	}, run.CodeNoWorker)
 }
 
-// alertQueue raises the alert about a queue, unless another server or an earlier process already did.
+// alertQueue raises the alert about a queue. All runs of the tenant that wait for the queue share it.
 func (w *pass) alertQueue(ctx context.Context, id run.Identity, stepID, queue string) error {
 	sight, _ := w.s.help.Pollers.Look(ctx, queue)
-	alerts, err := w.s.waits.Alerts(ctx, store.AlertFilter{TenantID: id.TenantID, Limit: store.MaxPage})
-	if err != nil {
-		return err
-	}
-	named := fmt.Sprintf("No worker serves the queue %s: ", queue)
-	before := "" // id of the last alert about this queue: every server derives the same id for the next one
-	for _, a := range alerts {
-		if a.Code != run.CodeNoWorker || !strings.HasPrefix(a.Note, named) {
-			continue
-		}
-		if a.At.After(sight.LastSeen) && (!sight.LastSeen.IsZero() || w.s.background.Now().Sub(a.At) < realertAfter) {
-			return nil
-		}
-		before = a.ID
-		break
-	}
 	last := "none is known to have asked it for work"
 	if !sight.LastSeen.IsZero() {
 		last = "the last one asked it for work at " + sight.LastSeen.UTC().Format(time.RFC3339)
 	}
-	why := named + last + ". "
+	why := fmt.Sprintf("No worker serves the queue %s: %s. ", queue, last)
 	if stepID != "" {
 		why += fmt.Sprintf("Step %s waits for it. ", stepID)
 	}
 	why += fmt.Sprintf("Start one with `dvt worker --queues %s`.", queue)
-	day := w.s.background.Now().UTC().Format(time.DateOnly)
-	if err := w.s.background.Alerts.Raise(ctx, store.Alert{
-		ID: control.AlertID(id.TenantID+"|"+queue, before+"|"+day,
-			noWorker), TenantID: id.TenantID, ProjectID: id.ProjectID,
-		RunID: id.RunID, StepID: stepID,
-		Level: store.AlertHigh, Code: run.CodeNoWorker, Note: why, Actor: control.EngineActor,
-	}); err != nil {
-		return err
+	raised, err := w.s.background.Alerts.Raise(ctx, store.Alert{
+		TenantID: id.TenantID, ProjectID: id.ProjectID, RunID: id.RunID, StepID: stepID, Level: store.AlertHigh,
+		Code: run.CodeNoWorker, Subject: queue, Shared: true, Note: why, Actor: control.EngineActor,
+	})
+	if raised.Opened {
+		w.metrics.done.WithLabelValues(noWorker, didEscalate).Inc()
 	}
-	w.metrics.done.WithLabelValues(noWorker, didEscalate).Inc()
-	w.s.background.Log.WarnContext(ctx, "no worker serves a queue", slog.String("queue", queue),
-		slog.String("tenantId", id.TenantID),
-		slog.String("runId", id.RunID), slog.String("why", why))
-	return nil
+	return err
 }
 
 // queueWait is a step that waits for a worker of a queue; with an empty stepID, the run itself waits.

@@ -40,7 +40,6 @@ type DriftStore interface {
 
 // OverdueStore lists runs and starts that wait for too long.
 type OverdueStore interface {
-	Alerts(ctx context.Context, f store.AlertFilter) ([]store.Alert, error)
 	ListExpiredWaits(ctx context.Context, limit int) ([]store.QueueRow, error)
 	ListStoppingRuns(ctx context.Context, age time.Duration, afterRunID string, limit int) ([]store.StoppingRun, error)
 	ListStuckStarts(ctx context.Context, age time.Duration, limit int) ([]store.QueueRow, error)
@@ -182,7 +181,7 @@ func (s *Reconciler) Reconcile(ctx context.Context) error {
 	}
 	w := &pass{
 		s: s, engine: target, cfg: s.help.Settings.WithDefaults(), metrics: s.help.Metrics,
-		suspects: map[string]*suspect{}, alerted: map[string]bool{}, strays: map[string]stray{},
+		suspects: map[string]*suspect{}, strays: map[string]stray{},
 		silentQueues: map[string]*silentQueue{},
 	}
 	var stops sync.WaitGroup
@@ -231,8 +230,7 @@ type pass struct {
 	closedUpTo time.Time // start of the newest read of the closed executions
 	cursor     string    // position in the list of quiet runs
 	suspects   map[string]*suspect
-	asOf       time.Time       // the store's time at the newest check of suspects
-	alerted    map[string]bool // raised alerts, by control.AlertID
+	asOf       time.Time // the store's time at the newest check of suspects
 	strays     map[string]stray
 	known      int // quiet runs of the last cycle that the engine executes
 	knows      int // the same in this cycle so far
@@ -260,7 +258,7 @@ func (w *pass) run(ctx context.Context) error {
 	for {
 		for _, look := range []func(context.Context) error{
 			w.checkWaiting, w.checkClosed, w.checkQuiet, w.checkSilentQueues, w.checkStarts, w.checkSuspects,
-			w.checkLeftovers,
+			w.checkLeftovers, w.checkAlerts,
 		} {
 			if err := look(ctx); err != nil && ctx.Err() == nil && !errors.Is(err, control.ErrSetAside) &&
 				!errors.Is(err, store.ErrUnavailable) && !errors.Is(err, engine.ErrUnavailable) {
@@ -269,6 +267,7 @@ func (w *pass) run(ctx context.Context) error {
 			}
 		}
 		w.count()
+		w.s.background.Beats.Mark(control.DutyReconcile)
 		select {
 		case <-ctx.Done():
 			return nil

@@ -36,17 +36,34 @@ func (w *pass) checkStarts(ctx context.Context) error {
 				describeStuckStart(q))
 		})
 	})
-	if len(rows) == 0 || broken != nil && control.IsOutage(ctx, broken) {
+	if broken != nil && control.IsOutage(ctx, broken) {
 		return broken
 	}
-	oldest := rows[0] // one alert is enough: the cause is the same for all
-	r, err := w.s.runs.Get(ctx, oldest.RunID)
-	if err != nil {
-		return err
+	waits := map[string]bool{}
+	for _, q := range rows {
+		if waits[q.TenantID] {
+			continue // one alert of a tenant is enough: the cause is the same for all
+		}
+		waits[q.TenantID] = true
+		r, err := w.s.runs.Get(ctx, q.RunID)
+		if err == nil {
+			err = w.escalate(ctx, store.Alert{Code: run.CodeEngineUnavailable, Subject: subjectStarts, Shared: true,
+				Note: describeStuckStart(q)}, r.Identity, startStuck)
+		}
+		if err != nil {
+			return err
+		}
 	}
-	err = w.escalate(ctx, r.Identity, "", startStuck, run.CodeEngineUnavailable, describeStuckStart(oldest))
-	return cmp.Or(err, broken)
+	if len(rows) == w.cfg.Batch {
+		return broken // starts of other tenants may wait as well
+	}
+	return cmp.Or(broken, w.resolveOpen(ctx, "No start is overdue any more.", func(a store.AlertState) bool {
+		return a.Subject == subjectStarts && !waits[a.TenantID]
+	}, run.CodeEngineUnavailable))
 }
+
+// subjectStarts is the subject of the alert about starts that no server makes.
+const subjectStarts = "starts"
 
 // describeStuckStart returns a sentence about a start that no server makes.
 func describeStuckStart(q store.QueueRow) string {
@@ -112,8 +129,10 @@ func (w *pass) checkSteps(ctx context.Context, r store.QuietRun) error {
 func (w *pass) reportStuckStep(ctx context.Context, r store.QuietRun, step *run.Step, a run.Attempt,
 	f runs.StepFacts) error {
 	subject := fmt.Sprintf("%s/%d", step.StepID, a.LogicalAttempt)
-	if w.alerted[control.AlertID(r.RunID, subject, stepStuck)] {
-		return nil
+	alert := store.Alert{TenantID: r.TenantID, ProjectID: r.ProjectID, RunID: r.RunID, StepID: step.StepID,
+		Code: run.CodeTimeout}
+	if w.s.background.Alerts.IsRecent(alert) {
+		return nil // the engine need not be asked again
 	}
 	d, err := w.engine.Debug(ctx, r.Identity)
 	if err != nil {
@@ -122,10 +141,10 @@ func (w *pass) reportStuckStep(ctx context.Context, r store.QuietRun, step *run.
 	if unknown, err := w.endStray(ctx, r, step.StepID, a.LogicalAttempt, d); unknown || err != nil {
 		return err
 	}
-	why := fmt.Sprintf("Step %s runs as attempt %d since %s, for longer than its %d tries of %s may take: %s",
+	alert.Note = fmt.Sprintf("Step %s runs as attempt %d since %s, for longer than its %d tries of %s may take: %s",
 		step.StepID, a.LogicalAttempt, a.StartedAt.UTC().Format(time.RFC3339), f.Tries, f.Timeout,
 		diagnosis(d, subject, f.Queue))
-	return w.escalate(ctx, r.Identity, subject, stepStuck, run.CodeTimeout, why)
+	return w.escalate(ctx, alert, r.Identity, stepStuck)
 }
 
 // diagnosis returns a sentence with the engine's knowledge of an attempt.
@@ -150,10 +169,4 @@ func diagnosis(d engine.Debug, subject, queue string) string {
 		}
 	}
 	return "the engine does not execute it."
-}
-
-// stepPart returns the stepId of a subject "step/attempt".
-func stepPart(subject string) string {
-	id, _, _ := strings.Cut(subject, "/")
-	return id
 }

@@ -59,7 +59,7 @@ func (w *pass) checkSuspect(ctx context.Context, x *suspect, head store.Head) er
 		kind = workflowForeign
 	case d.Open:
 		delete(w.suspects, x.id.RunID)
-		return nil
+		return w.resolveSuspect(ctx, x.id)
 	}
 	now := w.s.background.Now()
 	if x.kind != kind && x.kind != logRegressed || x.head != head.LastSeq {
@@ -77,7 +77,7 @@ func (w *pass) checkSuspect(ctx context.Context, x *suspect, head store.Head) er
 			why = "The engine executes this run and most others without a seal that this server knows: rather than all of them " +
 				"being forged, ticket-keys lacks a key that is in use. Nothing was ended."
 		}
-		return w.escalate(ctx, x.id, "", kind, run.CodeEngineLost, why)
+		return w.escalate(ctx, store.Alert{Code: run.CodeEngineLost, Note: why}, x.id, kind)
 	}
 	known := run.Seq(0)
 	if kind == workflowForeign { // its history is not that of the run
@@ -90,9 +90,9 @@ func (w *pass) checkSuspect(ctx context.Context, x *suspect, head store.Head) er
 	}
 	if known > head.LastSeq {
 		x.kind, x.next = logRegressed, now.Add(regressedPause)
-		return w.escalate(ctx, x.id, "", logRegressed, run.CodeStoreRegressed, fmt.Sprintf(
+		return w.escalate(ctx, store.Alert{Code: run.CodeStoreRegressed, Note: fmt.Sprintf(
 			"The log ends at seq %d, but the engine knows of seq %d: the store came back from an older state. Run `dvt store "+
-				"repair`; nothing was ended.", head.LastSeq, known))
+				"repair`; nothing was ended.", head.LastSeq, known)}, x.id, logRegressed)
 	}
 	err = w.heal(ctx, x, kind, d)
 	if errors.Is(err, errMoved) {
@@ -244,31 +244,20 @@ func (w *pass) trail(ctx context.Context, tx store.RunTx, id run.Identity, code 
 	})
 }
 
-// escalate raises an alert and writes an audit row, once for each finding: their ids follow from the finding, so that
-// other rounds and other servers write the same ones.
-func (w *pass) escalate(ctx context.Context, id run.Identity, stepID, kind string, code run.Code, why string) error {
-	key := control.AlertID(id.RunID, stepID, kind)
-	if w.alerted[key] {
-		return nil
-	}
-	if len(w.alerted) >= maxSuspects {
-		clear(w.alerted)
-	}
-	if err := w.s.background.Alerts.Raise(ctx, store.Alert{
-		ID: key, TenantID: id.TenantID, ProjectID: id.ProjectID, RunID: id.RunID, StepID: stepPart(stepID),
-		Level: store.AlertHigh, Code: code,
-		Note: why, Actor: control.EngineActor,
-	}); err != nil {
+// escalate raises an alert about a run and writes an audit row, once for each opening: the id of the row is that of the
+// alert, so that other rounds and other servers write the same one.
+func (w *pass) escalate(ctx context.Context, a store.Alert, id run.Identity, kind string) error {
+	a.TenantID, a.ProjectID, a.RunID = id.TenantID, id.ProjectID, id.RunID
+	a.Level, a.Actor = store.AlertHigh, control.EngineActor
+	raised, err := w.s.background.Alerts.Raise(ctx, a)
+	if err != nil || raised.State.ID == "" {
 		return err
 	}
-	if err := w.s.runs.Audit(ctx, store.AuditRow{
-		ID: key, TenantID: id.TenantID, Actor: control.EngineActor, Action: "SWEEP", RunID: id.RunID,
-		Outcome: "ESCALATED", Code: code,
-		Reason: why,
-	}); err != nil {
-		return err
+	if raised.Opened {
+		w.metrics.done.WithLabelValues(kind, didEscalate).Inc()
 	}
-	w.alerted[key] = true
-	w.done(ctx, id.RunID, kind, didEscalate, why)
-	return nil
+	return w.s.runs.Audit(ctx, store.AuditRow{
+		ID: raised.State.ID, TenantID: id.TenantID, Actor: control.EngineActor, Action: "SWEEP", RunID: id.RunID,
+		Outcome: "ESCALATED", Code: a.Code, Reason: a.Note,
+	})
 }

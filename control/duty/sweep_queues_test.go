@@ -93,7 +93,7 @@ func (w *polledWorld) polled(workers int, waiting int64) {
 }
 
 // queueAlerts returns the alerts about queues.
-func (w *polledWorld) queueAlerts() (out []store.Alert) {
+func (w *polledWorld) queueAlerts() (out []store.AlertState) {
 	w.T.Helper()
 	for _, a := range w.alerts() {
 		if a.Code == run.CodeNoWorker {
@@ -111,7 +111,7 @@ func (w *polledWorld) expectNoAlert(when string) {
 	}
 }
 
-func (w *polledWorld) expectAlerts(n int) []store.Alert {
+func (w *polledWorld) expectAlerts(n int) []store.AlertState {
 	w.T.Helper()
 	controltest.Eventually(w.T, "alerts about queues", func() bool { return len(w.queueAlerts()) >= n })
 	w.looksOn()
@@ -138,16 +138,18 @@ func TestReconcile_AnUnservedQueueRaisesOneAlert(t *testing.T) {
 		t.Errorf("the alert is %+v, want a HIGH one about step s1 that names the queue", a)
 	}
 	w.counted("no_worker", "", 1)
-	if n := w.said.count(`level=WARN msg="no worker serves a queue" queue=` + dataQueue); n == 0 {
-		t.Error("no line of the log names the queue")
+	if n := w.said.count(`level=ERROR msg="an alert was raised"`); n != 1 {
+		t.Errorf("%d lines of the log say that the alert was raised, want 1 of both servers", n)
 	}
 	w.Clock.Advance(time.Hour)
 	w.expectAlerts(1)
 	w.polled(1, 1) // a worker is back
 	w.Clock.Advance(16 * time.Second)
 	w.counted("no_worker", "", 0)
-	if w.said.count("the alert about a queue is over") == 0 {
-		t.Error("no line of the log says that workers are back")
+	controltest.Eventually(t, "the alert is resolved", func() bool { return w.queueAlerts()[0].ResolvedAt != nil })
+	w.looksOn()
+	if n := w.said.count(`level=INFO msg="an alert is resolved"`); n != 1 {
+		t.Errorf("%d lines of the log say that workers are back, want 1 of both servers", n)
 	}
 	w.Clock.Advance(6 * time.Minute) // the worker ends again
 	w.expectAlerts(2)

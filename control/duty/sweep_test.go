@@ -311,9 +311,9 @@ func TestReconcile_ReportsAStepThatHangs(t *testing.T) {
 	if n := len(w.alerts()); n != 0 {
 		t.Fatalf("there are %d alerts within the time of its tries, want none", n)
 	}
-	w.Clock.Advance(time.Hour)      // longer than 3 tries of a minute, their backoffs and the slack
-	stuck := func() []store.Alert { // the pause has an alert of its own, because it does not drain
-		return slices.DeleteFunc(w.alerts(), func(a store.Alert) bool { return a.Code == run.CodePauseDrain })
+	w.Clock.Advance(time.Hour)           // longer than 3 tries of a minute, their backoffs and the slack
+	stuck := func() []store.AlertState { // the pause has an alert of its own, because it does not drain
+		return slices.DeleteFunc(w.alerts(), func(a store.AlertState) bool { return a.Code == run.CodePauseDrain })
 	}
 	controltest.Eventually(t, "people are told", func() bool { return len(stuck()) > 0 })
 	w.looksOn()

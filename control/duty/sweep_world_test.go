@@ -71,9 +71,9 @@ func (w *sweptWorld) counted(kind, action string, n float64) {
 		func() bool { return w.swept(kind, action) == n })
 }
 
-func (w *sweptWorld) alerts() (out []store.Alert) {
+func (w *sweptWorld) alerts() (out []store.AlertState) {
 	w.T.Helper()
-	return controltest.Must[[]store.Alert](w.T)(w.Raw.Alerts(w.T.Context(), store.AlertFilter{TenantID: "acme",
+	return controltest.Must[[]store.AlertState](w.T)(w.Raw.ListAlerts(w.T.Context(), store.AlertFilter{TenantID: "acme",
 		Limit: 100}))
 }
 

@@ -37,12 +37,14 @@ func TestSignalRun_EscalateAlertRaisesOneAlertAndChangesNothing(t *testing.T) {
 	if again := w.Send(w.Principal("dev-system"), in); !again.Duplicate {
 		t.Errorf("the repeated signal is answered %+v, want a duplicate", again)
 	}
-	got := controltest.Must[[]store.Alert](t)(w.Store.Alerts(t.Context(), store.AlertFilter{TenantID: "acme", RunID: id}))
-	want := []store.Alert{{
-		TenantID: "acme", ProjectID: "shop", RunID: id, SignalID: "alert", Level: store.AlertHigh, Note: "rows are missing",
-		Actor: "dev-system",
-	}}
-	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(store.Alert{}, "ID", "At")); diff != "" || got[0].At.IsZero() ||
+	got := controltest.Must[[]store.AlertState](t)(w.Store.ListAlerts(t.Context(),
+		store.AlertFilter{TenantID: "acme", RunID: id}))
+	want := []store.AlertState{{Alert: store.Alert{
+		TenantID: "acme", ProjectID: "shop", RunID: id, SignalID: "alert", Subject: "alert", Level: store.AlertHigh,
+		Note: "rows are missing", Actor: "dev-system",
+	}, EnvironmentID: "dev", Count: 1}}
+	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(store.Alert{}, "ID", "At"),
+		cmpopts.IgnoreFields(store.AlertState{}, "LastSeen", "PlanID")); diff != "" || got[0].At.IsZero() ||
 		got[0].ID == "" {
 		t.Errorf("alerts (-want +got):\n%s", diff)
 	}
@@ -62,11 +64,11 @@ func TestSignalRun_EscalateAlertRaisesOneAlertAndChangesNothing(t *testing.T) {
 		_, err := w.SignalRun(t.Context(), w.Principal(who), controltest.SignalOf(id, "by-"+who, run.EscalateAlert))
 		controltest.Refusal(t, err, run.CodeForbidden) // System is not inherited (T92)
 	}
-	if n := len(controltest.Must[[]store.Alert](t)(w.Store.Alerts(t.Context(),
+	if n := len(controltest.Must[[]store.AlertState](t)(w.Store.ListAlerts(t.Context(),
 		store.AlertFilter{TenantID: "acme"}))); n != 1 {
 		t.Errorf("there are %d alerts, want 1", n)
 	}
-	if other := controltest.Must[[]store.Alert](t)(w.Store.Alerts(t.Context(),
+	if other := controltest.Must[[]store.AlertState](t)(w.Store.ListAlerts(t.Context(),
 		store.AlertFilter{TenantID: "globex"})); len(
 		other) != 0 {
 		t.Errorf("another tenant sees the alerts %v, want none", other)

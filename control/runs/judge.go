@@ -41,14 +41,15 @@ func (j *judging) acceptAlert(ctx context.Context, tx store.RunTx) error {
 	if err != nil {
 		return err
 	}
-	if err := tx.Raise(ctx, store.Alert{
+	// Each signal is an alert of its own, so that no note of a person replaces another.
+	a := store.Alert{
 		ID: uuid.NewString(), TenantID: j.run.TenantID, ProjectID: j.run.ProjectID, RunID: j.run.RunID,
-		SignalID: j.in.Signal.ID,
-		Level:    p.Level, Note: p.Note, Actor: j.p.ID,
-	}); err != nil {
+		SignalID: j.in.Signal.ID, Subject: j.in.Signal.ID, Level: p.Level, Note: p.Note, Actor: j.p.ID,
+	}
+	if err := tx.Raise(ctx, a); err != nil {
 		return err
 	}
-	j.raised = p.Level
+	j.raised = &a
 	return j.appendApplied(ctx, tx, 0)
 }
 
@@ -75,14 +76,14 @@ type judging struct {
 	bulk   *store.Bulk // the bulk that sends the signal, or nil
 
 	out     SignalReceipt
-	refusal *control.Error   // a refusal that leaves at most an audit row
-	why     string           // reason of the refusal, for the audit
-	raised  store.AlertLevel // level of the alert that was raised; "" for none
-	notes   string           // of the completion of a manual step, for the audit
+	refusal *control.Error // a refusal that leaves at most an audit row
+	why     string         // reason of the refusal, for the audit
+	raised  *store.Alert   // the alert that was raised, or nil
+	notes   string         // of the completion of a manual step, for the audit
 }
 
 func (j *judging) judge(ctx context.Context, tx store.RunTx) error {
-	j.out, j.refusal, j.raised = SignalReceipt{}, nil, ""
+	j.out, j.refusal, j.raised = SignalReceipt{}, nil, nil
 	old, err := tx.Receipt(ctx, j.in.Signal.ID)
 	switch {
 	case err == nil:

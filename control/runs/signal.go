@@ -122,8 +122,8 @@ func (s *Signaller) DecideSignal(ctx context.Context, p authz.Principal, r store
 	if !j.out.Duplicate && !j.out.Rejected {
 		s.judge.Rates.note(r.TenantID, r.RunID)
 	}
-	if j.raised != "" {
-		s.alerts.Count(j.raised)
+	if j.raised != nil {
+		s.alerts.NoteOpened(ctx, *j.raised)
 	}
 	control.Wake(s.judge.Deliveries)
 	j.out.SignalReceipt = s.judge.stopper.receipts.WithStopDeadline(j.out.SignalReceipt)

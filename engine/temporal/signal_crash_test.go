@@ -383,7 +383,7 @@ func (h *harness) runCaseWithKill(c crashCase, stage string, event *atomic.Point
 		}
 	}
 	if c.sig.Type == run.EscalateAlert {
-		alerts, err := h.store.Alerts(t.Context(), store.AlertFilter{TenantID: "acme", RunID: runID})
+		alerts, err := h.store.ListAlerts(t.Context(), store.AlertFilter{TenantID: "acme", RunID: runID})
 		must(t, err)
 		if len(alerts) != 1 {
 			t.Errorf("%d alerts, want 1", len(alerts))

@@ -39,6 +39,7 @@ const (
 	attemptsOfHistory = 50
 	notesOfRun        = 100
 	viewsOfViewer     = 100
+	silencesOfTenant  = 100
 	attentionItems    = 50
 	policyEffect      = 20_000 // up to half a second of CPU time
 )
@@ -57,6 +58,10 @@ func Weights() exec.ComplexityRoot {
 	c.Query.LogSearch = func(child int, _ model.LogSearchInput, _ string, first *int, _ *string) int {
 		return page(first, nil, 20)*child + searchReads
 	}
+	c.Query.Alerts = func(child int, _ *model.AlertFilter, first *int, _ *string) int {
+		return page(first, nil, 50) * child
+	}
+	c.Query.AlertSilences = times(silencesOfTenant)
 	c.Query.DeadLetters = func(child int, _ *string, _ *bool, first *int, _ *string) int {
 		return page(first, nil, 50) * child
 	}

@@ -80,6 +80,8 @@ type Config struct {
 	// EngineTrouble returns a sentence that explains why the engine does not answer, or "". It is nil when this process
 	// does not supervise the engine. Health calls it only while the engine does not answer.
 	EngineTrouble func() string
+	// Beats contains the intervals of heartbeats.
+	Beats control.BeatSettings
 	// Meter contains the settings of MeasureHealth.
 	Meter   health.MeterSettings
 	Now     func() time.Time
@@ -92,6 +94,7 @@ type UseCases struct {
 	maxSteps int
 	*control.Rights
 	*control.Alerts
+	*control.Heartbeats
 	*control.Background
 	*control.Audits
 	*control.AuditLinker
@@ -138,6 +141,7 @@ type UseCases struct {
 	*reads.Debugger
 	*reads.DeadLetterDesk
 	*reads.ViewKeeper
+	*reads.AlertDesk
 	*bulk.Requester
 	*bulk.Reader
 	*bulk.Estimator
@@ -147,6 +151,7 @@ type UseCases struct {
 	*watch.LogWatcher
 	*watch.InboxReader
 	*watch.InboxWatcher
+	*watch.AlertWatcher
 	*duty.Dispatcher
 	*duty.Deliverer
 	*duty.Reconciler
@@ -192,8 +197,9 @@ func New(cfg Config) *UseCases {
 		Authz: cfg.Authz, Store: st, OperatorsTenant: cfg.OperatorsTenant, CheckInterval: cfg.RightsCheckInterval, Now: now,
 		Metrics: cfg.Metrics, Logger: log,
 	})
-	s.Alerts = control.NewAlerts(st, cfg.Metrics, now)
-	s.Background = control.NewBackground(st, s.Alerts, contain.New(cfg.Metrics, log), now, log)
+	s.Alerts = control.NewAlerts(st, cfg.Metrics, now, log)
+	s.Heartbeats = control.NewHeartbeats(st, s.Alerts, cfg.Beats)
+	s.Background = control.NewBackground(st, s.Alerts, s.Heartbeats, contain.New(cfg.Metrics, log), now, log)
 	s.Audits = control.NewAudits(s.Rights, st, st, cfg.OperatorsTenant, now)
 	s.AuditLinker = control.NewAuditLinker(st, s.Alerts, cfg.Metrics, now, log)
 	cfg.AuditHeads.OperatorsTenant = cfg.OperatorsTenant
@@ -262,6 +268,7 @@ func New(cfg Config) *UseCases {
 	s.DeadLetterDesk = reads.NewDeadLetterDesk(s.Rights, st, cfg.Redriver)
 
 	s.ViewKeeper = reads.NewViewKeeper(s.Rights, st)
+	s.AlertDesk = reads.NewAlertDesk(s.Rights, st)
 
 	s.Reader = bulk.NewReader(s.Rights, st, st, cfg.KeepAlive)
 	s.Requester = bulk.NewRequester(s.Rights, st, s.Reader, checker, s.Starter)
@@ -273,6 +280,7 @@ func New(cfg Config) *UseCases {
 	s.ReceiptWatcher = watch.NewReceiptWatcher(s.Rights, cfg.Hub, s.ReceiptReader)
 	s.LogWatcher = watch.NewLogWatcher(s.Rights, st, s.LogReader, cfg.KeepAlive)
 	s.InboxReader = watch.NewInboxReader(s.Rights, st, s.TaskReader, s.Approver, s.RunLists)
+	s.AlertWatcher = watch.NewAlertWatcher(s.Rights, st, s.AlertDesk, cfg.KeepAlive)
 	s.InboxWatcher = watch.NewInboxWatcher(s.InboxReader, cfg.Bus, s.Background, cfg.KeepAlive)
 
 	s.Reconciler = duty.NewReconciler(st, st, stopper, s.Background, admission, duty.ReconcileHelp{

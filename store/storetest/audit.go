@@ -94,12 +94,11 @@ func testAuditTextIsSanitized(f *fixture) {
 		f.equal(want[i], l.Row.Reason, "reason")
 		f.equal("r\uFFFD", l.Row.RunID, "runId")
 	}
-	f.ok(f.store.Raise(f.ctx(), store.Alert{
+	f.raise(store.Alert{
 		ID: "00000000-0000-4000-8000-000000000099", TenantID: "t1", ProjectID: "p1", RunID: "r1", Level: store.AlertLow,
 		Note: "note\x00\xff", Actor: "ana",
-	}))
-	alerts, err := f.store.Alerts(f.ctx(), store.AlertFilter{TenantID: "t1", Limit: 10})
-	f.ok(err)
+	})
+	alerts := f.alerts(store.AlertFilter{TenantID: "t1", Limit: 10})
 	f.equal("note\uFFFD\uFFFD", alerts[0].Note, "note of the alert")
 }
 

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/google/uuid"
-
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/run/runtest"
 	"github.com/dvt-engine/dvt/store"
@@ -16,8 +14,6 @@ var overlayCases = []testCase{
 	{"OverlaysAreThoseOfTheStep", testOverlaysAreThoseOfTheStep},
 	// contract: T197
 	{"OverlaidRunsStartAttemptsUnderTheLock", testOverlaidRunsStartAttemptsUnderTheLock},
-	// contract: T197
-	{"AlertsAreInsertOnly", testAlertsAreInsertOnly},
 }
 
 // acceptOverlay accepts an overlay as control does: it is applied when it is accepted.
@@ -153,48 +149,4 @@ func testOverlaidRunsStartAttemptsUnderTheLock(f *fixture) {
 	}
 	f.equal(store.StartRunTerminal, within(begin("s1", 3)).Verdict, "after the end")
 	f.equal(1, f.head(id).Running, "running attempts: only s1/2")
-}
-
-func testAlertsAreInsertOnly(f *fixture) {
-	id := f.run()
-	alert := func(n int, level store.AlertLevel) store.Alert {
-		return store.Alert{
-			ID: uuid.NewSHA1(uuid.NameSpaceOID, []byte{byte(n)}).String(), TenantID: id.TenantID, ProjectID: id.ProjectID,
-			RunID: id.RunID, StepID: "s1",
-			SignalID: "sig", Level: level, Code: run.CodeEngineLost, Note: fmt.Sprintf("note %d", n), Actor: "ola",
-		}
-	}
-	f.ok(f.store.Raise(f.ctx(), alert(1, store.AlertLow), alert(2, store.AlertHigh)))
-	f.ok(f.store.Raise(f.ctx(), alert(1, store.AlertHigh))) // a known id: the row does not change
-	f.ok(f.store.InRun(
-		f.ctx(), id.RunID, func(tx store.RunTx) error { return tx.Raise(f.ctx(), alert(3, store.AlertMedium)) }))
-	f.wantError(f.store.InRun(f.ctx(), id.RunID, func(tx store.RunTx) error {
-		f.ok(tx.Raise(f.ctx(), alert(4, store.AlertHigh)))
-		return store.ErrConflict // rolled back
-	}), store.ErrConflict)
-	foreign := alert(5, store.AlertHigh)
-	foreign.TenantID, foreign.RunID = "t2", "other"
-	f.ok(f.store.Raise(f.ctx(), foreign))
-	list := func(flt store.AlertFilter) (notes []string) {
-		f.Helper()
-		as, err := f.store.Alerts(f.ctx(), flt)
-		f.ok(err)
-		for _, a := range as {
-			if a.At.IsZero() {
-				f.Errorf("alert %+v has no time", a)
-			}
-			notes = append(notes, fmt.Sprintf("%s %s %s", a.Level, a.Note, a.Code))
-		}
-		return notes
-	}
-	f.equal([]string{"MEDIUM note 3 ENGINE_LOST", "HIGH note 2 ENGINE_LOST", "LOW note 1 ENGINE_LOST"},
-		list(store.AlertFilter{TenantID: id.TenantID, RunID: id.RunID, Limit: 10}), "newest first")
-	f.equal([]string{"HIGH note 2 ENGINE_LOST"}, list(store.AlertFilter{TenantID: id.TenantID, Before: alert(3, "").ID,
-		Limit: 1}), "a page")
-	f.equal([]string{"HIGH note 5 ENGINE_LOST"}, list(store.AlertFilter{TenantID: "t2"}), "another tenant")
-	for _, change := range []string{`UPDATE alert SET note = 'x'`, `DELETE FROM alert`} {
-		if f.db.Exec(f, change) == nil {
-			f.Errorf("%s succeeded, want an error", change)
-		}
-	}
 }

@@ -47,6 +47,11 @@ type DirectiveRoot struct {
 }
 
 type ComplexityRoot struct {
+	AcknowledgeAlertPayload struct {
+		Alert  func(childComplexity int) int
+		Change func(childComplexity int) int
+	}
+
 	ActionAvailability struct {
 		Action         func(childComplexity int) int
 		Code           func(childComplexity int) int
@@ -76,6 +81,65 @@ type ComplexityRoot struct {
 	AddRunNotePayload struct {
 		Change func(childComplexity int) int
 		Note   func(childComplexity int) int
+	}
+
+	Alert struct {
+		AcknowledgedAt  func(childComplexity int) int
+		AcknowledgedBy  func(childComplexity int) int
+		Acknowledgement func(childComplexity int) int
+		Actor           func(childComplexity int) int
+		Code            func(childComplexity int) int
+		Count           func(childComplexity int) int
+		EnvironmentID   func(childComplexity int) int
+		ID              func(childComplexity int) int
+		Installation    func(childComplexity int) int
+		LastSeenAt      func(childComplexity int) int
+		Level           func(childComplexity int) int
+		Meaning         func(childComplexity int) int
+		Note            func(childComplexity int) int
+		Page            func(childComplexity int) int
+		PlanID          func(childComplexity int) int
+		ProjectID       func(childComplexity int) int
+		RaisedAt        func(childComplexity int) int
+		Resolution      func(childComplexity int) int
+		ResolvedAt      func(childComplexity int) int
+		RunID           func(childComplexity int) int
+		Shared          func(childComplexity int) int
+		SignalID        func(childComplexity int) int
+		SilencedUntil   func(childComplexity int) int
+		Stage           func(childComplexity int) int
+		StepID          func(childComplexity int) int
+		Subject         func(childComplexity int) int
+		WhatToDo        func(childComplexity int) int
+		WhoCould        func(childComplexity int) int
+	}
+
+	AlertConnection struct {
+		Edges    func(childComplexity int) int
+		PageInfo func(childComplexity int) int
+	}
+
+	AlertEdge struct {
+		Cursor func(childComplexity int) int
+		Node   func(childComplexity int) int
+	}
+
+	AlertSilence struct {
+		Actor     func(childComplexity int) int
+		At        func(childComplexity int) int
+		Code      func(childComplexity int) int
+		ID        func(childComplexity int) int
+		PlanID    func(childComplexity int) int
+		ProjectID func(childComplexity int) int
+		Reason    func(childComplexity int) int
+		RunID     func(childComplexity int) int
+		Until     func(childComplexity int) int
+	}
+
+	AlertUpdate struct {
+		Count  func(childComplexity int) int
+		Reason func(childComplexity int) int
+		Sync   func(childComplexity int) int
 	}
 
 	ApprovalCount struct {
@@ -468,6 +532,10 @@ type ComplexityRoot struct {
 		PolicyVersion func(childComplexity int) int
 	}
 
+	EndSilencePayload struct {
+		Change func(childComplexity int) int
+	}
+
 	EngineCapability struct {
 		Engine  func(childComplexity int) int
 		Name    func(childComplexity int) int
@@ -644,6 +712,7 @@ type ComplexityRoot struct {
 	}
 
 	Mutation struct {
+		AcknowledgeAlert   func(childComplexity int, input model.AcknowledgeAlertInput) int
 		AddRunNote         func(childComplexity int, input model.AddRunNoteInput) int
 		ApproveRun         func(childComplexity int, input model.ApproveRunInput) int
 		BreakGlass         func(childComplexity int, input model.BreakGlassInput) int
@@ -654,6 +723,7 @@ type ComplexityRoot struct {
 		CreateToken        func(childComplexity int, input model.CreateTokenInput) int
 		DeleteView         func(childComplexity int, input model.DeleteViewInput) int
 		EndBreakGlass      func(childComplexity int, input model.EndBreakGlassInput) int
+		EndSilence         func(childComplexity int, input model.EndSilenceInput) int
 		FreezeTenant       func(childComplexity int, input model.FreezeTenantInput) int
 		RedriveDeadLetters func(childComplexity int, input model.RedriveDeadLettersInput) int
 		Rerun              func(childComplexity int, input model.RerunInput) int
@@ -667,6 +737,7 @@ type ComplexityRoot struct {
 		ShareRun           func(childComplexity int, input model.ShareRunInput) int
 		SignalRun          func(childComplexity int, input model.SignalRunInput) int
 		SignalRuns         func(childComplexity int, input model.SignalRunsInput) int
+		SilenceAlerts      func(childComplexity int, input model.SilenceAlertsInput) int
 		StartRun           func(childComplexity int, input model.StartRunInput) int
 	}
 
@@ -920,6 +991,9 @@ type ComplexityRoot struct {
 	}
 
 	Query struct {
+		Alert         func(childComplexity int, id string) int
+		AlertSilences func(childComplexity int) int
+		Alerts        func(childComplexity int, filter *model.AlertFilter, first *int, after *string) int
 		Approvals     func(childComplexity int, first *int, after *string) int
 		Attention     func(childComplexity int, first *int, after *string) int
 		Audit         func(childComplexity int, filter *model.AuditFilter, oldestFirst *bool, first *int, after *string) int
@@ -1382,6 +1456,11 @@ type ComplexityRoot struct {
 		Signal func(childComplexity int) int
 	}
 
+	SilenceAlertsPayload struct {
+		Change  func(childComplexity int) int
+		Silence func(childComplexity int) int
+	}
+
 	Skip struct {
 		Reason     func(childComplexity int) int
 		ReasonCode func(childComplexity int) int
@@ -1517,6 +1596,7 @@ type ComplexityRoot struct {
 	}
 
 	Subscription struct {
+		AlertUpdates     func(childComplexity int) int
 		AttentionUpdates func(childComplexity int, first *int) int
 		BulkUpdates      func(childComplexity int, id string) int
 		InboxUpdates     func(childComplexity int) int
@@ -1562,6 +1642,7 @@ type ComplexityRoot struct {
 	}
 
 	Viewer struct {
+		AlertCount      func(childComplexity int) int
 		AttentionCount  func(childComplexity int) int
 		BreakGlass      func(childComplexity int) int
 		BreakGlassUntil func(childComplexity int) int
@@ -1625,6 +1706,9 @@ type MutationResolver interface {
 	AddRunNote(ctx context.Context, input model.AddRunNoteInput) (*model.AddRunNotePayload, error)
 	SaveView(ctx context.Context, input model.SaveViewInput) (*model.SaveViewPayload, error)
 	DeleteView(ctx context.Context, input model.DeleteViewInput) (*model.DeleteViewPayload, error)
+	AcknowledgeAlert(ctx context.Context, input model.AcknowledgeAlertInput) (*model.AcknowledgeAlertPayload, error)
+	SilenceAlerts(ctx context.Context, input model.SilenceAlertsInput) (*model.SilenceAlertsPayload, error)
+	EndSilence(ctx context.Context, input model.EndSilenceInput) (*model.EndSilencePayload, error)
 	RedriveDeadLetters(ctx context.Context, input model.RedriveDeadLettersInput) (*model.RedriveDeadLettersPayload, error)
 	SetPolicy(ctx context.Context, input model.SetPolicyInput) (*model.SetPolicyPayload, error)
 	BreakGlass(ctx context.Context, input model.BreakGlassInput) (*model.BreakGlassPayload, error)
@@ -1660,6 +1744,9 @@ type QueryResolver interface {
 	Signal(ctx context.Context, runID string, signalID string) (*model.Signal, error)
 	StepLog(ctx context.Context, runID string, stepID string, attempt *int, fromLine *int, first *int, find *string) (*model.StepLog, error)
 	LogSearch(ctx context.Context, in model.LogSearchInput, find string, first *int, after *string) (*model.LogSearchConnection, error)
+	Alerts(ctx context.Context, filter *model.AlertFilter, first *int, after *string) (*model.AlertConnection, error)
+	Alert(ctx context.Context, id string) (*model.Alert, error)
+	AlertSilences(ctx context.Context) ([]model.AlertSilence, error)
 	DeadLetters(ctx context.Context, runID *string, open *bool, first *int, after *string) (*model.DeadLetterConnection, error)
 	Policy(ctx context.Context) (*model.Policy, error)
 	PolicyHistory(ctx context.Context, first *int, after *string) (*model.PolicyConnection, error)
@@ -1722,12 +1809,14 @@ type SubscriptionResolver interface {
 	BulkUpdates(ctx context.Context, id string) (<-chan *model.BulkUpdate, error)
 	ServiceUpdates(ctx context.Context) (<-chan *model.ServiceState, error)
 	InboxUpdates(ctx context.Context) (<-chan *model.InboxUpdate, error)
+	AlertUpdates(ctx context.Context) (<-chan *model.AlertUpdate, error)
 	AttentionUpdates(ctx context.Context, first *int) (<-chan *model.AttentionUpdate, error)
 }
 type ViewerResolver interface {
 	Places(ctx context.Context, obj *model.Viewer, first *int) ([]model.Place, error)
 	Signals(ctx context.Context, obj *model.Viewer, first *int, single *bool) ([]model.Signal, error)
 	InboxCount(ctx context.Context, obj *model.Viewer) (int, error)
+	AlertCount(ctx context.Context, obj *model.Viewer) (int, error)
 	Decisions(ctx context.Context, obj *model.Viewer, first *int) ([]model.DecidedRun, error)
 	AttentionCount(ctx context.Context, obj *model.Viewer) (int, error)
 }
@@ -1752,6 +1841,19 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 	ec := newExecutionContext(nil, e, nil)
 	_ = ec
 	switch typeName + "." + field {
+
+	case "AcknowledgeAlertPayload.alert":
+		if e.ComplexityRoot.AcknowledgeAlertPayload.Alert == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AcknowledgeAlertPayload.Alert(childComplexity), true
+	case "AcknowledgeAlertPayload.change":
+		if e.ComplexityRoot.AcknowledgeAlertPayload.Change == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AcknowledgeAlertPayload.Change(childComplexity), true
 
 	case "ActionAvailability.action":
 		if e.ComplexityRoot.ActionAvailability.Action == nil {
@@ -1887,6 +1989,275 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.AddRunNotePayload.Note(childComplexity), true
+
+	case "Alert.acknowledgedAt":
+		if e.ComplexityRoot.Alert.AcknowledgedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Alert.AcknowledgedAt(childComplexity), true
+	case "Alert.acknowledgedBy":
+		if e.ComplexityRoot.Alert.AcknowledgedBy == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Alert.AcknowledgedBy(childComplexity), true
+	case "Alert.acknowledgement":
+		if e.ComplexityRoot.Alert.Acknowledgement == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Alert.Acknowledgement(childComplexity), true
+	case "Alert.actor":
+		if e.ComplexityRoot.Alert.Actor == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Alert.Actor(childComplexity), true
+	case "Alert.code":
+		if e.ComplexityRoot.Alert.Code == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Alert.Code(childComplexity), true
+	case "Alert.count":
+		if e.ComplexityRoot.Alert.Count == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Alert.Count(childComplexity), true
+	case "Alert.environmentId":
+		if e.ComplexityRoot.Alert.EnvironmentID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Alert.EnvironmentID(childComplexity), true
+	case "Alert.id":
+		if e.ComplexityRoot.Alert.ID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Alert.ID(childComplexity), true
+	case "Alert.installation":
+		if e.ComplexityRoot.Alert.Installation == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Alert.Installation(childComplexity), true
+	case "Alert.lastSeenAt":
+		if e.ComplexityRoot.Alert.LastSeenAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Alert.LastSeenAt(childComplexity), true
+	case "Alert.level":
+		if e.ComplexityRoot.Alert.Level == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Alert.Level(childComplexity), true
+	case "Alert.meaning":
+		if e.ComplexityRoot.Alert.Meaning == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Alert.Meaning(childComplexity), true
+	case "Alert.note":
+		if e.ComplexityRoot.Alert.Note == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Alert.Note(childComplexity), true
+	case "Alert.page":
+		if e.ComplexityRoot.Alert.Page == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Alert.Page(childComplexity), true
+	case "Alert.planId":
+		if e.ComplexityRoot.Alert.PlanID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Alert.PlanID(childComplexity), true
+	case "Alert.projectId":
+		if e.ComplexityRoot.Alert.ProjectID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Alert.ProjectID(childComplexity), true
+	case "Alert.raisedAt":
+		if e.ComplexityRoot.Alert.RaisedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Alert.RaisedAt(childComplexity), true
+	case "Alert.resolution":
+		if e.ComplexityRoot.Alert.Resolution == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Alert.Resolution(childComplexity), true
+	case "Alert.resolvedAt":
+		if e.ComplexityRoot.Alert.ResolvedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Alert.ResolvedAt(childComplexity), true
+	case "Alert.runId":
+		if e.ComplexityRoot.Alert.RunID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Alert.RunID(childComplexity), true
+	case "Alert.shared":
+		if e.ComplexityRoot.Alert.Shared == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Alert.Shared(childComplexity), true
+	case "Alert.signalId":
+		if e.ComplexityRoot.Alert.SignalID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Alert.SignalID(childComplexity), true
+	case "Alert.silencedUntil":
+		if e.ComplexityRoot.Alert.SilencedUntil == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Alert.SilencedUntil(childComplexity), true
+	case "Alert.stage":
+		if e.ComplexityRoot.Alert.Stage == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Alert.Stage(childComplexity), true
+	case "Alert.stepId":
+		if e.ComplexityRoot.Alert.StepID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Alert.StepID(childComplexity), true
+	case "Alert.subject":
+		if e.ComplexityRoot.Alert.Subject == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Alert.Subject(childComplexity), true
+	case "Alert.whatToDo":
+		if e.ComplexityRoot.Alert.WhatToDo == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Alert.WhatToDo(childComplexity), true
+	case "Alert.whoCould":
+		if e.ComplexityRoot.Alert.WhoCould == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Alert.WhoCould(childComplexity), true
+
+	case "AlertConnection.edges":
+		if e.ComplexityRoot.AlertConnection.Edges == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AlertConnection.Edges(childComplexity), true
+	case "AlertConnection.pageInfo":
+		if e.ComplexityRoot.AlertConnection.PageInfo == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AlertConnection.PageInfo(childComplexity), true
+
+	case "AlertEdge.cursor":
+		if e.ComplexityRoot.AlertEdge.Cursor == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AlertEdge.Cursor(childComplexity), true
+	case "AlertEdge.node":
+		if e.ComplexityRoot.AlertEdge.Node == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AlertEdge.Node(childComplexity), true
+
+	case "AlertSilence.actor":
+		if e.ComplexityRoot.AlertSilence.Actor == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AlertSilence.Actor(childComplexity), true
+	case "AlertSilence.at":
+		if e.ComplexityRoot.AlertSilence.At == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AlertSilence.At(childComplexity), true
+	case "AlertSilence.code":
+		if e.ComplexityRoot.AlertSilence.Code == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AlertSilence.Code(childComplexity), true
+	case "AlertSilence.id":
+		if e.ComplexityRoot.AlertSilence.ID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AlertSilence.ID(childComplexity), true
+	case "AlertSilence.planId":
+		if e.ComplexityRoot.AlertSilence.PlanID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AlertSilence.PlanID(childComplexity), true
+	case "AlertSilence.projectId":
+		if e.ComplexityRoot.AlertSilence.ProjectID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AlertSilence.ProjectID(childComplexity), true
+	case "AlertSilence.reason":
+		if e.ComplexityRoot.AlertSilence.Reason == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AlertSilence.Reason(childComplexity), true
+	case "AlertSilence.runId":
+		if e.ComplexityRoot.AlertSilence.RunID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AlertSilence.RunID(childComplexity), true
+	case "AlertSilence.until":
+		if e.ComplexityRoot.AlertSilence.Until == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AlertSilence.Until(childComplexity), true
+
+	case "AlertUpdate.count":
+		if e.ComplexityRoot.AlertUpdate.Count == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AlertUpdate.Count(childComplexity), true
+	case "AlertUpdate.reason":
+		if e.ComplexityRoot.AlertUpdate.Reason == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AlertUpdate.Reason(childComplexity), true
+	case "AlertUpdate.sync":
+		if e.ComplexityRoot.AlertUpdate.Sync == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AlertUpdate.Sync(childComplexity), true
 
 	case "ApprovalCount.given":
 		if e.ComplexityRoot.ApprovalCount.Given == nil {
@@ -3417,6 +3788,13 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.EndBreakGlassPayload.PolicyVersion(childComplexity), true
 
+	case "EndSilencePayload.change":
+		if e.ComplexityRoot.EndSilencePayload.Change == nil {
+			break
+		}
+
+		return e.ComplexityRoot.EndSilencePayload.Change(childComplexity), true
+
 	case "EngineCapability.engine":
 		if e.ComplexityRoot.EngineCapability.Engine == nil {
 			break
@@ -4076,6 +4454,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.MissingSandboxPart.Reason(childComplexity), true
 
+	case "Mutation.acknowledgeAlert":
+		if e.ComplexityRoot.Mutation.AcknowledgeAlert == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_acknowledgeAlert_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.AcknowledgeAlert(childComplexity, args["input"].(model.AcknowledgeAlertInput)), true
 	case "Mutation.addRunNote":
 		if e.ComplexityRoot.Mutation.AddRunNote == nil {
 			break
@@ -4186,6 +4575,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.EndBreakGlass(childComplexity, args["input"].(model.EndBreakGlassInput)), true
+	case "Mutation.endSilence":
+		if e.ComplexityRoot.Mutation.EndSilence == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_endSilence_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.EndSilence(childComplexity, args["input"].(model.EndSilenceInput)), true
 	case "Mutation.freezeTenant":
 		if e.ComplexityRoot.Mutation.FreezeTenant == nil {
 			break
@@ -4329,6 +4729,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.SignalRuns(childComplexity, args["input"].(model.SignalRunsInput)), true
+	case "Mutation.silenceAlerts":
+		if e.ComplexityRoot.Mutation.SilenceAlerts == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_silenceAlerts_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.SilenceAlerts(childComplexity, args["input"].(model.SilenceAlertsInput)), true
 	case "Mutation.startRun":
 		if e.ComplexityRoot.Mutation.StartRun == nil {
 			break
@@ -5325,6 +5736,34 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.ProjectQuota.Weight(childComplexity), true
 
+	case "Query.alert":
+		if e.ComplexityRoot.Query.Alert == nil {
+			break
+		}
+
+		args, err := ec.field_Query_alert_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Query.Alert(childComplexity, args["id"].(string)), true
+	case "Query.alertSilences":
+		if e.ComplexityRoot.Query.AlertSilences == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Query.AlertSilences(childComplexity), true
+	case "Query.alerts":
+		if e.ComplexityRoot.Query.Alerts == nil {
+			break
+		}
+
+		args, err := ec.field_Query_alerts_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Query.Alerts(childComplexity, args["filter"].(*model.AlertFilter), args["first"].(*int), args["after"].(*string)), true
 	case "Query.approvals":
 		if e.ComplexityRoot.Query.Approvals == nil {
 			break
@@ -7490,6 +7929,19 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.SignalRunPayload.Signal(childComplexity), true
 
+	case "SilenceAlertsPayload.change":
+		if e.ComplexityRoot.SilenceAlertsPayload.Change == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SilenceAlertsPayload.Change(childComplexity), true
+	case "SilenceAlertsPayload.silence":
+		if e.ComplexityRoot.SilenceAlertsPayload.Silence == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SilenceAlertsPayload.Silence(childComplexity), true
+
 	case "Skip.reason":
 		if e.ComplexityRoot.Skip.Reason == nil {
 			break
@@ -8083,6 +8535,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.StepLogUpdate.TotalLines(childComplexity), true
 
+	case "Subscription.alertUpdates":
+		if e.ComplexityRoot.Subscription.AlertUpdates == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Subscription.AlertUpdates(childComplexity), true
 	case "Subscription.attentionUpdates":
 		if e.ComplexityRoot.Subscription.AttentionUpdates == nil {
 			break
@@ -8303,6 +8761,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.TokenGrant.Role(childComplexity), true
 
+	case "Viewer.alertCount":
+		if e.ComplexityRoot.Viewer.AlertCount == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Viewer.AlertCount(childComplexity), true
 	case "Viewer.attentionCount":
 		if e.ComplexityRoot.Viewer.AttentionCount == nil {
 			break
@@ -8521,8 +8985,10 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 	opCtx := graphql.GetOperationContext(ctx)
 	ec := newExecutionContext(opCtx, e, make(chan graphql.DeferredResult))
 	inputUnmarshalMap := graphql.BuildUnmarshalerMap(
+		ec.unmarshalInputAcknowledgeAlertInput,
 		ec.unmarshalInputActionInput,
 		ec.unmarshalInputAddRunNoteInput,
+		ec.unmarshalInputAlertFilter,
 		ec.unmarshalInputApproveActionInput,
 		ec.unmarshalInputApproveRunInput,
 		ec.unmarshalInputAuditFilter,
@@ -8542,6 +9008,7 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 		ec.unmarshalInputDeleteViewInput,
 		ec.unmarshalInputEmergencyStopInput,
 		ec.unmarshalInputEndBreakGlassInput,
+		ec.unmarshalInputEndSilenceInput,
 		ec.unmarshalInputEscalateAlertInput,
 		ec.unmarshalInputFreezeTenantInput,
 		ec.unmarshalInputInjectOverrideInput,
@@ -8578,6 +9045,7 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 		ec.unmarshalInputSignalInput,
 		ec.unmarshalInputSignalRunInput,
 		ec.unmarshalInputSignalRunsInput,
+		ec.unmarshalInputSilenceAlertsInput,
 		ec.unmarshalInputSkipStepInput,
 		ec.unmarshalInputStartRunInput,
 		ec.unmarshalInputTargetInput,
@@ -8798,6 +9266,21 @@ type Query {
   """
   logSearch(in: LogSearchInput!, find: String!, first: Int = 20, after: String): LogSearchConnection
   """
+  Alerts: states that need somebody's look, newest first. The same state found again is one alert with a count; it is resolved by
+  itself when the state is left. A viewer sees alerts about runs that it may READ, those of the whole tenant with READ on all of it,
+  and those about the installation with the right to see its health in detail. ` + "`" + `first` + "`" + ` is at most 200.
+  Example: ` + "`" + `alerts(filter: {stages: [OPEN]}) { edges { node { code note count runId whatToDo } } }` + "`" + `.
+  Errors: BAD_USER_INPUT, CURSOR_INVALID.
+  """
+  alerts(filter: AlertFilter, first: Int = 50, after: String): AlertConnection!
+  "Null when there is no such alert, or it is not yours."
+  alert(id: ID!): Alert
+  """
+  The silences that have not ended: the viewer's own, and those of projects that it may READ in every environment. At most 100.
+  Example: ` + "`" + `alertSilences { id code until reason }` + "`" + `.
+  """
+  alertSilences: [AlertSilence!]!
+  """
   Messages that dvt gave up because the bus refused them, newest first. No event is lost:
   the log has them, and viewers have resynced. ` + "`" + `open` + "`" + ` leaves out those that
   were redriven; ` + "`" + `first` + "`" + ` is at most 200. Requires the action READ_DEAD_LETTERS on the
@@ -8979,6 +9462,23 @@ type Mutation {
   "Removes one of the viewer's own views; ` + "`" + `deleted` + "`" + ` is false when there is none with this id. Audited. Errors: STORE_UNAVAILABLE."
   deleteView(input: DeleteViewInput!): DeleteViewPayload!
   """
+  Records that the viewer takes an alert on. A later acknowledgement replaces an earlier one. Requires ANNOTATE where the alert is;
+  an alert about the installation takes the right to see it. Audited. Errors: NOT_FOUND (also another tenant's), FORBIDDEN,
+  ALERT_RESOLVED, BAD_USER_INPUT, STORE_UNAVAILABLE.
+  Example: ` + "`" + `acknowledgeAlert(input: {id: "…", requestId: "a-1", note: "restarting the worker"}) { alert { stage } }` + "`" + `.
+  """
+  acknowledgeAlert(input: AcknowledgeAlertInput!): AcknowledgeAlertPayload!
+  """
+  Keeps alerts of the tenant from asking for somebody until a time, at most for 30 days. They are still raised and listed. At least one
+  of code, projectId, runId and planId must be given. Requires ANNOTATE on the run, in every environment of the project, or else on
+  the whole tenant. A tenant has at most 100 silences. Safe to repeat with the same requestId. Audited.
+  Errors: NOT_FOUND (no such run, or not yours), FORBIDDEN, TOO_MANY_SILENCES, BAD_USER_INPUT, STORE_UNAVAILABLE.
+  Example: ` + "`" + `silenceAlerts(input: {requestId: "s-1", code: "TIMEOUT", until: "2026-12-01T00:00:00Z", reason: "known"}) { silence { id } }` + "`" + `.
+  """
+  silenceAlerts(input: SilenceAlertsInput!): SilenceAlertsPayload!
+  "Ends a silence before its time. One's own, or with the right to make it. Audited. Errors: NOT_FOUND, FORBIDDEN, BAD_USER_INPUT, STORE_UNAVAILABLE."
+  endSilence(input: EndSilenceInput!): EndSilencePayload!
+  """
   Publishes dead letters again, with the current state of their runs. Harmless if the events were
   delivered in the meantime: viewers that have seen later states ignore the message. Safe to repeat: a letter that was
   redriven is not published again. Requires the action REDRIVE where deadLetters requires READ_DEAD_LETTERS, and is audited.
@@ -9088,6 +9588,12 @@ type Subscription {
   """
   inboxUpdates: InboxUpdate!
   """
+  Says when alerts may have changed, and how many ask for somebody: query ` + "`" + `alerts` + "`" + ` again. A frame comes at first, after each change,
+  and at least every 15 s. A change may be one that the viewer may not see. Error: FORBIDDEN (nothing to READ).
+  Example: ` + "`" + `subscription { alertUpdates { sync count } }` + "`" + `.
+  """
+  alertUpdates: AlertUpdate!
+  """
   The first items of ` + "`" + `attention` + "`" + `, at most 100: at once, after each change, and a frame without items at least every 14 s.
   Errors: FORBIDDEN (nothing to READ), BAD_USER_INPUT.
   Example: ` + "`" + `subscription { attentionUpdates(first: 20) { sync count items { kind runId deadline } } }` + "`" + `.
@@ -9121,6 +9627,8 @@ type Viewer {
   viewer may see are considered. Errors: STORE_UNAVAILABLE.
   """
   inboxCount: Int!
+  "The number of alerts that the viewer may see and that nobody has acknowledged or silenced; 100 means 100 or more."
+  alertCount: Int!
   """
   The decisions of the viewer about runs that needed approval and that the viewer may read, newest first; ` + "`" + `first` + "`" + ` is at most 50. Only
   the last 10,000 decisions of the installation are searched. Errors: BAD_USER_INPUT, STORE_UNAVAILABLE.
@@ -10929,6 +11437,124 @@ type DeadLetterEdge {
   node: DeadLetter!
 }
 
+enum AlertStage {
+  "Nobody has acknowledged it."
+  OPEN
+  ACKNOWLEDGED
+  "The state is left."
+  RESOLVED
+}
+"Empty fields do not restrict."
+input AlertFilter {
+  levels: [AlertLevel!]
+  stages: [AlertStage!]
+  code: String
+  projectId: String
+  runId: String
+  "Only alerts raised at or after it."
+  since: Time
+}
+"A state that needs somebody's look."
+type Alert {
+  id: ID!
+  level: AlertLevel!
+  stage: AlertStage!
+  "A code of dvt; null: a person or program asked for people by ESCALATE_ALERT."
+  code: String
+  "What happened, and why, as the newest finding says it."
+  note: String!
+  "What the code means; null without a code."
+  meaning: String
+  "What people should do about it; null without a code."
+  whatToDo: String
+  "It concerns the installation and not a tenant."
+  installation: Boolean!
+  projectId: String
+  environmentId: String
+  planId: String
+  "The run; of a shared alert an example. Null for an alert that is not about runs."
+  runId: String
+  stepId: String
+  "The ESCALATE_ALERT that raised it."
+  signalId: String
+  "What is affected where run and step do not say it: a queue, a duty."
+  subject: String
+  "Other runs may be affected too."
+  shared: Boolean!
+  "Who raised it; ` + "`" + `dvt` + "`" + ` for its own findings."
+  actor: String!
+  "How often the state was found; a process counts a lasting state once a minute."
+  count: Int!
+  raisedAt: Time!
+  lastSeenAt: Time!
+  resolvedAt: Time
+  "Why it was resolved."
+  resolution: String
+  acknowledgedAt: Time
+  acknowledgedBy: String
+  acknowledgement: String
+  "End of the longest silence that covers it now."
+  silencedUntil: Time
+  "At most ten principals who could take it on."
+  whoCould: [String!]!
+  "The page of the UI that shows more, as a path."
+  page: String!
+}
+type AlertConnection {
+  edges: [AlertEdge!]!
+  pageInfo: PageInfo!
+}
+type AlertEdge {
+  cursor: String!
+  node: Alert!
+}
+"Alerts that it matches do not ask for somebody until its end. A matcher that is null matches every alert of the tenant."
+type AlertSilence {
+  id: ID!
+  code: String
+  projectId: String
+  runId: String
+  planId: String
+  actor: String!
+  reason: String!
+  at: Time!
+  until: Time!
+}
+input AcknowledgeAlertInput {
+  id: ID!
+  "The client's name for this request; the audit has it."
+  requestId: String!
+  "At most 1,000 bytes."
+  note: String = ""
+}
+type AcknowledgeAlertPayload {
+  alert: Alert!
+  "Null when the viewer had acknowledged it with this note."
+  change: ChangeReceipt
+}
+input SilenceAlertsInput {
+  requestId: String!
+  code: String
+  projectId: String
+  runId: String
+  planId: String
+  "In the future, at most 30 days from now."
+  until: Time!
+  "1 to 1,000 bytes."
+  reason: String!
+}
+type SilenceAlertsPayload {
+  silence: AlertSilence!
+  change: ChangeReceipt!
+}
+input EndSilenceInput {
+  id: ID!
+  requestId: String!
+}
+type EndSilencePayload {
+  change: ChangeReceipt!
+}
+
 "Empty fields do not restrict."
 input AuditFilter {
   "Included."
@@ -11435,6 +12061,13 @@ type InboxUpdate {
   "Items that no longer wait."
   removed: [InboxItem!]!
 }
+"Alerts may have changed."
+type AlertUpdate {
+  sync: SyncState!
+  reason: SyncReason
+  "Like Viewer.alertCount; null: nothing could be read yet."
+  count: Int
+}
 "An item that waits for a person and that the viewer may see."
 type InboxItem {
   runId: String!
@@ -11739,6 +12372,16 @@ var parsedSchema = gqlparser.MustLoadSchema(sources...)
 // Each function is generated once per unique object type, deduplicating the
 // switch statements that were previously inlined in every fieldContext_* function.
 
+func (ec *executionContext) childFields_AcknowledgeAlertPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "alert":
+		return ec.fieldContext_AcknowledgeAlertPayload_alert(ctx, field)
+	case "change":
+		return ec.fieldContext_AcknowledgeAlertPayload_change(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type AcknowledgeAlertPayload", field.Name)
+}
+
 func (ec *executionContext) childFields_ActionAvailability(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "action":
@@ -11799,6 +12442,124 @@ func (ec *executionContext) childFields_AddRunNotePayload(ctx context.Context, f
 		return ec.fieldContext_AddRunNotePayload_change(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type AddRunNotePayload", field.Name)
+}
+
+func (ec *executionContext) childFields_Alert(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "id":
+		return ec.fieldContext_Alert_id(ctx, field)
+	case "level":
+		return ec.fieldContext_Alert_level(ctx, field)
+	case "stage":
+		return ec.fieldContext_Alert_stage(ctx, field)
+	case "code":
+		return ec.fieldContext_Alert_code(ctx, field)
+	case "note":
+		return ec.fieldContext_Alert_note(ctx, field)
+	case "meaning":
+		return ec.fieldContext_Alert_meaning(ctx, field)
+	case "whatToDo":
+		return ec.fieldContext_Alert_whatToDo(ctx, field)
+	case "installation":
+		return ec.fieldContext_Alert_installation(ctx, field)
+	case "projectId":
+		return ec.fieldContext_Alert_projectId(ctx, field)
+	case "environmentId":
+		return ec.fieldContext_Alert_environmentId(ctx, field)
+	case "planId":
+		return ec.fieldContext_Alert_planId(ctx, field)
+	case "runId":
+		return ec.fieldContext_Alert_runId(ctx, field)
+	case "stepId":
+		return ec.fieldContext_Alert_stepId(ctx, field)
+	case "signalId":
+		return ec.fieldContext_Alert_signalId(ctx, field)
+	case "subject":
+		return ec.fieldContext_Alert_subject(ctx, field)
+	case "shared":
+		return ec.fieldContext_Alert_shared(ctx, field)
+	case "actor":
+		return ec.fieldContext_Alert_actor(ctx, field)
+	case "count":
+		return ec.fieldContext_Alert_count(ctx, field)
+	case "raisedAt":
+		return ec.fieldContext_Alert_raisedAt(ctx, field)
+	case "lastSeenAt":
+		return ec.fieldContext_Alert_lastSeenAt(ctx, field)
+	case "resolvedAt":
+		return ec.fieldContext_Alert_resolvedAt(ctx, field)
+	case "resolution":
+		return ec.fieldContext_Alert_resolution(ctx, field)
+	case "acknowledgedAt":
+		return ec.fieldContext_Alert_acknowledgedAt(ctx, field)
+	case "acknowledgedBy":
+		return ec.fieldContext_Alert_acknowledgedBy(ctx, field)
+	case "acknowledgement":
+		return ec.fieldContext_Alert_acknowledgement(ctx, field)
+	case "silencedUntil":
+		return ec.fieldContext_Alert_silencedUntil(ctx, field)
+	case "whoCould":
+		return ec.fieldContext_Alert_whoCould(ctx, field)
+	case "page":
+		return ec.fieldContext_Alert_page(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type Alert", field.Name)
+}
+
+func (ec *executionContext) childFields_AlertConnection(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "edges":
+		return ec.fieldContext_AlertConnection_edges(ctx, field)
+	case "pageInfo":
+		return ec.fieldContext_AlertConnection_pageInfo(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type AlertConnection", field.Name)
+}
+
+func (ec *executionContext) childFields_AlertEdge(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "cursor":
+		return ec.fieldContext_AlertEdge_cursor(ctx, field)
+	case "node":
+		return ec.fieldContext_AlertEdge_node(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type AlertEdge", field.Name)
+}
+
+func (ec *executionContext) childFields_AlertSilence(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "id":
+		return ec.fieldContext_AlertSilence_id(ctx, field)
+	case "code":
+		return ec.fieldContext_AlertSilence_code(ctx, field)
+	case "projectId":
+		return ec.fieldContext_AlertSilence_projectId(ctx, field)
+	case "runId":
+		return ec.fieldContext_AlertSilence_runId(ctx, field)
+	case "planId":
+		return ec.fieldContext_AlertSilence_planId(ctx, field)
+	case "actor":
+		return ec.fieldContext_AlertSilence_actor(ctx, field)
+	case "reason":
+		return ec.fieldContext_AlertSilence_reason(ctx, field)
+	case "at":
+		return ec.fieldContext_AlertSilence_at(ctx, field)
+	case "until":
+		return ec.fieldContext_AlertSilence_until(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type AlertSilence", field.Name)
+}
+
+func (ec *executionContext) childFields_AlertUpdate(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "sync":
+		return ec.fieldContext_AlertUpdate_sync(ctx, field)
+	case "reason":
+		return ec.fieldContext_AlertUpdate_reason(ctx, field)
+	case "count":
+		return ec.fieldContext_AlertUpdate_count(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type AlertUpdate", field.Name)
 }
 
 func (ec *executionContext) childFields_ApprovalCount(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -12579,6 +13340,14 @@ func (ec *executionContext) childFields_EndBreakGlassPayload(ctx context.Context
 		return ec.fieldContext_EndBreakGlassPayload_change(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type EndBreakGlassPayload", field.Name)
+}
+
+func (ec *executionContext) childFields_EndSilencePayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "change":
+		return ec.fieldContext_EndSilencePayload_change(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type EndSilencePayload", field.Name)
 }
 
 func (ec *executionContext) childFields_EngineCapability(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -14263,6 +15032,16 @@ func (ec *executionContext) childFields_SignalRunPayload(ctx context.Context, fi
 	return nil, fmt.Errorf("no field named %q was found under type SignalRunPayload", field.Name)
 }
 
+func (ec *executionContext) childFields_SilenceAlertsPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "silence":
+		return ec.fieldContext_SilenceAlertsPayload_silence(ctx, field)
+	case "change":
+		return ec.fieldContext_SilenceAlertsPayload_change(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type SilenceAlertsPayload", field.Name)
+}
+
 func (ec *executionContext) childFields_Skip(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "reason":
@@ -14613,6 +15392,8 @@ func (ec *executionContext) childFields_Viewer(ctx context.Context, field graphq
 		return ec.fieldContext_Viewer_signals(ctx, field)
 	case "inboxCount":
 		return ec.fieldContext_Viewer_inboxCount(ctx, field)
+	case "alertCount":
+		return ec.fieldContext_Viewer_alertCount(ctx, field)
 	case "decisions":
 		return ec.fieldContext_Viewer_decisions(ctx, field)
 	case "attentionCount":
@@ -14833,6 +15614,20 @@ func (ec *executionContext) field_Bulk_rows_args(ctx context.Context, rawArgs ma
 	return args, nil
 }
 
+func (ec *executionContext) field_Mutation_acknowledgeAlert_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (model.AcknowledgeAlertInput, error) {
+			return ec.unmarshalNAcknowledgeAlertInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐAcknowledgeAlertInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
 func (ec *executionContext) field_Mutation_addRunNote_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
@@ -14965,6 +15760,20 @@ func (ec *executionContext) field_Mutation_endBreakGlass_args(ctx context.Contex
 	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
 		func(ctx context.Context, v any) (model.EndBreakGlassInput, error) {
 			return ec.unmarshalNEndBreakGlassInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐEndBreakGlassInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Mutation_endSilence_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (model.EndSilenceInput, error) {
+			return ec.unmarshalNEndSilenceInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐEndSilenceInput(ctx, v)
 		})
 	if err != nil {
 		return nil, err
@@ -15155,6 +15964,20 @@ func (ec *executionContext) field_Mutation_signalRuns_args(ctx context.Context, 
 	return args, nil
 }
 
+func (ec *executionContext) field_Mutation_silenceAlerts_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (model.SilenceAlertsInput, error) {
+			return ec.unmarshalNSilenceAlertsInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐSilenceAlertsInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
 func (ec *executionContext) field_Mutation_startRun_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
@@ -15180,6 +16003,50 @@ func (ec *executionContext) field_Query___type_args(ctx context.Context, rawArgs
 		return nil, err
 	}
 	args["name"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Query_alert_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "id",
+		func(ctx context.Context, v any) (string, error) {
+			return ec.unmarshalNID2string(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["id"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Query_alerts_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "filter",
+		func(ctx context.Context, v any) (*model.AlertFilter, error) {
+			return ec.unmarshalOAlertFilter2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐAlertFilter(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["filter"] = arg0
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "first",
+		func(ctx context.Context, v any) (*int, error) {
+			return ec.unmarshalOInt2ᚖint(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["first"] = arg1
+	arg2, err := graphql.ProcessArgField(ctx, rawArgs, "after",
+		func(ctx context.Context, v any) (*string, error) {
+			return ec.unmarshalOString2ᚖstring(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["after"] = arg2
 	return args, nil
 }
 
@@ -16505,6 +17372,70 @@ func (ec *executionContext) field___Type_fields_args(ctx context.Context, rawArg
 
 // region    **************************** field.gotpl *****************************
 
+func (ec *executionContext) _AcknowledgeAlertPayload_alert(ctx context.Context, field graphql.CollectedField, obj *model.AcknowledgeAlertPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AcknowledgeAlertPayload_alert(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Alert, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.Alert) graphql.Marshaler {
+			return ec.marshalNAlert2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐAlert(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_AcknowledgeAlertPayload_alert(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "AcknowledgeAlertPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Alert(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _AcknowledgeAlertPayload_change(ctx context.Context, field graphql.CollectedField, obj *model.AcknowledgeAlertPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AcknowledgeAlertPayload_change(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Change, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.ChangeReceipt) graphql.Marshaler {
+			return ec.marshalOChangeReceipt2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐChangeReceipt(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_AcknowledgeAlertPayload_change(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "AcknowledgeAlertPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ChangeReceipt(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _ActionAvailability_action(ctx context.Context, field graphql.CollectedField, obj *model.ActionAvailability) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -17045,6 +17976,1045 @@ func (ec *executionContext) fieldContext_AddRunNotePayload_change(_ context.Cont
 		},
 	}
 	return fc, nil
+}
+
+func (ec *executionContext) _Alert_id(ctx context.Context, field graphql.CollectedField, obj *model.Alert) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Alert_id(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNID2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Alert_id(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Alert", field, false, false, errors.New("field of type ID does not have child fields"))
+}
+
+func (ec *executionContext) _Alert_level(ctx context.Context, field graphql.CollectedField, obj *model.Alert) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Alert_level(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Level, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v model.AlertLevel) graphql.Marshaler {
+			return ec.marshalNAlertLevel2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐAlertLevel(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Alert_level(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Alert", field, false, false, errors.New("field of type AlertLevel does not have child fields"))
+}
+
+func (ec *executionContext) _Alert_stage(ctx context.Context, field graphql.CollectedField, obj *model.Alert) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Alert_stage(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Stage, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v model.AlertStage) graphql.Marshaler {
+			return ec.marshalNAlertStage2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐAlertStage(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Alert_stage(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Alert", field, false, false, errors.New("field of type AlertStage does not have child fields"))
+}
+
+func (ec *executionContext) _Alert_code(ctx context.Context, field graphql.CollectedField, obj *model.Alert) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Alert_code(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Code, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Alert_code(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Alert", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _Alert_note(ctx context.Context, field graphql.CollectedField, obj *model.Alert) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Alert_note(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Note, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Alert_note(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Alert", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _Alert_meaning(ctx context.Context, field graphql.CollectedField, obj *model.Alert) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Alert_meaning(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Meaning, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Alert_meaning(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Alert", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _Alert_whatToDo(ctx context.Context, field graphql.CollectedField, obj *model.Alert) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Alert_whatToDo(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.WhatToDo, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Alert_whatToDo(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Alert", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _Alert_installation(ctx context.Context, field graphql.CollectedField, obj *model.Alert) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Alert_installation(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Installation, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Alert_installation(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Alert", field, false, false, errors.New("field of type Boolean does not have child fields"))
+}
+
+func (ec *executionContext) _Alert_projectId(ctx context.Context, field graphql.CollectedField, obj *model.Alert) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Alert_projectId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ProjectID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Alert_projectId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Alert", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _Alert_environmentId(ctx context.Context, field graphql.CollectedField, obj *model.Alert) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Alert_environmentId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.EnvironmentID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Alert_environmentId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Alert", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _Alert_planId(ctx context.Context, field graphql.CollectedField, obj *model.Alert) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Alert_planId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.PlanID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Alert_planId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Alert", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _Alert_runId(ctx context.Context, field graphql.CollectedField, obj *model.Alert) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Alert_runId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.RunID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Alert_runId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Alert", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _Alert_stepId(ctx context.Context, field graphql.CollectedField, obj *model.Alert) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Alert_stepId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.StepID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Alert_stepId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Alert", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _Alert_signalId(ctx context.Context, field graphql.CollectedField, obj *model.Alert) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Alert_signalId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.SignalID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Alert_signalId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Alert", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _Alert_subject(ctx context.Context, field graphql.CollectedField, obj *model.Alert) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Alert_subject(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Subject, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Alert_subject(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Alert", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _Alert_shared(ctx context.Context, field graphql.CollectedField, obj *model.Alert) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Alert_shared(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Shared, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Alert_shared(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Alert", field, false, false, errors.New("field of type Boolean does not have child fields"))
+}
+
+func (ec *executionContext) _Alert_actor(ctx context.Context, field graphql.CollectedField, obj *model.Alert) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Alert_actor(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Actor, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Alert_actor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Alert", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _Alert_count(ctx context.Context, field graphql.CollectedField, obj *model.Alert) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Alert_count(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Count, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Alert_count(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Alert", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _Alert_raisedAt(ctx context.Context, field graphql.CollectedField, obj *model.Alert) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Alert_raisedAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.RaisedAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Alert_raisedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Alert", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _Alert_lastSeenAt(ctx context.Context, field graphql.CollectedField, obj *model.Alert) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Alert_lastSeenAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.LastSeenAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Alert_lastSeenAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Alert", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _Alert_resolvedAt(ctx context.Context, field graphql.CollectedField, obj *model.Alert) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Alert_resolvedAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ResolvedAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Alert_resolvedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Alert", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _Alert_resolution(ctx context.Context, field graphql.CollectedField, obj *model.Alert) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Alert_resolution(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Resolution, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Alert_resolution(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Alert", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _Alert_acknowledgedAt(ctx context.Context, field graphql.CollectedField, obj *model.Alert) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Alert_acknowledgedAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.AcknowledgedAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Alert_acknowledgedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Alert", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _Alert_acknowledgedBy(ctx context.Context, field graphql.CollectedField, obj *model.Alert) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Alert_acknowledgedBy(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.AcknowledgedBy, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Alert_acknowledgedBy(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Alert", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _Alert_acknowledgement(ctx context.Context, field graphql.CollectedField, obj *model.Alert) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Alert_acknowledgement(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Acknowledgement, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Alert_acknowledgement(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Alert", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _Alert_silencedUntil(ctx context.Context, field graphql.CollectedField, obj *model.Alert) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Alert_silencedUntil(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.SilencedUntil, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Alert_silencedUntil(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Alert", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _Alert_whoCould(ctx context.Context, field graphql.CollectedField, obj *model.Alert) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Alert_whoCould(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.WhoCould, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
+			return ec.marshalNString2ᚕstringᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Alert_whoCould(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Alert", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _Alert_page(ctx context.Context, field graphql.CollectedField, obj *model.Alert) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Alert_page(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Page, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Alert_page(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Alert", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _AlertConnection_edges(ctx context.Context, field graphql.CollectedField, obj *model.AlertConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AlertConnection_edges(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Edges, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []model.AlertEdge) graphql.Marshaler {
+			return ec.marshalNAlertEdge2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐAlertEdgeᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_AlertConnection_edges(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "AlertConnection",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_AlertEdge(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _AlertConnection_pageInfo(ctx context.Context, field graphql.CollectedField, obj *model.AlertConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AlertConnection_pageInfo(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.PageInfo, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.PageInfo) graphql.Marshaler {
+			return ec.marshalNPageInfo2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐPageInfo(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_AlertConnection_pageInfo(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "AlertConnection",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_PageInfo(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _AlertEdge_cursor(ctx context.Context, field graphql.CollectedField, obj *model.AlertEdge) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AlertEdge_cursor(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Cursor, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_AlertEdge_cursor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("AlertEdge", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _AlertEdge_node(ctx context.Context, field graphql.CollectedField, obj *model.AlertEdge) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AlertEdge_node(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Node, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.Alert) graphql.Marshaler {
+			return ec.marshalNAlert2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐAlert(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_AlertEdge_node(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "AlertEdge",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Alert(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _AlertSilence_id(ctx context.Context, field graphql.CollectedField, obj *model.AlertSilence) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AlertSilence_id(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNID2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_AlertSilence_id(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("AlertSilence", field, false, false, errors.New("field of type ID does not have child fields"))
+}
+
+func (ec *executionContext) _AlertSilence_code(ctx context.Context, field graphql.CollectedField, obj *model.AlertSilence) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AlertSilence_code(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Code, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_AlertSilence_code(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("AlertSilence", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _AlertSilence_projectId(ctx context.Context, field graphql.CollectedField, obj *model.AlertSilence) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AlertSilence_projectId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ProjectID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_AlertSilence_projectId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("AlertSilence", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _AlertSilence_runId(ctx context.Context, field graphql.CollectedField, obj *model.AlertSilence) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AlertSilence_runId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.RunID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_AlertSilence_runId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("AlertSilence", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _AlertSilence_planId(ctx context.Context, field graphql.CollectedField, obj *model.AlertSilence) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AlertSilence_planId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.PlanID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_AlertSilence_planId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("AlertSilence", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _AlertSilence_actor(ctx context.Context, field graphql.CollectedField, obj *model.AlertSilence) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AlertSilence_actor(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Actor, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_AlertSilence_actor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("AlertSilence", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _AlertSilence_reason(ctx context.Context, field graphql.CollectedField, obj *model.AlertSilence) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AlertSilence_reason(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Reason, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_AlertSilence_reason(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("AlertSilence", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _AlertSilence_at(ctx context.Context, field graphql.CollectedField, obj *model.AlertSilence) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AlertSilence_at(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.At, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_AlertSilence_at(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("AlertSilence", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _AlertSilence_until(ctx context.Context, field graphql.CollectedField, obj *model.AlertSilence) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AlertSilence_until(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Until, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_AlertSilence_until(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("AlertSilence", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _AlertUpdate_sync(ctx context.Context, field graphql.CollectedField, obj *model.AlertUpdate) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AlertUpdate_sync(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Sync, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v model.SyncState) graphql.Marshaler {
+			return ec.marshalNSyncState2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐSyncState(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_AlertUpdate_sync(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("AlertUpdate", field, false, false, errors.New("field of type SyncState does not have child fields"))
+}
+
+func (ec *executionContext) _AlertUpdate_reason(ctx context.Context, field graphql.CollectedField, obj *model.AlertUpdate) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AlertUpdate_reason(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Reason, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.SyncReason) graphql.Marshaler {
+			return ec.marshalOSyncReason2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐSyncReason(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_AlertUpdate_reason(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("AlertUpdate", field, false, false, errors.New("field of type SyncReason does not have child fields"))
+}
+
+func (ec *executionContext) _AlertUpdate_count(ctx context.Context, field graphql.CollectedField, obj *model.AlertUpdate) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AlertUpdate_count(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Count, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *int) graphql.Marshaler {
+			return ec.marshalOInt2ᚖint(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_AlertUpdate_count(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("AlertUpdate", field, false, false, errors.New("field of type Int does not have child fields"))
 }
 
 func (ec *executionContext) _ApprovalCount_given(ctx context.Context, field graphql.CollectedField, obj *model.ApprovalCount) (ret graphql.Marshaler) {
@@ -23113,6 +25083,38 @@ func (ec *executionContext) fieldContext_EndBreakGlassPayload_change(_ context.C
 	return fc, nil
 }
 
+func (ec *executionContext) _EndSilencePayload_change(ctx context.Context, field graphql.CollectedField, obj *model.EndSilencePayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_EndSilencePayload_change(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Change, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.ChangeReceipt) graphql.Marshaler {
+			return ec.marshalNChangeReceipt2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐChangeReceipt(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_EndSilencePayload_change(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "EndSilencePayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ChangeReceipt(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _EngineCapability_engine(ctx context.Context, field graphql.CollectedField, obj *model.EngineCapability) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -26217,6 +28219,138 @@ func (ec *executionContext) fieldContext_Mutation_deleteView(ctx context.Context
 	}()
 	ctx = graphql.WithFieldContext(ctx, fc)
 	if fc.Args, err = ec.field_Mutation_deleteView_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_acknowledgeAlert(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_acknowledgeAlert(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().AcknowledgeAlert(ctx, fc.Args["input"].(model.AcknowledgeAlertInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.AcknowledgeAlertPayload) graphql.Marshaler {
+			return ec.marshalNAcknowledgeAlertPayload2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐAcknowledgeAlertPayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_acknowledgeAlert(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_AcknowledgeAlertPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_acknowledgeAlert_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_silenceAlerts(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_silenceAlerts(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().SilenceAlerts(ctx, fc.Args["input"].(model.SilenceAlertsInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.SilenceAlertsPayload) graphql.Marshaler {
+			return ec.marshalNSilenceAlertsPayload2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐSilenceAlertsPayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_silenceAlerts(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_SilenceAlertsPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_silenceAlerts_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_endSilence(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_endSilence(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().EndSilence(ctx, fc.Args["input"].(model.EndSilenceInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.EndSilencePayload) graphql.Marshaler {
+			return ec.marshalNEndSilencePayload2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐEndSilencePayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_endSilence(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_EndSilencePayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_endSilence_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
 		ec.Error(ctx, err)
 		return fc, err
 	}
@@ -31556,6 +33690,126 @@ func (ec *executionContext) fieldContext_Query_logSearch(ctx context.Context, fi
 	if fc.Args, err = ec.field_Query_logSearch_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
 		ec.Error(ctx, err)
 		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Query_alerts(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Query_alerts(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Query().Alerts(ctx, fc.Args["filter"].(*model.AlertFilter), fc.Args["first"].(*int), fc.Args["after"].(*string))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.AlertConnection) graphql.Marshaler {
+			return ec.marshalNAlertConnection2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐAlertConnection(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Query_alerts(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Query",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_AlertConnection(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Query_alerts_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Query_alert(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Query_alert(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Query().Alert(ctx, fc.Args["id"].(string))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.Alert) graphql.Marshaler {
+			return ec.marshalOAlert2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐAlert(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Query_alert(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Query",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Alert(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Query_alert_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Query_alertSilences(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Query_alertSilences(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Query().AlertSilences(ctx)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []model.AlertSilence) graphql.Marshaler {
+			return ec.marshalNAlertSilence2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐAlertSilenceᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Query_alertSilences(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Query",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_AlertSilence(ctx, field)
+		},
 	}
 	return fc, nil
 }
@@ -39630,6 +41884,70 @@ func (ec *executionContext) fieldContext_SignalRunPayload_signal(_ context.Conte
 	return fc, nil
 }
 
+func (ec *executionContext) _SilenceAlertsPayload_silence(ctx context.Context, field graphql.CollectedField, obj *model.SilenceAlertsPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SilenceAlertsPayload_silence(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Silence, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.AlertSilence) graphql.Marshaler {
+			return ec.marshalNAlertSilence2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐAlertSilence(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_SilenceAlertsPayload_silence(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "SilenceAlertsPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_AlertSilence(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _SilenceAlertsPayload_change(ctx context.Context, field graphql.CollectedField, obj *model.SilenceAlertsPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SilenceAlertsPayload_change(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Change, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.ChangeReceipt) graphql.Marshaler {
+			return ec.marshalNChangeReceipt2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐChangeReceipt(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_SilenceAlertsPayload_change(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "SilenceAlertsPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ChangeReceipt(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _Skip_reason(ctx context.Context, field graphql.CollectedField, obj *model.Skip) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -42374,6 +44692,38 @@ func (ec *executionContext) fieldContext_Subscription_inboxUpdates(_ context.Con
 	return fc, nil
 }
 
+func (ec *executionContext) _Subscription_alertUpdates(ctx context.Context, field graphql.CollectedField) (ret func(ctx context.Context) graphql.Marshaler) {
+	return graphql.ResolveFieldStream(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Subscription_alertUpdates(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Subscription().AlertUpdates(ctx)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.AlertUpdate) graphql.Marshaler {
+			return ec.marshalNAlertUpdate2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐAlertUpdate(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Subscription_alertUpdates(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Subscription",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_AlertUpdate(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _Subscription_attentionUpdates(ctx context.Context, field graphql.CollectedField) (ret func(ctx context.Context) graphql.Marshaler) {
 	return graphql.ResolveFieldStream(
 		ctx,
@@ -43146,6 +45496,29 @@ func (ec *executionContext) _Viewer_inboxCount(ctx context.Context, field graphq
 	)
 }
 func (ec *executionContext) fieldContext_Viewer_inboxCount(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Viewer", field, true, true, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _Viewer_alertCount(ctx context.Context, field graphql.CollectedField, obj *model.Viewer) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Viewer_alertCount(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Viewer().AlertCount(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Viewer_alertCount(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Viewer", field, true, true, errors.New("field of type Int does not have child fields"))
 }
 
@@ -44831,6 +47204,54 @@ func (ec *executionContext) fieldContext___Type_isOneOf(_ context.Context, field
 
 // region    **************************** input.gotpl *****************************
 
+func (ec *executionContext) unmarshalInputAcknowledgeAlertInput(ctx context.Context, obj any) (model.AcknowledgeAlertInput, error) {
+	var it model.AcknowledgeAlertInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	if _, present := asMap["note"]; !present {
+		asMap["note"] = ""
+	}
+
+	fieldsInOrder := [...]string{"id", "requestId", "note"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "id":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("id"))
+			data, err := ec.unmarshalNID2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ID = data
+		case "requestId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("requestId"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.RequestID = data
+		case "note":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("note"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Note = data
+		}
+	}
+	return it, nil
+}
+
 func (ec *executionContext) unmarshalInputActionInput(ctx context.Context, obj any) (model.ActionInput, error) {
 	var it model.ActionInput
 	if obj == nil {
@@ -44942,6 +47363,71 @@ func (ec *executionContext) unmarshalInputAddRunNoteInput(ctx context.Context, o
 				return it, err
 			}
 			it.Body = data
+		}
+	}
+	return it, nil
+}
+
+func (ec *executionContext) unmarshalInputAlertFilter(ctx context.Context, obj any) (model.AlertFilter, error) {
+	var it model.AlertFilter
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"levels", "stages", "code", "projectId", "runId", "since"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "levels":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("levels"))
+			data, err := ec.unmarshalOAlertLevel2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐAlertLevelᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Levels = data
+		case "stages":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("stages"))
+			data, err := ec.unmarshalOAlertStage2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐAlertStageᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Stages = data
+		case "code":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("code"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Code = data
+		case "projectId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("projectId"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ProjectID = data
+		case "runId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("runId"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.RunID = data
+		case "since":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("since"))
+			data, err := ec.unmarshalOTime2ᚖtimeᚐTime(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Since = data
 		}
 	}
 	return it, nil
@@ -45836,6 +48322,43 @@ func (ec *executionContext) unmarshalInputEndBreakGlassInput(ctx context.Context
 			continue
 		}
 		switch k {
+		case "requestId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("requestId"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.RequestID = data
+		}
+	}
+	return it, nil
+}
+
+func (ec *executionContext) unmarshalInputEndSilenceInput(ctx context.Context, obj any) (model.EndSilenceInput, error) {
+	var it model.EndSilenceInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"id", "requestId"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "id":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("id"))
+			data, err := ec.unmarshalNID2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ID = data
 		case "requestId":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("requestId"))
 			data, err := ec.unmarshalNString2string(ctx, v)
@@ -47736,6 +50259,78 @@ func (ec *executionContext) unmarshalInputSignalRunsInput(ctx context.Context, o
 	return it, nil
 }
 
+func (ec *executionContext) unmarshalInputSilenceAlertsInput(ctx context.Context, obj any) (model.SilenceAlertsInput, error) {
+	var it model.SilenceAlertsInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"requestId", "code", "projectId", "runId", "planId", "until", "reason"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "requestId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("requestId"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.RequestID = data
+		case "code":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("code"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Code = data
+		case "projectId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("projectId"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ProjectID = data
+		case "runId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("runId"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.RunID = data
+		case "planId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("planId"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.PlanID = data
+		case "until":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("until"))
+			data, err := ec.unmarshalNTime2timeᚐTime(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Until = data
+		case "reason":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("reason"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Reason = data
+		}
+	}
+	return it, nil
+}
+
 func (ec *executionContext) unmarshalInputSkipStepInput(ctx context.Context, obj any) (model.SkipStepInput, error) {
 	var it model.SkipStepInput
 	if obj == nil {
@@ -48067,6 +50662,49 @@ func (ec *executionContext) _Node(ctx context.Context, sel ast.SelectionSet, obj
 
 // region    **************************** object.gotpl ****************************
 
+var acknowledgeAlertPayloadImplementors = []string{"AcknowledgeAlertPayload"}
+
+func (ec *executionContext) _AcknowledgeAlertPayload(ctx context.Context, sel ast.SelectionSet, obj *model.AcknowledgeAlertPayload) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, acknowledgeAlertPayloadImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("AcknowledgeAlertPayload")
+		case "alert":
+			out.Values[i] = ec._AcknowledgeAlertPayload_alert(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "change":
+			out.Values[i] = ec._AcknowledgeAlertPayload_change(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
 var actionAvailabilityImplementors = []string{"ActionAvailability"}
 
 func (ec *executionContext) _ActionAvailability(ctx context.Context, sel ast.SelectionSet, obj *model.ActionAvailability) graphql.Marshaler {
@@ -48253,6 +50891,391 @@ func (ec *executionContext) _AddRunNotePayload(ctx context.Context, sel ast.Sele
 		case "change":
 			out.Values[i] = ec._AddRunNotePayload_change(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var alertImplementors = []string{"Alert"}
+
+func (ec *executionContext) _Alert(ctx context.Context, sel ast.SelectionSet, obj *model.Alert) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, alertImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("Alert")
+		case "id":
+			out.Values[i] = ec._Alert_id(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "level":
+			out.Values[i] = ec._Alert_level(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "stage":
+			out.Values[i] = ec._Alert_stage(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "code":
+			out.Values[i] = ec._Alert_code(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "note":
+			out.Values[i] = ec._Alert_note(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "meaning":
+			out.Values[i] = ec._Alert_meaning(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "whatToDo":
+			out.Values[i] = ec._Alert_whatToDo(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "installation":
+			out.Values[i] = ec._Alert_installation(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "projectId":
+			out.Values[i] = ec._Alert_projectId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "environmentId":
+			out.Values[i] = ec._Alert_environmentId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "planId":
+			out.Values[i] = ec._Alert_planId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "runId":
+			out.Values[i] = ec._Alert_runId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "stepId":
+			out.Values[i] = ec._Alert_stepId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "signalId":
+			out.Values[i] = ec._Alert_signalId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "subject":
+			out.Values[i] = ec._Alert_subject(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "shared":
+			out.Values[i] = ec._Alert_shared(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "actor":
+			out.Values[i] = ec._Alert_actor(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "count":
+			out.Values[i] = ec._Alert_count(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "raisedAt":
+			out.Values[i] = ec._Alert_raisedAt(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "lastSeenAt":
+			out.Values[i] = ec._Alert_lastSeenAt(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "resolvedAt":
+			out.Values[i] = ec._Alert_resolvedAt(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "resolution":
+			out.Values[i] = ec._Alert_resolution(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "acknowledgedAt":
+			out.Values[i] = ec._Alert_acknowledgedAt(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "acknowledgedBy":
+			out.Values[i] = ec._Alert_acknowledgedBy(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "acknowledgement":
+			out.Values[i] = ec._Alert_acknowledgement(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "silencedUntil":
+			out.Values[i] = ec._Alert_silencedUntil(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "whoCould":
+			out.Values[i] = ec._Alert_whoCould(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "page":
+			out.Values[i] = ec._Alert_page(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var alertConnectionImplementors = []string{"AlertConnection"}
+
+func (ec *executionContext) _AlertConnection(ctx context.Context, sel ast.SelectionSet, obj *model.AlertConnection) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, alertConnectionImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("AlertConnection")
+		case "edges":
+			out.Values[i] = ec._AlertConnection_edges(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "pageInfo":
+			out.Values[i] = ec._AlertConnection_pageInfo(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var alertEdgeImplementors = []string{"AlertEdge"}
+
+func (ec *executionContext) _AlertEdge(ctx context.Context, sel ast.SelectionSet, obj *model.AlertEdge) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, alertEdgeImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("AlertEdge")
+		case "cursor":
+			out.Values[i] = ec._AlertEdge_cursor(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "node":
+			out.Values[i] = ec._AlertEdge_node(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var alertSilenceImplementors = []string{"AlertSilence"}
+
+func (ec *executionContext) _AlertSilence(ctx context.Context, sel ast.SelectionSet, obj *model.AlertSilence) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, alertSilenceImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("AlertSilence")
+		case "id":
+			out.Values[i] = ec._AlertSilence_id(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "code":
+			out.Values[i] = ec._AlertSilence_code(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "projectId":
+			out.Values[i] = ec._AlertSilence_projectId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "runId":
+			out.Values[i] = ec._AlertSilence_runId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "planId":
+			out.Values[i] = ec._AlertSilence_planId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "actor":
+			out.Values[i] = ec._AlertSilence_actor(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "reason":
+			out.Values[i] = ec._AlertSilence_reason(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "at":
+			out.Values[i] = ec._AlertSilence_at(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "until":
+			out.Values[i] = ec._AlertSilence_until(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var alertUpdateImplementors = []string{"AlertUpdate"}
+
+func (ec *executionContext) _AlertUpdate(ctx context.Context, sel ast.SelectionSet, obj *model.AlertUpdate) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, alertUpdateImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("AlertUpdate")
+		case "sync":
+			out.Values[i] = ec._AlertUpdate_sync(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "reason":
+			out.Values[i] = ec._AlertUpdate_reason(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "count":
+			out.Values[i] = ec._AlertUpdate_count(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		default:
@@ -51189,6 +54212,44 @@ func (ec *executionContext) _EndBreakGlassPayload(ctx context.Context, sel ast.S
 	return out
 }
 
+var endSilencePayloadImplementors = []string{"EndSilencePayload"}
+
+func (ec *executionContext) _EndSilencePayload(ctx context.Context, sel ast.SelectionSet, obj *model.EndSilencePayload) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, endSilencePayloadImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("EndSilencePayload")
+		case "change":
+			out.Values[i] = ec._EndSilencePayload_change(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
 var engineCapabilityImplementors = []string{"EngineCapability"}
 
 func (ec *executionContext) _EngineCapability(ctx context.Context, sel ast.SelectionSet, obj *model.EngineCapability) graphql.Marshaler {
@@ -52578,6 +55639,27 @@ func (ec *executionContext) _Mutation(ctx context.Context, sel ast.SelectionSet)
 		case "deleteView":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_deleteView(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "acknowledgeAlert":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_acknowledgeAlert(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "silenceAlerts":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_silenceAlerts(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "endSilence":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_endSilence(ctx, field)
 			})
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
@@ -54943,6 +58025,72 @@ func (ec *executionContext) _Query(ctx context.Context, sel ast.SelectionSet) gr
 				}()
 				res = ec._Query_logSearch(ctx, field)
 				if res == graphql.RequiredNull {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			rrm := func(ctx context.Context) graphql.Marshaler {
+				return ec.OperationContext.RootResolverMiddleware(ctx,
+					func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return rrm(innerCtx) })
+		case "alerts":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Query_alerts(ctx, field)
+				if res == graphql.Null {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			rrm := func(ctx context.Context) graphql.Marshaler {
+				return ec.OperationContext.RootResolverMiddleware(ctx,
+					func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return rrm(innerCtx) })
+		case "alert":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Query_alert(ctx, field)
+				if res == graphql.RequiredNull {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			rrm := func(ctx context.Context) graphql.Marshaler {
+				return ec.OperationContext.RootResolverMiddleware(ctx,
+					func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return rrm(innerCtx) })
+		case "alertSilences":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Query_alertSilences(ctx, field)
+				if res == graphql.Null {
 					atomic.AddUint32(&fs.Invalids, 1)
 				}
 				return res
@@ -58881,6 +62029,49 @@ func (ec *executionContext) _SignalRunPayload(ctx context.Context, sel ast.Selec
 	return out
 }
 
+var silenceAlertsPayloadImplementors = []string{"SilenceAlertsPayload"}
+
+func (ec *executionContext) _SilenceAlertsPayload(ctx context.Context, sel ast.SelectionSet, obj *model.SilenceAlertsPayload) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, silenceAlertsPayloadImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("SilenceAlertsPayload")
+		case "silence":
+			out.Values[i] = ec._SilenceAlertsPayload_silence(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "change":
+			out.Values[i] = ec._SilenceAlertsPayload_change(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
 var skipImplementors = []string{"Skip"}
 
 func (ec *executionContext) _Skip(ctx context.Context, sel ast.SelectionSet, obj *model.Skip) graphql.Marshaler {
@@ -59946,6 +63137,8 @@ func (ec *executionContext) _Subscription(ctx context.Context, sel ast.Selection
 		return ec._Subscription_serviceUpdates(ctx, fields[0])
 	case "inboxUpdates":
 		return ec._Subscription_inboxUpdates(ctx, fields[0])
+	case "alertUpdates":
+		return ec._Subscription_alertUpdates(ctx, fields[0])
 	case "attentionUpdates":
 		return ec._Subscription_attentionUpdates(ctx, fields[0])
 	default:
@@ -60308,6 +63501,44 @@ func (ec *executionContext) _Viewer(ctx context.Context, sel ast.SelectionSet, o
 					}
 				}()
 				res = ec._Viewer_inboxCount(ctx, field, obj)
+				if res == graphql.Null {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+		case "alertCount":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Viewer_alertCount(ctx, field, obj)
 				if res == graphql.Null {
 					atomic.AddUint32(&fs.Invalids, 1)
 				}
@@ -61039,6 +64270,21 @@ func (ec *executionContext) ___Type(ctx context.Context, sel ast.SelectionSet, o
 
 // region    ***************************** type.gotpl *****************************
 
+func (ec *executionContext) unmarshalNAcknowledgeAlertInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐAcknowledgeAlertInput(ctx context.Context, v any) (model.AcknowledgeAlertInput, error) {
+	res, err := ec.unmarshalInputAcknowledgeAlertInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNAcknowledgeAlertPayload2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐAcknowledgeAlertPayload(ctx context.Context, sel ast.SelectionSet, v *model.AcknowledgeAlertPayload) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._AcknowledgeAlertPayload(ctx, sel, v)
+}
+
 func (ec *executionContext) unmarshalNAction2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐAction(ctx context.Context, v any) (model.Action, error) {
 	var res model.Action
 	err := res.UnmarshalGQL(v)
@@ -61159,6 +64405,46 @@ func (ec *executionContext) marshalNAddRunNotePayload2ᚖgithubᚗcomᚋdvtᚑen
 	return ec._AddRunNotePayload(ctx, sel, v)
 }
 
+func (ec *executionContext) marshalNAlert2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐAlert(ctx context.Context, sel ast.SelectionSet, v *model.Alert) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._Alert(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNAlertConnection2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐAlertConnection(ctx context.Context, sel ast.SelectionSet, v *model.AlertConnection) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._AlertConnection(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNAlertEdge2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐAlertEdge(ctx context.Context, sel ast.SelectionSet, v model.AlertEdge) graphql.Marshaler {
+	return ec._AlertEdge(ctx, sel, &v)
+}
+
+func (ec *executionContext) marshalNAlertEdge2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐAlertEdgeᚄ(ctx context.Context, sel ast.SelectionSet, v []model.AlertEdge) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNAlertEdge2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐAlertEdge(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
 func (ec *executionContext) unmarshalNAlertLevel2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐAlertLevel(ctx context.Context, v any) (model.AlertLevel, error) {
 	var res model.AlertLevel
 	err := res.UnmarshalGQL(v)
@@ -61167,6 +64453,56 @@ func (ec *executionContext) unmarshalNAlertLevel2githubᚗcomᚋdvtᚑengineᚋd
 
 func (ec *executionContext) marshalNAlertLevel2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐAlertLevel(ctx context.Context, sel ast.SelectionSet, v model.AlertLevel) graphql.Marshaler {
 	return v
+}
+
+func (ec *executionContext) marshalNAlertSilence2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐAlertSilence(ctx context.Context, sel ast.SelectionSet, v model.AlertSilence) graphql.Marshaler {
+	return ec._AlertSilence(ctx, sel, &v)
+}
+
+func (ec *executionContext) marshalNAlertSilence2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐAlertSilenceᚄ(ctx context.Context, sel ast.SelectionSet, v []model.AlertSilence) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNAlertSilence2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐAlertSilence(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNAlertSilence2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐAlertSilence(ctx context.Context, sel ast.SelectionSet, v *model.AlertSilence) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._AlertSilence(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNAlertStage2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐAlertStage(ctx context.Context, v any) (model.AlertStage, error) {
+	var res model.AlertStage
+	err := res.UnmarshalGQL(v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNAlertStage2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐAlertStage(ctx context.Context, sel ast.SelectionSet, v model.AlertStage) graphql.Marshaler {
+	return v
+}
+
+func (ec *executionContext) marshalNAlertUpdate2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐAlertUpdate(ctx context.Context, sel ast.SelectionSet, v *model.AlertUpdate) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._AlertUpdate(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalNApprovalDecision2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐApprovalDecision(ctx context.Context, sel ast.SelectionSet, v model.ApprovalDecision) graphql.Marshaler {
@@ -61953,6 +65289,21 @@ func (ec *executionContext) marshalNEndBreakGlassPayload2ᚖgithubᚗcomᚋdvt�
 		return graphql.Null
 	}
 	return ec._EndBreakGlassPayload(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNEndSilenceInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐEndSilenceInput(ctx context.Context, v any) (model.EndSilenceInput, error) {
+	res, err := ec.unmarshalInputEndSilenceInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNEndSilencePayload2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐEndSilencePayload(ctx context.Context, sel ast.SelectionSet, v *model.EndSilencePayload) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._EndSilencePayload(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalNEngineCapability2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐEngineCapability(ctx context.Context, sel ast.SelectionSet, v model.EngineCapability) graphql.Marshaler {
@@ -63849,6 +67200,21 @@ func (ec *executionContext) marshalNSignalType2githubᚗcomᚋdvtᚑengineᚋdvt
 	return v
 }
 
+func (ec *executionContext) unmarshalNSilenceAlertsInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐSilenceAlertsInput(ctx context.Context, v any) (model.SilenceAlertsInput, error) {
+	res, err := ec.unmarshalInputSilenceAlertsInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNSilenceAlertsPayload2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐSilenceAlertsPayload(ctx context.Context, sel ast.SelectionSet, v *model.SilenceAlertsPayload) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._SilenceAlertsPayload(ctx, sel, v)
+}
+
 func (ec *executionContext) unmarshalNSlotScope2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐSlotScope(ctx context.Context, v any) (model.SlotScope, error) {
 	var res model.SlotScope
 	err := res.UnmarshalGQL(v)
@@ -64377,6 +67743,93 @@ func (ec *executionContext) marshalN__TypeKind2string(ctx context.Context, sel a
 		}
 	}
 	return res
+}
+
+func (ec *executionContext) marshalOAlert2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐAlert(ctx context.Context, sel ast.SelectionSet, v *model.Alert) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._Alert(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalOAlertFilter2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐAlertFilter(ctx context.Context, v any) (*model.AlertFilter, error) {
+	if v == nil {
+		return nil, nil
+	}
+	res, err := ec.unmarshalInputAlertFilter(ctx, v)
+	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) unmarshalOAlertLevel2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐAlertLevelᚄ(ctx context.Context, v any) ([]model.AlertLevel, error) {
+	if v == nil {
+		return nil, nil
+	}
+	vSlice := graphql.CoerceList(v)
+	var err error
+	res := make([]model.AlertLevel, len(vSlice))
+	for i := range vSlice {
+		ctx := graphql.WithPathContext(ctx, graphql.NewPathWithIndex(i))
+		res[i], err = ec.unmarshalNAlertLevel2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐAlertLevel(ctx, vSlice[i])
+		if err != nil {
+			return nil, err
+		}
+	}
+	return res, nil
+}
+
+func (ec *executionContext) marshalOAlertLevel2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐAlertLevelᚄ(ctx context.Context, sel ast.SelectionSet, v []model.AlertLevel) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNAlertLevel2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐAlertLevel(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) unmarshalOAlertStage2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐAlertStageᚄ(ctx context.Context, v any) ([]model.AlertStage, error) {
+	if v == nil {
+		return nil, nil
+	}
+	vSlice := graphql.CoerceList(v)
+	var err error
+	res := make([]model.AlertStage, len(vSlice))
+	for i := range vSlice {
+		ctx := graphql.WithPathContext(ctx, graphql.NewPathWithIndex(i))
+		res[i], err = ec.unmarshalNAlertStage2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐAlertStage(ctx, vSlice[i])
+		if err != nil {
+			return nil, err
+		}
+	}
+	return res, nil
+}
+
+func (ec *executionContext) marshalOAlertStage2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐAlertStageᚄ(ctx context.Context, sel ast.SelectionSet, v []model.AlertStage) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNAlertStage2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐAlertStage(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
 }
 
 func (ec *executionContext) marshalOApprovalCount2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐApprovalCount(ctx context.Context, sel ast.SelectionSet, v *model.ApprovalCount) graphql.Marshaler {

@@ -17,6 +17,20 @@ type Node interface {
 	IsNode()
 }
 
+type AcknowledgeAlertInput struct {
+	ID string `json:"id"`
+	// The client's name for this request; the audit has it.
+	RequestID string `json:"requestId"`
+	// At most 1,000 bytes.
+	Note *string `json:"note,omitempty"`
+}
+
+type AcknowledgeAlertPayload struct {
+	Alert *Alert `json:"alert"`
+	// Null when the viewer had acknowledged it with this note.
+	Change *ChangeReceipt `json:"change,omitempty"`
+}
+
 type ActionAvailability struct {
 	Action  Action        `json:"action"`
 	Outcome ActionOutcome `json:"outcome"`
@@ -78,6 +92,95 @@ type AddRunNoteInput struct {
 type AddRunNotePayload struct {
 	Note   *RunNote       `json:"note"`
 	Change *ChangeReceipt `json:"change"`
+}
+
+// A state that needs somebody's look.
+type Alert struct {
+	ID    string     `json:"id"`
+	Level AlertLevel `json:"level"`
+	Stage AlertStage `json:"stage"`
+	// A code of dvt; null: a person or program asked for people by ESCALATE_ALERT.
+	Code *string `json:"code,omitempty"`
+	// What happened, and why, as the newest finding says it.
+	Note string `json:"note"`
+	// What the code means; null without a code.
+	Meaning *string `json:"meaning,omitempty"`
+	// What people should do about it; null without a code.
+	WhatToDo *string `json:"whatToDo,omitempty"`
+	// It concerns the installation and not a tenant.
+	Installation  bool    `json:"installation"`
+	ProjectID     *string `json:"projectId,omitempty"`
+	EnvironmentID *string `json:"environmentId,omitempty"`
+	PlanID        *string `json:"planId,omitempty"`
+	// The run; of a shared alert an example. Null for an alert that is not about runs.
+	RunID  *string `json:"runId,omitempty"`
+	StepID *string `json:"stepId,omitempty"`
+	// The ESCALATE_ALERT that raised it.
+	SignalID *string `json:"signalId,omitempty"`
+	// What is affected where run and step do not say it: a queue, a duty.
+	Subject *string `json:"subject,omitempty"`
+	// Other runs may be affected too.
+	Shared bool `json:"shared"`
+	// Who raised it; `dvt` for its own findings.
+	Actor string `json:"actor"`
+	// How often the state was found; a process counts a lasting state once a minute.
+	Count      int        `json:"count"`
+	RaisedAt   time.Time  `json:"raisedAt"`
+	LastSeenAt time.Time  `json:"lastSeenAt"`
+	ResolvedAt *time.Time `json:"resolvedAt,omitempty"`
+	// Why it was resolved.
+	Resolution      *string    `json:"resolution,omitempty"`
+	AcknowledgedAt  *time.Time `json:"acknowledgedAt,omitempty"`
+	AcknowledgedBy  *string    `json:"acknowledgedBy,omitempty"`
+	Acknowledgement *string    `json:"acknowledgement,omitempty"`
+	// End of the longest silence that covers it now.
+	SilencedUntil *time.Time `json:"silencedUntil,omitempty"`
+	// At most ten principals who could take it on.
+	WhoCould []string `json:"whoCould"`
+	// The page of the UI that shows more, as a path.
+	Page string `json:"page"`
+}
+
+type AlertConnection struct {
+	Edges    []AlertEdge `json:"edges"`
+	PageInfo *PageInfo   `json:"pageInfo"`
+}
+
+type AlertEdge struct {
+	Cursor string `json:"cursor"`
+	Node   *Alert `json:"node"`
+}
+
+// Empty fields do not restrict.
+type AlertFilter struct {
+	Levels    []AlertLevel `json:"levels,omitempty"`
+	Stages    []AlertStage `json:"stages,omitempty"`
+	Code      *string      `json:"code,omitempty"`
+	ProjectID *string      `json:"projectId,omitempty"`
+	RunID     *string      `json:"runId,omitempty"`
+	// Only alerts raised at or after it.
+	Since *time.Time `json:"since,omitempty"`
+}
+
+// Alerts that it matches do not ask for somebody until its end. A matcher that is null matches every alert of the tenant.
+type AlertSilence struct {
+	ID        string    `json:"id"`
+	Code      *string   `json:"code,omitempty"`
+	ProjectID *string   `json:"projectId,omitempty"`
+	RunID     *string   `json:"runId,omitempty"`
+	PlanID    *string   `json:"planId,omitempty"`
+	Actor     string    `json:"actor"`
+	Reason    string    `json:"reason"`
+	At        time.Time `json:"at"`
+	Until     time.Time `json:"until"`
+}
+
+// Alerts may have changed.
+type AlertUpdate struct {
+	Sync   SyncState   `json:"sync"`
+	Reason *SyncReason `json:"reason,omitempty"`
+	// Like Viewer.alertCount; null: nothing could be read yet.
+	Count *int `json:"count,omitempty"`
 }
 
 type ApprovalCount struct {
@@ -761,6 +864,15 @@ type EndBreakGlassPayload struct {
 	PolicyVersion int `json:"policyVersion"`
 	// Null when there was no such role.
 	Change *ChangeReceipt `json:"change,omitempty"`
+}
+
+type EndSilenceInput struct {
+	ID        string `json:"id"`
+	RequestID string `json:"requestId"`
+}
+
+type EndSilencePayload struct {
+	Change *ChangeReceipt `json:"change"`
 }
 
 type EngineCapability struct {
@@ -2191,6 +2303,23 @@ type SignalRunsInput struct {
 	ExpectedCount int `json:"expectedCount"`
 }
 
+type SilenceAlertsInput struct {
+	RequestID string  `json:"requestId"`
+	Code      *string `json:"code,omitempty"`
+	ProjectID *string `json:"projectId,omitempty"`
+	RunID     *string `json:"runId,omitempty"`
+	PlanID    *string `json:"planId,omitempty"`
+	// In the future, at most 30 days from now.
+	Until time.Time `json:"until"`
+	// 1 to 1,000 bytes.
+	Reason string `json:"reason"`
+}
+
+type SilenceAlertsPayload struct {
+	Silence *AlertSilence  `json:"silence"`
+	Change  *ChangeReceipt `json:"change"`
+}
+
 type Skip struct {
 	Reason     *string `json:"reason,omitempty"`
 	ReasonCode string  `json:"reasonCode"`
@@ -2476,6 +2605,8 @@ type Viewer struct {
 	// How many approvals and manual tasks the viewer may decide now; 100 means 100 or more. Only the oldest 500 of each that the
 	// viewer may see are considered. Errors: STORE_UNAVAILABLE.
 	InboxCount int `json:"inboxCount"`
+	// The number of alerts that the viewer may see and that nobody has acknowledged or silenced; 100 means 100 or more.
+	AlertCount int `json:"alertCount"`
 	// The decisions of the viewer about runs that needed approval and that the viewer may read, newest first; `first` is at most 50. Only
 	// the last 10,000 decisions of the installation are searched. Errors: BAD_USER_INPUT, STORE_UNAVAILABLE.
 	Decisions []DecidedRun `json:"decisions"`
@@ -2805,6 +2936,65 @@ func (e *AlertLevel) UnmarshalJSON(b []byte) error {
 }
 
 func (e AlertLevel) MarshalJSON() ([]byte, error) {
+	var buf bytes.Buffer
+	e.MarshalGQL(&buf)
+	return buf.Bytes(), nil
+}
+
+type AlertStage string
+
+const (
+	// Nobody has acknowledged it.
+	AlertStageOpen         AlertStage = "OPEN"
+	AlertStageAcknowledged AlertStage = "ACKNOWLEDGED"
+	// The state is left.
+	AlertStageResolved AlertStage = "RESOLVED"
+)
+
+var AllAlertStage = []AlertStage{
+	AlertStageOpen,
+	AlertStageAcknowledged,
+	AlertStageResolved,
+}
+
+func (e AlertStage) IsValid() bool {
+	switch e {
+	case AlertStageOpen, AlertStageAcknowledged, AlertStageResolved:
+		return true
+	}
+	return false
+}
+
+func (e AlertStage) String() string {
+	return string(e)
+}
+
+func (e *AlertStage) UnmarshalGQL(v any) error {
+	str, ok := v.(string)
+	if !ok {
+		return fmt.Errorf("enums must be strings")
+	}
+
+	*e = AlertStage(str)
+	if !e.IsValid() {
+		return fmt.Errorf("%s is not a valid AlertStage", str)
+	}
+	return nil
+}
+
+func (e AlertStage) MarshalGQL(w io.Writer) {
+	_, _ = fmt.Fprint(w, strconv.Quote(e.String()))
+}
+
+func (e *AlertStage) UnmarshalJSON(b []byte) error {
+	s, err := strconv.Unquote(string(b))
+	if err != nil {
+		return err
+	}
+	return e.UnmarshalGQL(s)
+}
+
+func (e AlertStage) MarshalJSON() ([]byte, error) {
 	var buf bytes.Buffer
 	e.MarshalGQL(&buf)
 	return buf.Bytes(), nil

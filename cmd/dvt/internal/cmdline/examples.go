@@ -9,6 +9,12 @@ import (
 // Examples are the command lines in the help of each command, by its path. A test parses each with the flags of the
 // command.
 var Examples = map[string]string{
+	"dvt alerts ack":      "dvt alerts ack 0d3c77e1-6a52-4f0e-9d0b-6f5a3c1b2a10 --note \"restarting the worker\"",
+	"dvt alerts list":     "dvt alerts list\ndvt alerts list --all --since 7d --level high -o json",
+	"dvt alerts show":     "dvt alerts show 0d3c77e1-6a52-4f0e-9d0b-6f5a3c1b2a10",
+	"dvt alerts silence":  "dvt alerts silence --code TIMEOUT --plan nightly --for 8h --reason \"the source is slow today\"",
+	"dvt alerts silences": "dvt alerts silences\ndvt alerts silences --end 0d3c77e1-6a52-4f0e-9d0b-6f5a3c1b2a10",
+	"dvt alerts watch":    "dvt alerts watch\ndvt alerts watch --level high",
 	"dvt audit export": "dvt audit export --from 2026-11-21T00:00:00Z --outcome DENIED\ndvt audit export --run " +
 		"4fec12ab --format csv > audit.csv",
 	"dvt audit verify":       "dvt audit verify\ndvt audit verify --head 4120:9f2c",

@@ -1,0 +1,72 @@
+package control_test
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/controltest"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/server/usecases"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// openAlerts returns the codes of the open alerts about the installation, sorted.
+func openAlerts(w *world) string {
+	w.T.Helper()
+	var out []string
+	for _, a := range controltest.Must[[]store.AlertState](w.T)(w.Raw.ListAlerts(w.T.Context(), store.AlertFilter{
+		TenantID: "nobody", Installation: true, States: []store.AlertStage{store.AlertOpen}})) {
+		out = append(out, string(a.Code))
+	}
+	slices.Sort(out)
+	return strings.Join(out, " ")
+}
+
+// A process that has only the API notices that no process reconciles or starts runs, and that they are back.
+func TestBeat_AnotherProcessNoticesADeadDuty(t *testing.T) {
+	t.Parallel()
+	log := &safeBuffer{}
+	w := newWorld(t, func(c *usecases.Config) {
+		c.Beats = control.BeatSettings{Every: 20 * time.Millisecond, AbsentAfter: 30 * time.Second}
+		c.Logger = slog.New(slog.NewTextHandler(log, nil))
+	})
+	alive := usecases.New(w.Config) // the process whose duties die
+	alive.Mark(control.DutyReconcile)
+	stopDuties := []func(){w.Spawn(func(ctx context.Context) error { return alive.Dispatch(ctx, "alive") }),
+		w.Spawn(func(ctx context.Context) error { return alive.Beat(ctx, "alive") })}
+	controltest.Eventually(t, "heartbeats of two duties", func() bool {
+		return len(controltest.Must[[]store.Heartbeat](t)(w.Raw.Heartbeats(t.Context()))) == 2
+	})
+	for _, stop := range stopDuties {
+		stop()
+	}
+	w.Spawn(func(ctx context.Context) error { return w.Beat(ctx, "watcher") })
+	w.CreateQueued("r1", "s1")
+	w.Clock.Advance(25 * time.Second)
+	time.Sleep(200 * time.Millisecond)
+	if got := openAlerts(w); got != "" {
+		t.Errorf("after 25 s the alerts are %q, want none", got)
+	}
+	w.Clock.Advance(10 * time.Second)
+	controltest.Eventually(t, "alerts about the reconciler and the dispatcher", func() bool {
+		got := openAlerts(w)
+		return strings.Contains(got, string(run.CodeReconcilerAbsent)) &&
+			strings.Contains(got, string(run.CodeDispatcherAbsent))
+	})
+	if got := openAlerts(w); strings.Contains(got, string(run.CodeWorkerAbsent)) {
+		t.Errorf("the alerts are %q; no worker was ever there, so none is absent", got)
+	}
+	alive.Mark(control.DutyReconcile)
+	w.Spawn(func(ctx context.Context) error { return alive.Beat(ctx, "alive") })
+	controltest.Eventually(t, "the reconciler is back", func() bool {
+		return !strings.Contains(openAlerts(w), string(run.CodeReconcilerAbsent))
+	})
+	if n := strings.Count(log.String(), `msg="an alert is resolved"`); n != 1 {
+		t.Errorf("%d lines of the log say that an alert is resolved, want 1:\n%s", n, log.String())
+	}
+}
