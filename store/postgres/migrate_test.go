@@ -70,16 +70,24 @@ func number(t *testing.T, name string) int {
 	return n
 }
 
+// reserved are the numbers of migrations that are developed on branches at the same time.
+var reserved = []int{25, 26, 27} //nolint:gochecknoglobals // a constant
+
 func TestMigrations_SameNumbersOnBothDatabases(t *testing.T) {
 	t.Parallel()
 	names := slices.Sorted(maps.Keys(migrationFiles(t, "postgres")))
 	if diff := cmp.Diff(names, slices.Sorted(maps.Keys(migrationFiles(t, "sqlite")))); diff != "" {
 		t.Errorf("migrations (-postgres +sqlite):\n%s", diff)
 	}
-	for i, name := range names {
-		if number(t, name) != baseline+i {
-			t.Errorf("%s should have the number %d, because numbers follow the baseline without a gap", name, baseline+i)
+	next := baseline
+	for _, name := range names {
+		for next < number(t, name) && slices.Contains(reserved, next) {
+			next++
 		}
+		if number(t, name) != next {
+			t.Errorf("%s should have the number %d, because numbers follow the baseline without a gap", name, next)
+		}
+		next++
 	}
 	if last := number(t, names[len(names)-1]); last != schema {
 		t.Errorf("schema is %d and the number of the last migration is %d, want equal", schema, last)
@@ -601,8 +609,8 @@ func TestMigrate_ManyProcessesAtOnce(t *testing.T) {
 	}
 	var applied int
 	if err := dial(t, dsn).QueryRow(t.Context(), `SELECT count(*) FROM goose_db_version WHERE version_id > 0`).Scan(
-		&applied); err != nil || applied != 1+schema-baseline {
-		t.Errorf("%d migrations were applied, want %d (%v)", applied, 1+schema-baseline, err)
+		&applied); err != nil || applied != len(migrationFiles(t, "postgres")) {
+		t.Errorf("%d migrations were applied, want %d (%v)", applied, len(migrationFiles(t, "postgres")), err)
 	}
 }
 

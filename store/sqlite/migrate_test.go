@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -49,7 +50,11 @@ var (
 		if err != nil {
 			panic(err)
 		}
-		return baseline + int64(len(files)) - 1
+		n, err := strconv.ParseInt(files[len(files)-1].Name()[:4], 10, 64)
+		if err != nil {
+			panic(err)
+		}
+		return n
 	}()
 	own      = fmt.Sprintf("%04d", newest)
 	nextName = fmt.Sprintf("%04d_later.sql", newest+1)
@@ -230,7 +235,8 @@ func TestOpen_ManyProcessesAtOnce(t *testing.T) {
 		&distinct); err != nil {
 		t.Fatal(err)
 	}
-	if applied != distinct || distinct != newest-baseline+1 {
+	files, err := migrations.ReadDir("migrations")
+	if err != nil || applied != distinct || distinct != int64(len(files)) {
 		t.Errorf("%d migrations were applied, %d of them distinct; want each one once", applied, distinct)
 	}
 }

@@ -38,6 +38,8 @@ export const bulk = {
   first: (n: number) => (n === 1 ? "If sent now:" : `If sent now, of the first ${n}:`),
   rest: (n: number) => `${plural(n, "more run")}: decided when its turn comes.`,
   excluded: "Left out:",
+  leftOut: (n: number) => `${count(n)} left out: already rerun`,
+  alreadyRerun: (n: number) => `Rerun also the ${plural(n, "run")} already rerun. Their work is then done twice.`,
   refusals: "Would be refused now:",
   reason: (n: number, words: string) => `${plural(n, "run")}: ${words}`,
   outcomes: {
