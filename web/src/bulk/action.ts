@@ -45,7 +45,11 @@ export function toBulkInput(action: BulkAction, reason: string): { input: BulkAc
       const params = rerunParams(action.params);
       if ("missing" in params) return { missing: m.bulk.correctParams };
       if (from === "step" && stepId === "") return { missing: m.confirm.stepMissing };
-      return { input: { rerun: { from: rerunFrom(from, stepId), params: params.value, reason, alreadyRerun: action.alreadyRerun } } };
+      return {
+        input: {
+          rerun: { from: rerunFrom(from, stepId), params: params.value, reason, alreadyRerun: action.alreadyRerun },
+        },
+      };
     }
   }
 }
