@@ -232,7 +232,8 @@ func TestRerun_WithOtherParams(t *testing.T) {
 	if len(p.Warnings) == 0 || !strings.HasPrefix(p.Warnings[0], "Already rerun as ") {
 		t.Fatalf("the warnings are %q, want first that the run was already rerun", p.Warnings)
 	}
-	if diff := cmp.Diff([]string{"The kept results were computed with the earlier parameters."}, p.Warnings[1:]); diff != "" {
+	kept := []string{"The kept results were computed with the earlier parameters."}
+	if diff := cmp.Diff(kept, p.Warnings[1:]); diff != "" {
 		t.Errorf("warnings (-want +got):\n%s", diff)
 	}
 }
