@@ -1003,8 +1003,10 @@ type BulkHead struct {
 	// A code of the error table while PACED: SIGNAL_RATE_LIMITED, STORE_OVERLOADED, …
 	PacedCode *string `json:"pacedCode"`
 	// When it continues, while PACED.
-	PacedUntil *time.Time               `json:"pacedUntil"`
-	Counts     BulkHeadCountsBulkCounts `json:"counts"`
+	PacedUntil *time.Time `json:"pacedUntil"`
+	// The number of selected runs that a rerun left out, because they had a newer rerun. They are not in `counts`.
+	LeftOut int                      `json:"leftOut"`
+	Counts  BulkHeadCountsBulkCounts `json:"counts"`
 }
 
 // GetId returns BulkHead.Id, and is useful for accessing the field via an interface.
@@ -1036,6 +1038,9 @@ func (v *BulkHead) GetPacedCode() *string { return v.PacedCode }
 
 // GetPacedUntil returns BulkHead.PacedUntil, and is useful for accessing the field via an interface.
 func (v *BulkHead) GetPacedUntil() *time.Time { return v.PacedUntil }
+
+// GetLeftOut returns BulkHead.LeftOut, and is useful for accessing the field via an interface.
+func (v *BulkHead) GetLeftOut() int { return v.LeftOut }
 
 // GetCounts returns BulkHead.Counts, and is useful for accessing the field via an interface.
 func (v *BulkHead) GetCounts() BulkHeadCountsBulkCounts { return v.Counts }
@@ -1155,13 +1160,19 @@ func (v *BulkPreviewInput) GetRuns() BulkRunsInput { return v.Runs }
 // GetAction returns BulkPreviewInput.Action, and is useful for accessing the field via an interface.
 func (v *BulkPreviewInput) GetAction() BulkActionInput { return v.Action }
 
-// A rerun of each run. Runs that have not ended are REFUSED, and so are runs without one of the steps.
+// A rerun of each run. Runs that have not ended are REFUSED, and so are runs without one of the steps. Runs that have a newer
+// rerun are left out, so that no load runs twice; a rerun that was cancelled does not count, unless it is selected too.
 type BulkRerunInput struct {
-	From RerunFromInput `json:"from"`
+	// Rerun also the runs that have a newer rerun.
+	AlreadyRerun *bool          `json:"alreadyRerun"`
+	From         RerunFromInput `json:"from"`
 	// Parameters of all new runs, at most 64 KiB; null for those of each run. A hidden value given as `***` is refused with BAD_USER_INPUT.
 	Params *json.RawMessage `json:"params"`
 	Reason *string          `json:"reason"`
 }
+
+// GetAlreadyRerun returns BulkRerunInput.AlreadyRerun, and is useful for accessing the field via an interface.
+func (v *BulkRerunInput) GetAlreadyRerun() *bool { return v.AlreadyRerun }
 
 // GetFrom returns BulkRerunInput.From, and is useful for accessing the field via an interface.
 func (v *BulkRerunInput) GetFrom() RerunFromInput { return v.From }
@@ -2906,6 +2917,9 @@ func (v *GetBulkBulk) GetPacedCode() *string { return v.BulkHead.PacedCode }
 // GetPacedUntil returns GetBulkBulk.PacedUntil, and is useful for accessing the field via an interface.
 func (v *GetBulkBulk) GetPacedUntil() *time.Time { return v.BulkHead.PacedUntil }
 
+// GetLeftOut returns GetBulkBulk.LeftOut, and is useful for accessing the field via an interface.
+func (v *GetBulkBulk) GetLeftOut() int { return v.BulkHead.LeftOut }
+
 // GetCounts returns GetBulkBulk.Counts, and is useful for accessing the field via an interface.
 func (v *GetBulkBulk) GetCounts() BulkHeadCountsBulkCounts { return v.BulkHead.Counts }
 
@@ -2961,6 +2975,8 @@ type __premarshalGetBulkBulk struct {
 
 	PacedUntil *time.Time `json:"pacedUntil"`
 
+	LeftOut int `json:"leftOut"`
+
 	Counts BulkHeadCountsBulkCounts `json:"counts"`
 }
 
@@ -2988,6 +3004,7 @@ func (v *GetBulkBulk) __premarshalJSON() (*__premarshalGetBulkBulk, error) {
 	retval.StoppedAt = v.BulkHead.StoppedAt
 	retval.PacedCode = v.BulkHead.PacedCode
 	retval.PacedUntil = v.BulkHead.PacedUntil
+	retval.LeftOut = v.BulkHead.LeftOut
 	retval.Counts = v.BulkHead.Counts
 	return &retval, nil
 }
@@ -5416,7 +5433,7 @@ func (v *PreviewBulkPreviewActionPreview) GetBulk() *PreviewBulkPreviewActionPre
 type PreviewBulkPreviewActionPreviewBulkBulkPreview struct {
 	// The value for `expectedCount`.
 	Count int `json:"count"`
-	// Named runs that the bulk would leave out.
+	// Selected runs that the bulk would leave out: named runs that do not exist (NOT_FOUND), and with `rerun` runs that have a newer rerun (ALREADY_RERUN).
 	Excluded []PreviewBulkPreviewActionPreviewBulkBulkPreviewExcludedBulkReason `json:"excluded"`
 	// Runs of the bulk that would refuse now: the viewer lacks the right, or the run has ended (with `rerun`: has not ended).
 	Refusals []PreviewBulkPreviewActionPreviewBulkBulkPreviewRefusalsBulkReason `json:"refusals"`
@@ -9334,6 +9351,9 @@ func (v *WatchBulkBulkUpdatesBulkUpdateBulk) GetPacedCode() *string { return v.B
 // GetPacedUntil returns WatchBulkBulkUpdatesBulkUpdateBulk.PacedUntil, and is useful for accessing the field via an interface.
 func (v *WatchBulkBulkUpdatesBulkUpdateBulk) GetPacedUntil() *time.Time { return v.BulkHead.PacedUntil }
 
+// GetLeftOut returns WatchBulkBulkUpdatesBulkUpdateBulk.LeftOut, and is useful for accessing the field via an interface.
+func (v *WatchBulkBulkUpdatesBulkUpdateBulk) GetLeftOut() int { return v.BulkHead.LeftOut }
+
 // GetCounts returns WatchBulkBulkUpdatesBulkUpdateBulk.Counts, and is useful for accessing the field via an interface.
 func (v *WatchBulkBulkUpdatesBulkUpdateBulk) GetCounts() BulkHeadCountsBulkCounts {
 	return v.BulkHead.Counts
@@ -9389,6 +9409,8 @@ type __premarshalWatchBulkBulkUpdatesBulkUpdateBulk struct {
 
 	PacedUntil *time.Time `json:"pacedUntil"`
 
+	LeftOut int `json:"leftOut"`
+
 	Counts BulkHeadCountsBulkCounts `json:"counts"`
 }
 
@@ -9415,6 +9437,7 @@ func (v *WatchBulkBulkUpdatesBulkUpdateBulk) __premarshalJSON() (*__premarshalWa
 	retval.StoppedAt = v.BulkHead.StoppedAt
 	retval.PacedCode = v.BulkHead.PacedCode
 	retval.PacedUntil = v.BulkHead.PacedUntil
+	retval.LeftOut = v.BulkHead.LeftOut
 	retval.Counts = v.BulkHead.Counts
 	return &retval, nil
 }
@@ -10925,6 +10948,7 @@ fragment BulkHead on Bulk {
 	stoppedAt
 	pacedCode
 	pacedUntil
+	leftOut
 	counts {
 		total
 		waiting
@@ -11962,6 +11986,7 @@ fragment BulkHead on Bulk {
 	stoppedAt
 	pacedCode
 	pacedUntil
+	leftOut
 	counts {
 		total
 		waiting
@@ -12488,6 +12513,7 @@ fragment BulkHead on Bulk {
 	stoppedAt
 	pacedCode
 	pacedUntil
+	leftOut
 	counts {
 		total
 		waiting
@@ -15205,6 +15231,7 @@ fragment BulkHead on Bulk {
 	stoppedAt
 	pacedCode
 	pacedUntil
+	leftOut
 	counts {
 		total
 		waiting
@@ -15524,6 +15551,7 @@ fragment BulkHead on Bulk {
 	stoppedAt
 	pacedCode
 	pacedUntil
+	leftOut
 	counts {
 		total
 		waiting

@@ -84,6 +84,7 @@ func bulkActionOf(in model.BulkActionInput) (signal runs.SignalRun, rerun *runs.
 		signal, err = signalOf("", "", *in.Signal)
 	case in.Rerun != nil:
 		rerun = new(rerunOf(model.RerunInput{From: in.Rerun.From, Params: in.Rerun.Params, Reason: in.Rerun.Reason}))
+		rerun.AlreadyRerun = mapping.OrZero(in.Rerun.AlreadyRerun)
 	default:
 		err = badInput("action", "MISSING", "choose what to do: signal, cancel or rerun")
 	}

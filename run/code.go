@@ -79,6 +79,7 @@ const (
 	CodeApprovalRejected  Code = "APPROVAL_REJECTED"
 	CodeBulkMoved         Code = "BULK_MOVED"
 	CodeBulkTooLarge      Code = "BULK_TOO_LARGE"
+	CodeAlreadyRerun      Code = "ALREADY_RERUN"
 	CodeTooManyBulks      Code = "TOO_MANY_BULKS"
 	CodeTicketRefused     Code = "TICKET_REFUSED"
 	CodeRequestRate       Code = "REQUEST_RATE_LIMITED"

@@ -136,6 +136,8 @@ func CodeTable() []CodeInfo {
 			"Look at the preview again: `current` has the count."},
 		{CodeBulkTooLarge, 413, false, "The filter matches more runs than one bulk may have.",
 			"Narrow the filter; `limit` says how many there may be."},
+		{CodeAlreadyRerun, 0, false, "A bulk leaves the run out, because it has a newer rerun.",
+			"Look at the newest rerun; include runs that were already rerun to do the work again."},
 		{CodeTooManyBulks, 429, true, "You have reached the maximum number of open bulks.", "Wait until one is done."},
 		{CodeTicketRefused, 403, false, "A worker's call does not agree with its ticket, its key or the log.",
 			"Read `reason`. The worker gives the step back; if it keeps happening, read the audit."},

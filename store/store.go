@@ -70,6 +70,7 @@ type Store interface { //nolint:interfacebloat // the sum of the ports; callers 
 	Signals
 	Senders
 	Bulks
+	Reruns
 	BulkWork
 	Overlays
 	Alerts

@@ -13,6 +13,7 @@ import (
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/console"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/document"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/runtext"
+	"github.com/dvt-engine/dvt/run"
 )
 
 func bulkCommand() *cobra.Command {
@@ -193,6 +194,9 @@ func (s *session) sendBulk(c *cobra.Command, o *bulkOrder, verb func(why string)
 	switch {
 	case err != nil:
 		return err
+	case p.Bulk != nil && p.Bulk.Count == 0 && runtext.Deref(p.Code) == string(run.CodeAlreadyRerun):
+		return &cmdline.Error{Status: 3, Code: runtext.Deref(p.Code),
+			Err: errors.New("every selected run was already rerun. Nothing was sent\n  to rerun them once more: add --already-rerun")}
 	case p.Bulk != nil && p.Bulk.Count == 0:
 		return &cmdline.Error{Status: 4, Code: "NOT_FOUND", Err: errors.New("no run is selected. Nothing was sent")}
 	case p.Outcome == client.ActionOutcomeRefused:
@@ -230,7 +234,7 @@ func (s *session) showBulkPreview(rerun bool, p client.PreviewBulkPreviewActionP
 	}
 	fmt.Fprintln(s.err, cmdline.Count(p.Bulk.Count, "run"))
 	for _, r := range p.Bulk.Excluded {
-		fmt.Fprintf(s.err, "  left out %d: %s\n", r.Count, r.Reason)
+		fmt.Fprintf(s.err, "  %d left out: %s\n", r.Count, r.Reason)
 	}
 	for _, r := range p.Bulk.Refusals {
 		fmt.Fprintf(s.err, "  %d would refuse: %s [%s]\n", r.Count, r.Reason, r.Code)
@@ -278,12 +282,16 @@ func (s *session) confirmBulk(c *cobra.Command, count int, yes bool) error {
 func (s *session) bulkRerunCommand() *cobra.Command {
 	var order bulkOrder
 	var again rerunFlags
+	var all bool
 	c := &cobra.Command{
 		Use: "rerun", Short: "Run the plans of many ended runs again, on the server", Args: cmdline.ExactArgs(0),
 		Long: `Start a new run for each of many runs that ended, as dvt run rerun does for one. The set of runs is fixed when
 the server accepts the request, and the server continues when this command ends. A run that has not ended is refused. When
 a quota is used up, the other runs wait for it. --param and --params give all new runs the same parameters, and leave out
 those of the earlier runs.
+
+A run that has a newer rerun is left out, so that no load runs twice; --already-rerun includes it. A rerun that was
+cancelled does not count.
 
 The command first shows how many runs are selected and how many would refuse, and asks for confirmation; --yes sends it at
 once. With --watch the command ends when the new runs have ended, with status 1 when one did not succeed.`,
@@ -297,11 +305,13 @@ once. With --watch the command ends when the new runs have ended, with status 1 
 					namesOfParams(*params))
 			}
 			return s.sendBulk(c, &order, func(why string) client.BulkActionInput {
-				return client.BulkActionInput{Rerun: &client.BulkRerunInput{From: from, Params: params, Reason: &why}}
+				return client.BulkActionInput{Rerun: &client.BulkRerunInput{From: from, Params: params, Reason: &why,
+					AlreadyRerun: &all}}
 			})
 		},
 	}
 	again.flags(c)
+	c.Flags().BoolVar(&all, "already-rerun", false, "include runs that have a newer rerun")
 	order.flags(c, "watch the bulk until the new runs have ended")
 	return c
 }

@@ -122,6 +122,21 @@ func TestBulkRerun_AsksForTheNumberOfRuns(t *testing.T) {
 	}
 }
 
+// The advice after the table is another command than the one that was typed.
+func TestBulkShow_NamesANewRunThatFailed(t *testing.T) {
+	t.Parallel()
+	address := serveAnswer(t, 200, `{"data":{"bulk":{"id":"b1","state":"DONE","typeRaw":"RERUN","leftOut":12,`+
+		`"createdAt":"2026-11-22T00:00:00Z","finishedAt":"2026-11-22T00:00:01Z","counts":{"total":1,"accepted":1},`+
+		`"runs":{"failed":1},"rows":{"edges":[{"node":{"no":1,"runId":"old","outcomeRaw":"ACCEPTED","newRunId":"new",`+
+		`"runStatus":"FAILED"}}],"pageInfo":{}}}}}`)
+	out, status, err := dvt(t, address, "t", "bulk", "show", "b1")
+	const want = "1 of 1 new runs did not succeed: dvt run show new"
+	if all := out + text(err); status != 1 || !strings.Contains(all, want) ||
+		!strings.Contains(all, "12 left out: already rerun") {
+		t.Errorf("status %d, want 1, %q and the runs that were left out in\n%s", status, want, all)
+	}
+}
+
 // A bulk that reruns is done for the server when the new runs exist. Its watch waits until they have ended.
 func TestBulkWatch_OfARerunEndsWithTheNewRuns(t *testing.T) {
 	t.Parallel()

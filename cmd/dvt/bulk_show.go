@@ -78,7 +78,13 @@ func (s *session) bulkShowCommand() *cobra.Command {
 				}
 				return t
 			})
-			return errors.Join(err, bulkError(all.BulkHead, all.Runs))
+			next := "dvt bulk show --failed " + s.shortBulk(all.Id)
+			if isRerun(all.BulkHead) && all.Counts.Rejected+all.Counts.Refused == 0 {
+				next = firstFailed(all)
+			} else if failed {
+				next = ""
+			}
+			return errors.Join(err, bulkError(all.BulkHead, all.Runs, next))
 		},
 	}
 	c.Flags().BoolVar(&failed, "failed", false, "only the runs that failed")
@@ -117,6 +123,9 @@ func bulkSummary(b client.BulkHead, runs client.BulkRunCountsOf) string {
 	if b.Counts.NotSent > 0 {
 		out += fmt.Sprintf(", %d not sent", b.Counts.NotSent)
 	}
+	if b.LeftOut > 0 {
+		out += fmt.Sprintf(", %d left out: already rerun", b.LeftOut)
+	}
 	if b.PacedCode != nil {
 		out += fmt.Sprintf(", waiting before it continues [%s]", *b.PacedCode)
 	}
@@ -139,9 +148,24 @@ func bulkSummary(b client.BulkHead, runs client.BulkRunCountsOf) string {
 	return out
 }
 
+// firstFailed returns the command that shows the first new run of a bulk that did not succeed; "" when none is listed.
+func firstFailed(b client.GetBulkBulk) string {
+	for _, e := range b.Rows.Edges {
+		r := e.Node
+		if r.NewRunId != nil && r.RunStatus != nil &&
+			(*r.RunStatus == client.RunStatusFailed || *r.RunStatus == client.RunStatusCancelled) {
+			return "dvt run show " + shortID(*r.NewRunId)
+		}
+	}
+	return ""
+}
+
 // bulkError returns the error of a finished bulk: some runs failed, or the bulk was stopped. It is nil while the bulk
-// is running. runs are the statuses of the runs that a rerun created.
-func bulkError(b client.BulkHead, runs client.BulkRunCountsOf) error {
+// is running. runs are the statuses of the runs that a rerun created, next is the command that says more.
+func bulkError(b client.BulkHead, runs client.BulkRunCountsOf, next string) error {
+	if next != "" {
+		next = ": " + next
+	}
 	n := b.Counts.Rejected + b.Counts.Refused
 	switch {
 	case b.FinishedAt == nil:
@@ -150,11 +174,10 @@ func bulkError(b client.BulkHead, runs client.BulkRunCountsOf) error {
 			b.Counts.NotSent,
 			b.Counts.Total)}
 	case n > 0:
-		return &cmdline.Error{Status: 1, Err: fmt.Errorf("%d of %d runs failed: dvt bulk show --failed %s", n, b.Counts.Total,
-			b.Id)}
+		return &cmdline.Error{Status: 1, Err: fmt.Errorf("%d of %d runs failed%s", n, b.Counts.Total, next)}
 	case isRerun(b) && runs.Failed+runs.Cancelled > 0:
-		return &cmdline.Error{Status: 1, Err: fmt.Errorf("%d of %d new runs did not succeed: dvt bulk show %s",
-			runs.Failed+runs.Cancelled, b.Counts.Accepted, b.Id)}
+		return &cmdline.Error{Status: 1, Err: fmt.Errorf("%d of %d new runs did not succeed%s",
+			runs.Failed+runs.Cancelled, b.Counts.Accepted, next)}
 	}
 	return nil
 }
@@ -208,7 +231,11 @@ func (s *session) watchBulk(ctx context.Context, id string) error {
 	if !errors.Is(err, errOver) {
 		return cmdline.Failure(err)
 	}
-	return bulkError(last, runs)
+	next := "dvt bulk show " + s.shortBulk(id)
+	if last.Counts.Rejected+last.Counts.Refused > 0 {
+		next = "dvt bulk show --failed " + s.shortBulk(id)
+	}
+	return bulkError(last, runs, next)
 }
 
 func (s *session) bulkStopCommand() *cobra.Command {

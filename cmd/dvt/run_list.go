@@ -171,6 +171,8 @@ type attentionItem struct {
 	client.ListAttentionAttentionAttentionConnectionEdgesAttentionEdgeNodeAttentionItem
 	// Runs is the number of runs; RunId is the newest of them.
 	Runs int `json:"runs"`
+	// LeftOut is the number of failed runs of the same plan and cause that have a newer rerun. Runs does not count them.
+	LeftOut int `json:"leftOut,omitempty"`
 	// Next is the command that the viewer is likely to need.
 	Next string `json:"next"`
 }
@@ -190,7 +192,7 @@ type attentionList struct {
 func (s *session) listAttention(c *cobra.Command, l listing) error {
 	l.none = "Nothing needs you now, and no run has failed in the last 24 hours."
 	all := attentionList{Edges: []attentionEdge{}}
-	several := false
+	var hint string
 	err := s.list(c.Context(), l, &all, func(ctx context.Context, first int, after *string) (page, error) {
 		out, err := client.ListAttention(ctx, s.client, &first, after)
 		if err != nil {
@@ -198,7 +200,7 @@ func (s *session) listAttention(c *cobra.Command, l listing) error {
 		}
 		before := len(all.Edges)
 		for _, e := range out.Attention.Edges {
-			all.Edges = append(all.Edges, attentionEdge{attentionItem{e.Node, 1, nextForAttention(e.Node)}})
+			all.Edges = append(all.Edges, attentionEdge{attentionItem{e.Node, 1, 0, nextForAttention(e.Node)}})
 		}
 		more := out.Attention.PageInfo
 		if !more.HasNextPage {
@@ -207,14 +209,17 @@ func (s *session) listAttention(c *cobra.Command, l listing) error {
 				return page{}, err
 			}
 			for _, f := range failed {
-				several = several || f.Runs > 1
-				all.Edges = append(all.Edges, attentionEdge{f})
+				if f.Runs > 1 && f.mayRerun && hint == "" {
+					hint = fmt.Sprintf("dvt bulk rerun --plan %s --project %s --environment %s --status failed --since 24h --reason WHY",
+						f.PlanId, f.ProjectId, f.EnvironmentId)
+				}
+				all.Edges = append(all.Edges, attentionEdge{f.attentionItem})
 			}
 		}
 		return page{len(all.Edges) - before, more.HasNextPage, more.EndCursor}, nil
 	}, func() *console.Table { return s.attentionTable(all) })
-	if err == nil && several {
-		s.note("To rerun all of a plan: dvt bulk rerun --plan PLAN --status failed --since 24h --reason WHY\n")
+	if err == nil && hint != "" {
+		s.note("To rerun all of a plan: %s\nIt leaves out runs that were already rerun.\n", hint)
 	}
 	return err
 }
@@ -246,7 +251,11 @@ func (n attentionItem) why() string {
 	}
 	switch n.Kind {
 	case kindFailed:
-		return cmdline.Count(n.Runs, "run") + " failed; " + cmp.Or(step, "no step failed") + because
+		failed := cmdline.Count(n.Runs, "run") + " failed"
+		if n.LeftOut > 0 {
+			failed += fmt.Sprintf(" (%d left out: already rerun)", n.LeftOut)
+		}
+		return failed + "; " + cmp.Or(step, "no step failed") + because
 	case client.AttentionKindFailedWaiting:
 		return step + " failed and waits for a retry" + because
 	case client.AttentionKindApproval:
@@ -277,11 +286,60 @@ func nextForAttention(n client.ListAttentionAttentionAttentionConnectionEdgesAtt
 	return "dvt run show " + id
 }
 
-// failedLately returns the runs that failed since then, one item for each plan and cause, the newest first.
-func (s *session) failedLately(ctx context.Context, since time.Time) (out []attentionItem, _ error) {
+// failedRuns are the runs of a plan that failed of the same cause.
+type failedRuns struct {
+	attentionItem
+	ids      []string // newest first
+	mayRerun bool
+}
+
+// failedLately returns the runs that failed since then and were not rerun, one item for each plan and cause, the newest
+// first.
+func (s *session) failedLately(ctx context.Context, since time.Time) ([]failedRuns, error) {
+	groups, err := s.failedGroups(ctx, since)
+	if err != nil {
+		return nil, err
+	}
+	out := groups[:0]
+	for i, g := range groups {
+		if i < maxPreviewedGroups {
+			s.leaveOutRerun(ctx, &g)
+		}
+		if g.Runs > 0 {
+			out = append(out, g)
+		}
+	}
+	return out, nil
+}
+
+// maxPreviewedGroups bounds the requests about reruns. Later groups count all their runs.
+const maxPreviewedGroups = 50
+
+// leaveOutRerun asks the server which runs a bulk would rerun, so that the list and the bulk give the same number. If
+// that cannot be read, the group keeps all its runs.
+func (s *session) leaveOutRerun(ctx context.Context, g *failedRuns) {
+	yes := true
+	out, err := client.PreviewBulk(ctx, s.client, client.BulkPreviewInput{Runs: client.BulkRunsInput{Ids: g.ids},
+		Action: client.BulkActionInput{Rerun: &client.BulkRerunInput{From: client.RerunFromInput{Start: &yes}}}})
+	if err != nil || out.Preview.Bulk == nil {
+		return
+	}
+	b := out.Preview.Bulk
+	g.mayRerun = out.Preview.Outcome == client.ActionOutcomeApply
+	g.LeftOut, g.Runs = len(g.ids)-b.Count, b.Count
+	if len(b.Samples) == 0 {
+		return
+	}
+	g.RunId, g.Next = b.Samples[0].RunId, "dvt run show "+shortID(b.Samples[0].RunId)
+	if g.mayRerun {
+		g.Next = "dvt run rerun " + shortID(g.RunId)
+	}
+}
+
+// failedGroups returns the runs that failed since then, one item for each plan and cause, the newest first.
+func (s *session) failedGroups(ctx context.Context, since time.Time) (out []failedRuns, _ error) {
 	type group struct{ project, environment, plan, step, code string }
 	known := map[group]int{}
-	may := map[[2]string]bool{} // by project and environment, because rights have that scope
 	var after *string
 	size := maxPage
 	for read := 0; read < maxCandidates; read += size {
@@ -298,16 +356,14 @@ func (s *session) failedLately(ctx context.Context, since time.Time) (out []atte
 			if r.RootCause != nil {
 				key.step, key.code = runtext.Deref(r.RootCause.StepId), r.RootCause.Code
 			}
-			if i, grouped := known[key]; grouped {
-				out[i].Runs++
-				continue
+			i, grouped := known[key]
+			if !grouped {
+				i = len(out)
+				known[key] = i
+				out = append(out, failedRuns{attentionItem: failedItem(r)})
 			}
-			scope := [2]string{r.ProjectId, r.EnvironmentId}
-			if _, asked := may[scope]; !asked {
-				may[scope] = s.mayRerun(ctx, r.RunId)
-			}
-			known[key] = len(out)
-			out = append(out, failedItem(r, may[scope]))
+			out[i].Runs++
+			out[i].ids = append(out[i].ids, r.RunId)
 		}
 		if after = found.Runs.PageInfo.EndCursor; !found.Runs.PageInfo.HasNextPage {
 			break
@@ -316,23 +372,12 @@ func (s *session) failedLately(ctx context.Context, since time.Time) (out []atte
 	return out, nil
 }
 
-func failedItem(r client.RunRow, mayRerun bool) attentionItem {
-	item := attentionItem{Runs: 1, Next: "dvt run show " + shortID(r.RunId)}
-	if mayRerun {
-		item.Next = "dvt run rerun " + shortID(r.RunId)
-	}
+func failedItem(r client.RunRow) attentionItem {
+	item := attentionItem{Next: "dvt run show " + shortID(r.RunId)}
 	item.Kind, item.RunId, item.ProjectId, item.EnvironmentId, item.PlanId, item.PlanVersion, item.Since = kindFailed,
 		r.RunId, r.ProjectId, r.EnvironmentId, r.Plan.PlanId, r.Plan.PlanVersion, *r.CompletedAt
 	if r.RootCause != nil {
 		item.StepId, item.Code, item.Message = r.RootCause.StepId, &r.RootCause.Code, r.RootCause.Message
 	}
 	return item
-}
-
-// mayRerun reports whether the viewer may rerun a run. The actions of a run do not tell; a preview does.
-func (s *session) mayRerun(ctx context.Context, runID string) bool {
-	yes := true
-	p, err := s.previewOf(ctx, client.ActionInput{Rerun: &client.RerunInput{RunId: runID, RunRequestId: "preview",
-		From: client.RerunFromInput{Start: &yes}}})
-	return err == nil && p.Outcome == client.ActionOutcomeApply
 }

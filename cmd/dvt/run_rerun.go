@@ -47,6 +47,9 @@ func (s *session) rerunCommand() *cobra.Command {
 			action := client.ActionInput{Rerun: &in}
 			if p, err := s.previewOf(c.Context(), action); err == nil && p.Outcome == client.ActionOutcomeApply {
 				s.noteRerun(p.Changes)
+				for _, warning := range p.Warnings {
+					s.note("! %s\n", warning)
+				}
 			}
 			out, err := client.Rerun(c.Context(), s.client, in)
 			if err != nil {

@@ -1,7 +1,11 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -72,22 +76,49 @@ func TestRunListAttention_GroupsTheRunsThatFailedInTheLastDay(t *testing.T) {
 		`"planId":"load","planVersion":"1","stepId":"a","since":"2026-11-21T00:00:00Z","actions":["RETRY_STEP"]}}`
 	data := `{"data":{"attention":{"edges":[` + waiting + `],"pageInfo":{}},"runs":{"edges":[` + strings.Join([]string{
 		failed("r3", "build", time.Hour), failed("r2", "test", 2*time.Hour), failed("r1", "build", 3*time.Hour),
-		failed("r0", "build", 25*time.Hour)}, ",") + `],"pageInfo":{}},"preview":{"outcome":%q}}}`
-	may, not := serveAnswer(t, 200, fmt.Sprintf(data, "APPLY")), serveAnswer(t, 200, fmt.Sprintf(data, "REFUSED"))
+		failed("r5", "build", 4*time.Hour), failed("r4", "load", 5*time.Hour),
+		failed("r0", "build", 25*time.Hour)}, ",") + `],"pageInfo":{}}}}`
+	// r5 and r4 have newer reruns, so a bulk leaves them out.
+	serveFailures := func(outcome string) string {
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			var asked struct {
+				Variables struct {
+					In struct{ Runs struct{ IDs []string } }
+				}
+			}
+			_ = json.NewDecoder(r.Body).Decode(&asked)
+			ids := slices.DeleteFunc(asked.Variables.In.Runs.IDs, func(id string) bool { return id == "r5" || id == "r4" })
+			switch {
+			case len(asked.Variables.In.Runs.IDs) == 0:
+				fmt.Fprint(w, data)
+			case len(ids) == 0:
+				fmt.Fprintf(w, `{"data":{"preview":{"outcome":"REFUSED","bulk":{"count":0}}}}`)
+			default:
+				fmt.Fprintf(w, `{"data":{"preview":{"outcome":%q,"bulk":{"count":%d,"samples":[{"runId":%q}]}}}}`, outcome,
+					len(ids), ids[0])
+			}
+		}))
+		t.Cleanup(s.Close)
+		return s.URL
+	}
+	may, not := serveFailures("APPLY"), serveFailures("REFUSED")
 	for _, c := range []struct {
 		address, args string
 		want          []string
 	}{
 		{may, "run list --attention", []string{"dvt run retry w1 a ", "dvt run rerun r3 ",
-			"  2 runs failed; build: EXIT_STATUS: boom",
-			"  1 run failed; test: EXIT_STATUS: boom", "To rerun all of a plan: dvt bulk rerun"}},
+			"  2 runs failed (1 left out: already rerun); build: EXIT_STATUS: boom",
+			"  1 run failed; test: EXIT_STATUS: boom",
+			"To rerun all of a plan: dvt bulk rerun --plan nightly --project shop --environment prod --status failed"}},
 		{not, "run list --attention", []string{"dvt run show r3 "}},
-		{may, "run list --attention -o json", []string{`"kind": "FAILED"`, `"runs": 2`, `"next": "dvt run rerun r3"`}},
+		{may, "run list --attention -o json", []string{`"kind": "FAILED"`, `"runs": 2`, `"leftOut": 1`,
+			`"next": "dvt run rerun r3"`}},
 	} {
 		out, said, status := runSplit(t, c.address, "t", strings.Fields(c.args)...)
 		for _, text := range c.want {
-			if status != 0 || !strings.Contains(out+said, text) || strings.Contains(out, "r0") {
-				t.Errorf("dvt %s: status %d, want %q and no r0 in\n%s%s", c.args, status, text, out, said)
+			if status != 0 || !strings.Contains(out+said, text) || strings.Contains(out, "r0") ||
+				strings.Contains(out, "load: ") || strings.Contains(said, "dvt bulk") && c.address == not {
+				t.Errorf("dvt %s: status %d, want %q, no r0, no load, and a hint only for those who may rerun in\n%s%s", c.args, status, text, out, said)
 			}
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -126,6 +127,129 @@ func TestBulkRerun_EachRunGetsANewRunThatTheRowNames(t *testing.T) {
 	}())
 	if again.Total != 1 {
 		t.Errorf("the bulk of what failed has %d runs, want 1", again.Total)
+	}
+}
+
+// rerunOf creates a rerun of a run and returns its id. It ends as last says, or waits to start.
+func (w *world) rerunOf(parent, name string, last ...run.EventType) string {
+	w.T.Helper()
+	id := controltest.Must[runs.StartedRun](w.T)(w.Rerun(w.T.Context(), w.Engineer(),
+		runs.Rerun{RunID: parent, RequestID: name, Failed: true})).View.State.RunID
+	for _, typ := range last {
+		w.AppendEvents(id, runtest.Draft(typ, "", 1))
+		ended := map[run.EventType]run.Status{run.RunCompleted: run.Completed, run.RunFailed: run.Failed,
+			run.RunCancelled: run.Cancelled}[typ]
+		controltest.Eventually(w.T, "the end of "+name+" is listed", func() bool { return w.hasStatus(id, ended) })
+	}
+	return id
+}
+
+// hasStatus reports whether lists show the run with the status.
+func (w *world) hasStatus(id string, want run.Status) bool {
+	rows := controltest.Must[[]store.RunRow](w.T)(w.Raw.List(w.T.Context(), store.RunFilter{TenantID: "acme", Limit: 200,
+		Statuses: []run.Status{want}}))
+	return slices.ContainsFunc(rows, func(r store.RunRow) bool { return r.Header.RunID == id })
+}
+
+// Ten runs failed at night and some were rerun since. A bulk over all of them runs no load twice.
+func TestBulkRerun_LeavesOutRunsThatHaveANewerRerun(t *testing.T) {
+	t.Parallel()
+	w, _ := bulkWorld(t)
+	ids := w.failedRuns(4)
+	for _, id := range ids {
+		controltest.Eventually(t, "the end of "+id+" is listed", func() bool { return w.hasStatus(id, run.Failed) })
+	}
+	fixed := w.rerunOf(ids[1], "fixed", run.RunCompleted)
+	again := w.rerunOf(ids[2], "again", run.RunFailed)
+	deep := w.rerunOf(again, "deep", run.RunFailed)
+	gone := w.rerunOf(ids[3], "gone", run.RunCancelled)
+	failed := bulk.BulkRuns{Filter: &control.RunFilter{Statuses: []run.Status{run.Failed}}}
+	named := bulk.BulkRuns{IDs: []string{ids[0], ids[1], fixed, ids[2], again, deep, ids[3]}}
+	preview := func(of bulk.BulkRuns, all bool) *runs.BulkPreview {
+		return controltest.Must[runs.ActionPreview](t)(w.PreviewBulk(t.Context(), w.Engineer(),
+			bulk.PreviewBulk{Runs: of, Rerun: &runs.Rerun{Start: true, AlreadyRerun: all}})).Bulk
+	}
+	for name, c := range map[string]struct {
+		of         bulk.BulkRuns
+		all        bool
+		count, out int
+	}{
+		"by filter":                              {failed, false, 3, 3},
+		"by filter, with those already rerun":    {failed, true, 6, 0},
+		"by ids":                                 {named, false, 4, 3},
+		"by ids, with those already rerun":       {named, true, 7, 0},
+		"one that was rerun":                     {bulk.BulkRuns{IDs: ids[1:2]}, false, 0, 1},
+		"one whose rerun was cancelled":          {bulk.BulkRuns{IDs: ids[3:]}, false, 1, 0},
+		"one with its rerun that was cancelled":  {bulk.BulkRuns{IDs: []string{ids[3], gone}}, false, 1, 1},
+		"the newest of a chain and its ancestor": {bulk.BulkRuns{IDs: []string{ids[2], deep}}, false, 1, 1},
+	} {
+		p, out := preview(c.of, c.all), 0
+		for _, r := range p.Excluded {
+			if r.Code == run.CodeAlreadyRerun && r.Reason == runs.AlreadyRerun {
+				out += r.Count
+			}
+		}
+		if p.Count != c.count || out != c.out {
+			t.Errorf("%s: %d runs and %d left out, want %d and %d", name, p.Count, out, c.count, c.out)
+		}
+	}
+	none := controltest.Must[runs.ActionPreview](t)(w.PreviewBulk(t.Context(), w.Engineer(),
+		bulk.PreviewBulk{Runs: bulk.BulkRuns{IDs: ids[1:2]}, Rerun: &runs.Rerun{Start: true}}))
+	if none.Outcome != "REFUSED" || none.Code != run.CodeAlreadyRerun {
+		t.Errorf("the preview of a run that was rerun is %s %s, want REFUSED ALREADY_RERUN", none.Outcome, none.Code)
+	}
+	in := bulk.SignalRuns{RequestID: "b1", Runs: failed, ExpectedCount: 3, Reason: "the source is back",
+		Rerun: &runs.Rerun{Start: true}}
+	b := w.bulk(w.Engineer(), in)
+	if b.LeftOut != 3 || b.Total != 3 {
+		t.Errorf("the bulk has %d runs and left out %d, want 3 and 3", b.Total, b.LeftOut)
+	}
+	if again := controltest.Must[bulk.MadeBulk](t)(w.SignalRuns(t.Context(), w.Engineer(), in)); !again.Duplicate {
+		t.Error("the repeated request made another bulk")
+	}
+	w.sends()
+	w.bulkDone(w.Engineer(), b.ID)
+	got := w.reruns([]string{ids[0], ids[1], ids[2], again, deep, ids[3]})
+	if diff := cmp.Diff([]int{1, 1, 1, 1, 1, 2}, got); diff != "" {
+		t.Errorf("reruns of each run (-want +got):\n%s", diff)
+	}
+}
+
+// A run that somebody reruns after the bulk was accepted and before its turn is not rerun a second time.
+func TestBulkRerun_RefusesARunThatWasRerunSinceItWasAccepted(t *testing.T) {
+	t.Parallel()
+	w, _ := bulkWorld(t)
+	ids := w.failedRuns(3)
+	b := w.bulk(w.Engineer(), rerunBulkOf("b1", runs.Rerun{Failed: true}, ids...))
+	again := w.rerunOf(ids[1], "by-hand")
+	w.sends()
+	if b = w.bulkDone(w.Engineer(), b.ID); b.Accepted != 2 || b.Refused != 1 {
+		t.Errorf("%d accepted and %d refused, want 2 and 1", b.Accepted, b.Refused)
+	}
+	if diff := cmp.Diff([]int{1, 1, 1}, w.reruns(ids)); diff != "" {
+		t.Errorf("reruns of each run (-want +got):\n%s", diff)
+	}
+	row := w.bulkRows(w.Engineer(), b.ID)[1]
+	if row.Code != run.CodeAlreadyRerun || row.Message != "Already rerun as "+again[:8]+"; that run waits to start." {
+		t.Errorf("the row is %s: %q, want ALREADY_RERUN with the new run", row.Code, row.Message)
+	}
+}
+
+func TestPreviewRerun_SaysThatARunWasRerun(t *testing.T) {
+	t.Parallel()
+	w, _ := bulkWorld(t)
+	id := w.CreateFailed("f1")
+	warnings := func() []string {
+		return controltest.Must[runs.ActionPreview](t)(w.PreviewAction(t.Context(), w.Engineer(),
+			runs.PreviewAction{Rerun: &runs.Rerun{RunID: id, RequestID: "preview", Start: true}})).Warnings
+	}
+	if got := warnings(); len(got) != 0 {
+		t.Errorf("warnings of a run that was not rerun: %q, want none", got)
+	}
+	again := w.rerunOf(w.rerunOf(id, "again", run.RunFailed), "deep", run.RunCompleted)
+	want := []string{"Already rerun as " + again[:8] + "; that run has completed."}
+	if diff := cmp.Diff(want, warnings()); diff != "" {
+		t.Errorf("warnings (-want +got):\n%s", diff)
 	}
 }
 

@@ -62,7 +62,7 @@ func (s *Estimator) previewBulk(ctx context.Context, p authz.Principal, in Previ
 	if err := s.requester.checkBulkAction(ctx, in.Signal, in.Rerun); err != nil {
 		return runs.ActionPreview{}, err
 	}
-	chosen, err := s.requester.reader.bulkRuns(ctx, p, in.Runs)
+	chosen, err := s.requester.reader.targets(ctx, p, in.Runs, in.Rerun)
 	if err != nil {
 		return runs.ActionPreview{}, err
 	}
@@ -70,6 +70,10 @@ func (s *Estimator) previewBulk(ctx context.Context, p authz.Principal, in Previ
 	if chosen.absent > 0 {
 		b.Excluded = []runs.BulkReason{{Code: run.CodeNotFound, Reason: control.RunNotFound().Message,
 			Count: chosen.absent}}
+	}
+	if chosen.rerun > 0 {
+		b.Excluded = append(b.Excluded, runs.BulkReason{Code: run.CodeAlreadyRerun, Reason: runs.AlreadyRerun,
+			Count: chosen.rerun})
 	}
 	if b.Refusals, err = s.bulkRefusals(ctx, p, chosen.runs, in); err != nil {
 		return runs.ActionPreview{}, err
@@ -87,6 +91,8 @@ func (s *Estimator) previewBulk(ctx context.Context, p authz.Principal, in Previ
 		refusing += r.Count
 	}
 	switch {
+	case b.Count == 0 && chosen.rerun > 0:
+		out.Outcome, out.Code, out.Reason = "REFUSED", run.CodeAlreadyRerun, "Every selected run was already rerun."
 	case b.Count == 0:
 		out.Outcome, out.Code, out.Reason = "REFUSED", run.CodeNotFound, "No run is selected."
 	case refusing == b.Count:

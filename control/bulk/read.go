@@ -9,6 +9,7 @@ import (
 
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/runs"
 	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store"
@@ -27,6 +28,7 @@ type BulkReadStore interface {
 type TargetStore interface {
 	Identities(ctx context.Context, tenantID string, runIDs []string) ([]run.Identity, error)
 	List(ctx context.Context, f store.RunFilter) ([]store.RunRow, error)
+	runs.ChainStore
 }
 
 // Reader reads bulks and the runs that they target. It is safe for concurrent use.

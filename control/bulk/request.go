@@ -79,6 +79,7 @@ type Bulk struct {
 	Action   authz.Action
 	Signal   run.Signal // the zero value for a rerun
 	Payload  json.RawMessage
+	LeftOut  int           // number of selected runs that a rerun left out, because they had a newer rerun
 	Progress *BulkProgress // nil when it was not counted
 }
 
@@ -135,13 +136,16 @@ type bulkAction struct {
 	Signal  run.Signal      `json:"signal"`
 	Payload json.RawMessage `json:"payload"`
 	Reason  string          `json:"reason"`
-	Rerun   *bulkRerun      `json:"rerun,omitempty"` // set for a rerun, which has no signal
+	Rerun   *bulkRerun      `json:"rerun,omitempty"`   // set for a rerun, which has no signal
+	LeftOut int             `json:"leftOut,omitempty"` // number of runs that have a newer rerun
 }
 
 // bulkRerun is the stored form of the rerun of a bulk.
 type bulkRerun struct {
 	From   run.RerunFrom   `json:"from"`
 	Params json.RawMessage `json:"params,omitempty"`
+	// AlreadyRerun is set to rerun also runs that have a newer rerun.
+	AlreadyRerun bool `json:"alreadyRerun,omitempty"`
 }
 
 func (a bulkAction) action() authz.Action {
@@ -151,7 +155,8 @@ func (a bulkAction) action() authz.Action {
 	return authz.Action(a.Signal.Type)
 }
 
-// SignalRuns accepts a bulk. The set of runs is fixed when the request is accepted; p may READ all of them. Whether p
+// SignalRuns accepts a bulk. A rerun leaves out runs that have a newer rerun, unless it includes them. The set of runs
+// is fixed when the request is accepted; p may READ all of them. Whether p
 // may do the action on a run is decided when its signal is sent or its new run is created (SendBulks). The call is safe
 // to repeat. Errors:
 // BAD_USER_INPUT; SIGNAL_TOO_LARGE; BULK_MOVED when the selection no longer has ExpectedCount runs; BULK_TOO_LARGE;
@@ -172,7 +177,7 @@ func (s *Requester) SignalRuns(ctx context.Context, p authz.Principal, in Signal
 	if !errors.Is(err, store.ErrNotFound) {
 		return MadeBulk{}, control.Translate(err)
 	}
-	chosen, err := s.reader.bulkRuns(ctx, p, in.Runs)
+	chosen, err := s.reader.targets(ctx, p, in.Runs, in.Rerun)
 	if err == nil {
 		err = checkCount(in.ExpectedCount, len(chosen.runs))
 	}
@@ -182,6 +187,13 @@ func (s *Requester) SignalRuns(ctx context.Context, p authz.Principal, in Signal
 			Reason:    in.Reason}, err)
 	}
 	b.Runs = chosen.runs
+	if chosen.rerun > 0 {
+		stored := actionOf(in)
+		stored.LeftOut = chosen.rerun
+		if b.Action, err = json.Marshal(stored); err != nil {
+			return MadeBulk{}, control.Translate(err)
+		}
+	}
 	action := authz.Action(in.Signal.Signal.Type)
 	if in.Rerun != nil {
 		b.Keys, action = rerunKeys(b), authz.Rerun
@@ -267,6 +279,7 @@ func actionOf(in SignalRuns) bulkAction {
 	if r := in.Rerun; r != nil {
 		return bulkAction{Reason: cmp.Or(r.Reason, in.Reason), Rerun: &bulkRerun{
 			From: run.RerunFrom{Start: r.Start, Failed: r.Failed, Steps: r.Steps}, Params: r.Params,
+			AlreadyRerun: r.AlreadyRerun,
 		}}
 	}
 	return bulkAction{Signal: in.Signal.Signal, Payload: in.Signal.Payload, Reason: cmp.Or(in.Signal.Reason, in.Reason)}
@@ -306,7 +319,7 @@ func checkCount(expected, count int) error {
 func bulkView(b store.Bulk) (Bulk, error) {
 	var a bulkAction
 	err := json.Unmarshal(b.Action, &a)
-	out := Bulk{Bulk: b, Action: a.action(), Signal: a.Signal, Payload: a.Payload}
+	out := Bulk{Bulk: b, Action: a.action(), Signal: a.Signal, Payload: a.Payload, LeftOut: a.LeftOut}
 	if a.Rerun != nil && err == nil {
 		out.Payload, err = json.Marshal(a.Rerun)
 	}

@@ -18,11 +18,13 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// SenderSettings sets the leases of a Sender, the channel that wakes it, and the counter of rows that it sent.
+// SenderSettings sets the leases of a Sender, the channel that wakes it, the counter of rows that it sent, and where
+// it finds reruns.
 type SenderSettings struct {
 	LeaseTTL time.Duration // 30 s (contract O5)
 	Wake     chan struct{}
 	Sent     *prometheus.CounterVec
+	Chains   runs.ChainStore
 }
 
 // BulkWorkStore leases bulks and records the outcomes of their rows.
@@ -146,6 +148,9 @@ func (s *Sender) sendBulk(ctx context.Context, b store.Bulk) (time.Duration, err
 		}
 		st, done := store.BulkSettlement{}, len(rows)
 		if b.StoppedAt == nil {
+			if err := j.readReruns(ctx, rows); err != nil {
+				return 0, err
+			}
 			st, done = j.round(ctx, rows)
 		} else if st.Ends, err = j.outcomesOfStopped(ctx, rows); err != nil {
 			return 0, err
@@ -206,6 +211,24 @@ type bulkJob struct {
 	bulk   store.Bulk
 	asker  authz.Principal
 	action bulkAction
+	newer  map[string]store.ChainRun // by runId: the newer reruns of the runs of a round
+}
+
+// readReruns finds the runs of rows that were rerun since the bulk was accepted, so that two bulks that were accepted
+// together do not run a load twice.
+func (j *bulkJob) readReruns(ctx context.Context, rows []store.BulkRow) error {
+	if j.action.Rerun == nil || j.action.Rerun.AlreadyRerun {
+		return nil
+	}
+	ids := make([]string, len(rows))
+	for i, r := range rows {
+		ids[i] = r.RunID
+	}
+	return j.s.retryStore(ctx, func() error {
+		chains, _, err := runs.ReadChains(ctx, j.s.settings.Chains, j.bulk.TenantID, ids)
+		j.newer = chains.Superseded(nil)
+		return err
+	})
 }
 
 // round sends the signals of rows concurrently and counts the rows with a final outcome. It returns no outcome for rows
@@ -320,6 +343,9 @@ func isQuota(c run.Code) bool { return c == run.CodeQuotaExceeded || c == run.Co
 func (j *bulkJob) rerun(ctx context.Context, r store.BulkRow) error {
 	if r.NewRunID != "" {
 		return nil
+	}
+	if newest, ok := j.newer[r.RunID]; ok {
+		return control.Refuse(run.CodeAlreadyRerun, "%s", runs.AlreadyRerunAs(newest))
 	}
 	if err := j.checkAlive(ctx, store.AuditRow{Action: string(authz.Rerun), RunID: r.RunID}); err != nil {
 		return err

@@ -3,9 +3,11 @@ package bulk
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/runs"
 	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store"
@@ -15,6 +17,35 @@ import (
 type chosenRuns struct {
 	runs   []run.Identity
 	absent int // number of named runs that do not exist or that p may not READ
+	rerun  int // number of runs that a rerun leaves out, because they have a newer rerun
+}
+
+// targets returns the runs that a bulk would target. A rerun leaves out the runs that have a newer rerun, so that no
+// load runs twice, unless the request includes them. rerun is nil for a signal.
+func (s *Reader) targets(ctx context.Context, p authz.Principal, in BulkRuns, rerun *runs.Rerun) (chosenRuns, error) {
+	out, err := s.bulkRuns(ctx, p, in)
+	if err != nil || rerun == nil || rerun.AlreadyRerun || len(out.runs) == 0 {
+		return out, err
+	}
+	ids, chosen := make([]string, len(out.runs)), make(map[string]bool, len(out.runs))
+	for i, r := range out.runs {
+		ids[i], chosen[r.RunID] = r.RunID, true
+	}
+	chains, whole, err := runs.ReadChains(ctx, s.runs, p.TenantID, ids)
+	if err != nil {
+		return chosenRuns{}, control.Translate(err)
+	}
+	if !whole {
+		return chosenRuns{}, bulkTooLarge(fmt.Sprintf("the runs and their reruns are more than %d", runs.MaxChainRuns))
+	}
+	superseded := chains.Superseded(chosen)
+	all := len(out.runs)
+	out.runs = slices.DeleteFunc(out.runs, func(r run.Identity) bool {
+		_, is := superseded[r.RunID]
+		return is
+	})
+	out.rerun = all - len(out.runs)
+	return out, nil
 }
 
 // bulkRuns returns the selected runs that p may READ, each of them once: named runs in the order of their names, others

@@ -139,7 +139,7 @@ func changesOf(a, b *run.Step) (out []StepChange) {
 	if ErrorCode(a) != ErrorCode(b) {
 		out = append(out, StepErrorChanged)
 	}
-	if len(a.Attempts) != len(b.Attempts) {
+	if len(a.Attempts) != len(b.Attempts) && !isKept(a) && !isKept(b) {
 		out = append(out, StepAttemptsChanged)
 	}
 	return append(out, paceOf(a, b)...)
@@ -155,7 +155,7 @@ func ErrorCode(step *run.Step) string {
 
 // paceOf compares the durations of steps that ended in both runs.
 func paceOf(a, b *run.Step) []StepChange {
-	from, to := lastDuration(a), lastDuration(b)
+	from, to := LastDuration(a), LastDuration(b)
 	if from == nil || to == nil {
 		return nil
 	}
@@ -169,9 +169,17 @@ func paceOf(a, b *run.Step) []StepChange {
 	return []StepChange{StepFaster}
 }
 
-func lastDuration(step *run.Step) *time.Duration {
-	if n := len(step.Attempts); n > 0 {
+// LastDuration returns how long the newest attempt took; nil when that is not known. A step whose result a rerun keeps
+// took no time there: it did not run.
+func LastDuration(step *run.Step) *time.Duration {
+	if n := len(step.Attempts); n > 0 && !isKept(step) {
 		return DurationOf(step.Attempts[n-1])
 	}
 	return nil
+}
+
+// isKept reports whether a rerun took over the result of the step.
+func isKept(step *run.Step) bool {
+	n := len(step.Attempts)
+	return n > 0 && step.Attempts[n-1].Reused != nil
 }

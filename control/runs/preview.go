@@ -76,6 +76,7 @@ type PreviewStore interface {
 	Receipt(ctx context.Context, runID string, signalID string) (run.SignalReceipt, error)
 	Events(ctx context.Context, runID string, after run.Seq, limit int) ([]run.Event, error)
 	Approval(ctx context.Context, runID string) (store.Approval, error)
+	ChainStore
 }
 
 // Previewer computes what actions would do now. It is safe for concurrent use.

@@ -119,6 +119,13 @@ func (s *Previewer) PreviewRerun(ctx context.Context, p authz.Principal, in Reru
 		BasedOnSeq: l.State.Seq, Outcome: "APPLY", Status: run.Running, Reason: "A new run of the same plan starts.",
 	}}
 	approvals := v.addApproval(s.approver, control.ObjectOf(r.Identity), p.ID)
+	chains, _, err := ReadChains(ctx, s.store, r.TenantID, []string{in.RunID})
+	if err != nil {
+		return ActionPreview{}, err
+	}
+	if newest, ok := chains.Newest(in.RunID); ok {
+		v.warn("%s", AlreadyRerunAs(newest))
+	}
 	if in.Params != nil && len(reuse) > 0 && !sameJSON(in.Params, r.Params) {
 		v.warn("The kept results were computed with the earlier parameters.")
 	}

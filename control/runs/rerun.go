@@ -26,6 +26,8 @@ type Rerun struct {
 	Steps            []string
 	Params           json.RawMessage // of the new run; nil for those of the earlier run
 	Reason           string
+	// AlreadyRerun is for a bulk: it reruns also runs that have a newer rerun.
+	AlreadyRerun bool
 }
 
 // maxReason bounds the reason of a rerun, in bytes.

@@ -274,7 +274,8 @@ func New(cfg Config) *UseCases {
 	s.Requester = bulk.NewRequester(s.Rights, st, s.Reader, checker, s.Starter)
 	s.Estimator = bulk.NewEstimator(s.Rights, st, s.Requester, s.Previewer)
 	s.Sender = bulk.NewSender(s.Rights, st, s.Signaller, s.Starter, s.Background,
-		bulk.SenderSettings{LeaseTTL: cfg.Leases.TTL, Wake: s.Wake, Sent: bulk.NewRowsSent(cfg.Metrics)})
+		bulk.SenderSettings{LeaseTTL: cfg.Leases.TTL, Wake: s.Wake, Sent: bulk.NewRowsSent(cfg.Metrics),
+			Chains: st})
 
 	s.Watcher = watch.NewWatcher(s.Rights, cfg.Hub, cfg.Lists, st, s.Background)
 	s.ReceiptWatcher = watch.NewReceiptWatcher(s.Rights, cfg.Hub, s.ReceiptReader)

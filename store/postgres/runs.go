@@ -108,3 +108,24 @@ func (s *Store) RunScopes(ctx context.Context, tenantID string, projects []strin
 	return collect(ctx, s, "run scopes", pgx.RowToStructByPos[store.Scope], fmt.Sprintf(scopesSQL, next), tenantID, from,
 		pageSize(limit))
 }
+
+// rerunChainsSQL walks up to the runs that were rerun and down to the reruns. UNION visits each run once, so the work
+// is bounded by the number of runs in the chains.
+const rerunChainsSQL = `WITH RECURSIVE chain (id) AS (
+  SELECT run_id FROM run WHERE run_id = ANY($1) AND tenant_id = $2
+  UNION SELECT next.id FROM chain CROSS JOIN LATERAL (
+    SELECT r.parent_run_id FROM run r WHERE r.run_id = chain.id AND r.parent_run_id <> ''
+    UNION ALL SELECT r.run_id FROM run r WHERE r.parent_run_id = chain.id AND r.parent_run_id <> ''
+  ) next (id)
+)
+SELECT r.run_id, r.parent_run_id, r.created_at, coalesce(st.status, '')
+FROM chain JOIN run r ON r.run_id = chain.id LEFT JOIN run_state st ON st.run_id = r.run_id
+WHERE r.tenant_id = $2 LIMIT $3`
+
+// RerunChains implements store.Reruns.
+func (s *Store) RerunChains(ctx context.Context, tenantID string, runIDs []string, limit int) ([]store.ChainRun,
+	error) {
+	return collect(ctx, s, "rerun chains", func(row pgx.CollectableRow) (c store.ChainRun, err error) {
+		return c, row.Scan(&c.RunID, &c.ParentRunID, utc{&c.CreatedAt}, &c.Status)
+	}, rerunChainsSQL, runIDs, tenantID, limit)
+}

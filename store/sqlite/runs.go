@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 
 	"github.com/dvt-engine/dvt/run"
@@ -59,4 +60,30 @@ func (s *Store) RunScopes(ctx context.Context, tenantID string, projects []strin
 	return readAll(ctx, s, "run scopes", func(row scanner) (p store.Scope, err error) {
 		return p, row.Scan(&p.ProjectID, &p.EnvironmentID)
 	}, fmt.Sprintf(scopesSQL, next), tenantID, array(from), clamp(limit, store.MaxPage))
+}
+
+// rerunChainsSQL walks up to the runs that were rerun and down to the reruns. UNION visits each run once, so the work
+// is bounded by the number of runs in the chains.
+const rerunChainsSQL = `WITH RECURSIVE chain (id) AS (
+  SELECT r.run_id FROM json_each(?1) JOIN run r ON r.run_id = value WHERE r.tenant_id = ?2
+  UNION SELECT r.parent_run_id FROM chain JOIN run r ON r.run_id = chain.id WHERE r.parent_run_id <> ''
+  UNION SELECT r.run_id FROM chain JOIN run r ON r.parent_run_id = chain.id AND r.parent_run_id <> ''
+)
+SELECT r.run_id, r.parent_run_id, r.created_at, coalesce(st.status, '')
+FROM chain JOIN run r ON r.run_id = chain.id LEFT JOIN run_state st ON st.run_id = r.run_id
+WHERE r.tenant_id = ?2 LIMIT ?3`
+
+// RerunChains implements store.Reruns.
+func (s *Store) RerunChains(ctx context.Context, tenantID string, runIDs []string, limit int) ([]store.ChainRun,
+	error) {
+	doc, err := json.Marshal(runIDs)
+	if err != nil {
+		return nil, err
+	}
+	return readAll(ctx, s, "rerun chains", func(row scanner) (c store.ChainRun, err error) {
+		var created int64
+		err = row.Scan(&c.RunID, &c.ParentRunID, &created, &c.Status)
+		c.CreatedAt = instant(created)
+		return c, err
+	}, rerunChainsSQL, string(doc), tenantID, limit)
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/run/runtest"
 	"github.com/dvt-engine/dvt/store"
 )
 
@@ -38,6 +39,8 @@ var bulkCases = []testCase{
 	{"SingleReceiptsLeaveOutBulks", testSingleReceiptsLeaveOutBulks},
 	// contract: T101
 	{"IdentitiesAreOfOneTenant", testIdentitiesAreOfOneTenant},
+	// contract: T101
+	{"RerunChainsAreWhole", testRerunChainsAreWhole},
 }
 
 func bulkID(n int) string { return fmt.Sprintf("00000000-0000-4000-8000-%012d", n) }
@@ -442,6 +445,42 @@ func testIdentitiesAreOfOneTenant(f *fixture) {
 	none, err := f.store.Identities(f.ctx(), "t1", nil)
 	f.ok(err)
 	f.equal(0, len(none), "of none")
+}
+
+// A chain has two reruns of its first run, and a rerun of one of them. The first run of another chain is not in the
+// store.
+func testRerunChainsAreWhole(f *fixture) {
+	rerun := func(n int, parent, tenant string) string {
+		id := identity(n)
+		id.TenantID = tenant
+		again := newRun(id, runtest.Draft(run.RunApproved, "", 1))
+		again.Run.ParentRunID = parent
+		return f.create(again).RunID
+	}
+	first := rerun(1, "", "t1")
+	again, newest := rerun(2, first, "t1"), rerun(3, first, "t1")
+	deep := rerun(4, again, "t1")
+	rerun(5, "", "t1")
+	orphans := []string{rerun(6, "deleted", "t1"), rerun(7, "deleted", "t1")}
+	rerun(8, "", "t2")
+	read := func(limit int, ids ...string) (out []string) {
+		chains, err := f.store.RerunChains(f.ctx(), "t1", ids, limit)
+		f.ok(err)
+		for _, c := range chains {
+			out = append(out, fmt.Sprint(c.RunID, " of ", c.ParentRunID, " ", c.Status, " ", c.CreatedAt.IsZero()))
+		}
+		slices.Sort(out)
+		return out
+	}
+	whole := []string{first + " of  APPROVED false", again + " of " + first + " APPROVED false",
+		newest + " of " + first + " APPROVED false", deep + " of " + again + " APPROVED false"}
+	for _, id := range []string{first, again, newest, deep} {
+		f.equal(whole, read(10, id, "unknown"), "chain of "+id)
+	}
+	f.equal([]string{orphans[0] + " of deleted APPROVED false", orphans[1] + " of deleted APPROVED false"},
+		read(10, orphans[0]), "chain whose first run is not stored")
+	f.equal(2, len(read(2, first)), "runs within the limit")
+	f.equal([]string(nil), read(10, identity(8).RunID), "chain of another tenant's run")
 }
 
 func (f *fixture) holdBulk(id run.Identity, b store.Bulk) error {

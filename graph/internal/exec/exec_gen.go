@@ -277,6 +277,7 @@ type ComplexityRoot struct {
 		CreatedAt    func(childComplexity int) int
 		FinishedAt   func(childComplexity int) int
 		ID           func(childComplexity int) int
+		LeftOut      func(childComplexity int) int
 		PacedCode    func(childComplexity int) int
 		PacedUntil   func(childComplexity int) int
 		Payload      func(childComplexity int) int
@@ -2808,6 +2809,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Bulk.ID(childComplexity), true
+	case "Bulk.leftOut":
+		if e.ComplexityRoot.Bulk.LeftOut == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Bulk.LeftOut(childComplexity), true
 	case "Bulk.pacedCode":
 		if e.ComplexityRoot.Bulk.PacedCode == nil {
 			break
@@ -11073,8 +11080,13 @@ input BulkActionInput @oneOf {
   rerun: BulkRerunInput
 }
 input BulkCancelInput { reason: String }
-"A rerun of each run. Runs that have not ended are REFUSED, and so are runs without one of the steps."
+"""
+A rerun of each run. Runs that have not ended are REFUSED, and so are runs without one of the steps. Runs that have a newer
+rerun are left out, so that no load runs twice; a rerun that was cancelled does not count, unless it is selected too.
+"""
 input BulkRerunInput {
+  "Rerun also the runs that have a newer rerun."
+  alreadyRerun: Boolean = false
   from: RerunFromInput!
   "Parameters of all new runs, at most 64 KiB; null for those of each run. A hidden value given as ` + "`" + `***` + "`" + ` is refused with BAD_USER_INPUT."
   params: JSON
@@ -11137,6 +11149,8 @@ type Bulk implements Node {
   "When it continues, while PACED."
   pacedUntil: Time
   counts: BulkCounts!
+  "The number of selected runs that a rerun left out, because they had a newer rerun. They are not in ` + "`" + `counts` + "`" + `."
+  leftOut: Int!
   "The progress of the receipts. Not available in lists of bulks."
   applications: BulkApplications!
   "The runs of accepted rows by their status now; with RERUN the new runs. Not available in lists of bulks: see bulkRunCounts."
@@ -11357,7 +11371,7 @@ type ActionPreview {
 type BulkPreview {
   "The value for ` + "`" + `expectedCount` + "`" + `."
   count: Int!
-  "Named runs that the bulk would leave out."
+  "Selected runs that the bulk would leave out: named runs that do not exist (NOT_FOUND), and with ` + "`" + `rerun` + "`" + ` runs that have a newer rerun (ALREADY_RERUN)."
   excluded: [BulkReason!]!
   "Runs of the bulk that would refuse now: the viewer lacks the right, or the run has ended (with ` + "`" + `rerun` + "`" + `: has not ended)."
   refusals: [BulkReason!]!
@@ -12850,6 +12864,8 @@ func (ec *executionContext) childFields_Bulk(ctx context.Context, field graphql.
 		return ec.fieldContext_Bulk_pacedUntil(ctx, field)
 	case "counts":
 		return ec.fieldContext_Bulk_counts(ctx, field)
+	case "leftOut":
+		return ec.fieldContext_Bulk_leftOut(ctx, field)
 	case "applications":
 		return ec.fieldContext_Bulk_applications(ctx, field)
 	case "runs":
@@ -21368,6 +21384,29 @@ func (ec *executionContext) fieldContext_Bulk_counts(_ context.Context, field gr
 		},
 	}
 	return fc, nil
+}
+
+func (ec *executionContext) _Bulk_leftOut(ctx context.Context, field graphql.CollectedField, obj *model.Bulk) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Bulk_leftOut(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.LeftOut, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Bulk_leftOut(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Bulk", field, false, false, errors.New("field of type Int does not have child fields"))
 }
 
 func (ec *executionContext) _Bulk_applications(ctx context.Context, field graphql.CollectedField, obj *model.Bulk) (ret graphql.Marshaler) {
@@ -47792,13 +47831,24 @@ func (ec *executionContext) unmarshalInputBulkRerunInput(ctx context.Context, ob
 		asMap[k] = v
 	}
 
-	fieldsInOrder := [...]string{"from", "params", "reason"}
+	if _, present := asMap["alreadyRerun"]; !present {
+		asMap["alreadyRerun"] = false
+	}
+
+	fieldsInOrder := [...]string{"alreadyRerun", "from", "params", "reason"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
 			continue
 		}
 		switch k {
+		case "alreadyRerun":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("alreadyRerun"))
+			data, err := ec.unmarshalOBoolean2ᚖbool(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.AlreadyRerun = data
 		case "from":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("from"))
 			data, err := ec.unmarshalNRerunFromInput2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRerunFromInput(ctx, v)
@@ -52293,6 +52343,11 @@ func (ec *executionContext) _Bulk(ctx context.Context, sel ast.SelectionSet, obj
 			}
 		case "counts":
 			out.Values[i] = ec._Bulk_counts(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "leftOut":
+			out.Values[i] = ec._Bulk_leftOut(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				atomic.AddUint32(&out.Invalids, 1)
 			}

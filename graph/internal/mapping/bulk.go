@@ -31,7 +31,7 @@ func Bulk(b bulk.Bulk) *model.Bulk {
 		ID: nodeID(BulkNode, b.ID), State: model.BulkState(b.State()), Action: model.Action(b.Action),
 		Type: enumOf[model.SignalType](b.Action), TypeRaw: string(b.Action),
 		StepID: Text(b.Signal.StepID), Payload: b.Payload, Reason: b.Reason, RequestID: b.RequestID, CreatedAt: b.CreatedAt,
-		FinishedAt: b.FinishedAt, StoppedAt: b.StoppedAt,
+		FinishedAt: b.FinishedAt, StoppedAt: b.StoppedAt, LeftOut: b.LeftOut,
 		Counts: &model.BulkCounts{Total: b.Total, Waiting: b.Waiting(), Accepted: b.Accepted, Rejected: b.Rejected,
 			Refused: b.Refused, NotSent: b.NotSent},
 	}

@@ -120,7 +120,7 @@ func comparedStep(s *run.Step) *model.ComparedStep {
 	out := &model.ComparedStep{Status: enumOf[model.StepStatus](s.Status), StatusRaw: string(s.Status),
 		Attempts: len(s.Attempts)}
 	if n := len(s.Attempts); n > 0 {
-		out.DurationMs = reads.DurationOf(s.Attempts[n-1])
+		out.DurationMs = reads.LastDuration(s)
 		out.ErrorCode = Text(reads.ErrorCode(s))
 	}
 	return out

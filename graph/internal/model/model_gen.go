@@ -423,6 +423,8 @@ type Bulk struct {
 	// When it continues, while PACED.
 	PacedUntil *time.Time  `json:"pacedUntil,omitempty"`
 	Counts     *BulkCounts `json:"counts"`
+	// The number of selected runs that a rerun left out, because they had a newer rerun. They are not in `counts`.
+	LeftOut int `json:"leftOut"`
 	// The progress of the receipts. Not available in lists of bulks.
 	Applications *BulkApplications `json:"applications"`
 	// The runs of accepted rows by their status now; with RERUN the new runs. Not available in lists of bulks: see bulkRunCounts.
@@ -477,7 +479,7 @@ type BulkEdge struct {
 type BulkPreview struct {
 	// The value for `expectedCount`.
 	Count int `json:"count"`
-	// Named runs that the bulk would leave out.
+	// Selected runs that the bulk would leave out: named runs that do not exist (NOT_FOUND), and with `rerun` runs that have a newer rerun (ALREADY_RERUN).
 	Excluded []BulkReason `json:"excluded"`
 	// Runs of the bulk that would refuse now: the viewer lacks the right, or the run has ended (with `rerun`: has not ended).
 	Refusals []BulkReason `json:"refusals"`
@@ -499,9 +501,12 @@ type BulkReason struct {
 	Count int `json:"count"`
 }
 
-// A rerun of each run. Runs that have not ended are REFUSED, and so are runs without one of the steps.
+// A rerun of each run. Runs that have not ended are REFUSED, and so are runs without one of the steps. Runs that have a newer
+// rerun are left out, so that no load runs twice; a rerun that was cancelled does not count, unless it is selected too.
 type BulkRerunInput struct {
-	From *RerunFromInput `json:"from"`
+	// Rerun also the runs that have a newer rerun.
+	AlreadyRerun *bool           `json:"alreadyRerun,omitempty"`
+	From         *RerunFromInput `json:"from"`
 	// Parameters of all new runs, at most 64 KiB; null for those of each run. A hidden value given as `***` is refused with BAD_USER_INPUT.
 	Params json.RawMessage `json:"params,omitempty"`
 	Reason *string         `json:"reason,omitempty"`

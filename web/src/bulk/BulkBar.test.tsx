@@ -179,6 +179,21 @@ it("says each thing once: refusals with their number, the first runs grouped by 
   expect(text()).toContain("The other 15 runs are checked when they are sent.");
 });
 
+it("leaves out runs that were already rerun, until the person includes them", async () => {
+  const excluded = [{ code: "ALREADY_RERUN", reason: "already rerun", count: 2 }];
+  const { user, sent } = await show(
+    <BulkDialog action={newAction("RERUN")} runs={{ ids: ["a", "b", "c"] }} onClose={() => {}} />,
+    { answers: { BulkPreview: { preview: { bulk: { count: 1, excluded, refusals: [], samples: [] } } } } },
+  );
+  await screen.findByRole("button", { name: "Rerun 1 run" });
+  expect(text()).toContain("2 runs: already rerun");
+  await user.click(screen.getByRole("checkbox", { name: /^Rerun also the 2 runs already rerun/ }));
+  await vi.waitFor(() => expect(of(sent, "BulkPreview")).toHaveLength(2));
+  expect(of(sent, "BulkPreview")).toMatchObject(
+    [false, true].map((alreadyRerun) => ({ action: { bulk: { action: { rerun: { alreadyRerun } } } } })),
+  );
+});
+
 it("says how many steps of a rerun run again and how many results are kept", async () => {
   const changes = [{ kind: "RERUN" }, { kind: "RERUN" }, { kind: "REUSE" }];
   const one = { count: 1, excluded: [], refusals: [], samples: [sample("run-1", { changes })] };
@@ -191,6 +206,7 @@ it("shows a rerun whose new runs failed as failed", async () => {
   const bulk = {
     action: "RERUN",
     state: "DONE",
+    leftOut: 12,
     counts: { total: 2, waiting: 0, accepted: 2, rejected: 0, refused: 0, notSent: 0 },
     applications: { pending: 0, delivered: 0, applied: 2, noop: 0, notApplied: 0 },
     runs,
@@ -200,6 +216,7 @@ it("shows a rerun whose new runs failed as failed", async () => {
     container.querySelector(`[data-part=${part}]`)?.getAttribute("width");
   expect([width("applied"), width("failed")]).toEqual(["0", "100"]);
   expect(container.textContent).toContain("2 of 2 sent");
+  expect(container.textContent).toContain("12 left out: already rerun");
   expect(screen.getByTestId("bulk-runs").textContent).toContain("2 failed");
 });
 

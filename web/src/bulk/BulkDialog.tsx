@@ -43,7 +43,11 @@ export function BulkDialog({ action: first, runs, onClose }: BulkDialogProps) {
   const asked = "input" in built ? { action: built.input, runs } : null;
   const { answer: preview = null, last, error: failed, again } = useBulkPreview(asked);
   const total = preview?.count ?? null;
-  // The set of runs does not depend on the form, so the title keeps the number that was counted last.
+  const left = preview?.excluded.find(({ code }) => code === "ALREADY_RERUN")?.count ?? 0;
+  // The number stands beside the choice also after it was made, when the server leaves out none.
+  const [rerun, setRerun] = useState(0);
+  if (left > 0 && left !== rerun) setRerun(left);
+  // Typing does not change the set of runs, so the title keeps the number that was counted last.
   const counted = total ?? last?.count ?? null;
   const strong = irreversible(action.kind) || (total ?? 0) > TYPED_ABOVE;
   const moved = error?.code === "BULK_MOVED";
@@ -105,6 +109,16 @@ export function BulkDialog({ action: first, runs, onClose }: BulkDialogProps) {
           </label>
         )}
         {action.kind === "RERUN" && <RerunFields action={action} change={setAction} runs={runs} />}
+        {action.kind === "RERUN" && (rerun > 0 || action.alreadyRerun) && (
+          <label className={send.check}>
+            <input
+              type="checkbox"
+              checked={action.alreadyRerun}
+              onChange={(event) => setAction({ ...action, alreadyRerun: event.target.checked })}
+            />{" "}
+            {m.bulk.alreadyRerun(rerun)}
+          </label>
+        )}
         <BulkPreview
           preview={preview}
           error={failed}

@@ -42,6 +42,7 @@ export function BulkMeter({ bulk }: { bulk: BulkProgressFragment }) {
             applications[part] > 0 &&
             bulk.action !== "RERUN" && <span key={part}>{m.bulk.applications[part](applications[part])}</span>,
         )}
+        {bulk.leftOut > 0 && <span>{m.bulk.leftOut(bulk.leftOut)}</span>}
         {bulk.state === "PACED" && bulk.pacedCode !== null && (
           <span>
             {m.bulk.paced(

@@ -17,10 +17,12 @@ export interface BulkAction {
   from: RerunFrom;
   /** The parameters of the new runs as JSON text, for RERUN only; empty keeps those of each run. */
   params: string;
+  /** Reruns also runs that have a newer rerun, for RERUN only. */
+  alreadyRerun: boolean;
 }
 
 export function newAction(kind: BulkKind, stepId = ""): BulkAction {
-  return { kind, stepId, force: false, from: "failed", params: "" };
+  return { kind, stepId, force: false, from: "failed", params: "", alreadyRerun: false };
 }
 
 /** The input for the server, or the sentence that says which part is missing. */
@@ -43,7 +45,11 @@ export function toBulkInput(action: BulkAction, reason: string): { input: BulkAc
       const params = rerunParams(action.params);
       if ("missing" in params) return { missing: m.bulk.correctParams };
       if (from === "step" && stepId === "") return { missing: m.confirm.stepMissing };
-      return { input: { rerun: { from: rerunFrom(from, stepId), params: params.value, reason } } };
+      return {
+        input: {
+          rerun: { from: rerunFrom(from, stepId), params: params.value, reason, alreadyRerun: action.alreadyRerun },
+        },
+      };
     }
   }
 }
@@ -62,6 +68,7 @@ export function actionOf(bulk: Pick<BulkFieldsFragment, "action" | "stepId" | "p
     ...made,
     from: "start" in from ? "start" : Array.isArray(steps) ? "step" : "failed",
     stepId: Array.isArray(steps) && typeof steps[0] === "string" ? steps[0] : "",
+    alreadyRerun: payload["alreadyRerun"] === true,
     params: payload["params"] === undefined || payload["params"] === null ? "" : JSON.stringify(payload["params"]),
   };
 }

@@ -28,6 +28,7 @@ function progress(over: Partial<BulkProgressFragment>): BulkProgressFragment {
     stoppedAt: null,
     pacedCode: null,
     pacedUntil: null,
+    leftOut: 0,
     counts: { total: 200, waiting: 97, accepted: 100, rejected: 2, refused: 1, notSent: 0 },
     applications: { pending: 10, delivered: 20, applied: 64, noop: 4, notApplied: 2 },
     runs: { waiting: 0, running: 30, paused: 0, completed: 2, failed: 4, cancelled: 64 },

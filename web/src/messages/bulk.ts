@@ -41,6 +41,8 @@ export const bulk = {
       ? "The other run is checked when it is sent."
       : `The other ${count(n)} runs are checked when they are sent.`,
   excluded: "Left out:",
+  leftOut: (n: number) => `${count(n)} left out: already rerun`,
+  alreadyRerun: (n: number) => `Rerun also the ${plural(n, "run")} already rerun. Their work is then done twice.`,
   refusals: "Would be refused now:",
   reason: (n: number, words: string) => `${plural(n, "run")}: ${words}`,
   outcomes: {

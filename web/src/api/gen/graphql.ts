@@ -157,8 +157,13 @@ export type BulkPreviewInput = {
   runs: BulkRunsInput;
 };
 
-/** A rerun of each run. Runs that have not ended are REFUSED, and so are runs without one of the steps. */
+/**
+ * A rerun of each run. Runs that have not ended are REFUSED, and so are runs without one of the steps. Runs that have a newer
+ * rerun are left out, so that no load runs twice; a rerun that was cancelled does not count, unless it is selected too.
+ */
 export type BulkRerunInput = {
+  /** Rerun also the runs that have a newer rerun. */
+  alreadyRerun?: boolean | null | undefined;
   from: RerunFromInput;
   /** Parameters of all new runs, at most 64 KiB; null for those of each run. A hidden value given as `***` is refused with BAD_USER_INPUT. */
   params?: unknown;
@@ -1507,7 +1512,7 @@ export type InboxUpdatesSubscriptionVariables = Exact<{ [key: string]: never; }>
 
 export type InboxUpdatesSubscription = { inboxUpdates: { reset: boolean, count: number | null, changed: Array<{ runId: string, stepId: string | null }>, removed: Array<{ runId: string, stepId: string | null }> } };
 
-export type BulkFieldsFragment = { id: string, state: BulkState, action: Action, type: SignalType, typeRaw: string, stepId: string | null, payload: unknown, reason: string, createdAt: string, finishedAt: string | null, stoppedAt: string | null, pacedCode: string | null, pacedUntil: string | null, counts: { total: number, waiting: number, accepted: number, rejected: number, refused: number, notSent: number } };
+export type BulkFieldsFragment = { id: string, state: BulkState, action: Action, type: SignalType, typeRaw: string, stepId: string | null, payload: unknown, reason: string, createdAt: string, finishedAt: string | null, stoppedAt: string | null, pacedCode: string | null, pacedUntil: string | null, leftOut: number, counts: { total: number, waiting: number, accepted: number, rejected: number, refused: number, notSent: number } };
 
 export type CancelBulkMutationVariables = Exact<{
   input: CancelBulkInput;
@@ -1516,7 +1521,7 @@ export type CancelBulkMutationVariables = Exact<{
 
 export type CancelBulkMutation = { cancelBulk: { bulk: { id: string, state: BulkState } } };
 
-export type BulkProgressFragment = { id: string, state: BulkState, action: Action, type: SignalType, typeRaw: string, stepId: string | null, payload: unknown, reason: string, createdAt: string, finishedAt: string | null, stoppedAt: string | null, pacedCode: string | null, pacedUntil: string | null, applications: { pending: number, delivered: number, applied: number, noop: number, notApplied: number }, runs: { waiting: number, running: number, paused: number, completed: number, failed: number, cancelled: number }, counts: { total: number, waiting: number, accepted: number, rejected: number, refused: number, notSent: number } };
+export type BulkProgressFragment = { id: string, state: BulkState, action: Action, type: SignalType, typeRaw: string, stepId: string | null, payload: unknown, reason: string, createdAt: string, finishedAt: string | null, stoppedAt: string | null, pacedCode: string | null, pacedUntil: string | null, leftOut: number, applications: { pending: number, delivered: number, applied: number, noop: number, notApplied: number }, runs: { waiting: number, running: number, paused: number, completed: number, failed: number, cancelled: number }, counts: { total: number, waiting: number, accepted: number, rejected: number, refused: number, notSent: number } };
 
 export type BulkRowFieldsFragment = { no: number, runId: string, projectId: string, environmentId: string, outcome: BulkOutcome, outcomeRaw: string, code: string | null, message: string | null, at: string | null, failed: boolean, newRunId: string | null, runStatus: RunStatus | null, signal: { signalId: string, runId: string, type: SignalType, typeRaw: string, stepId: string | null, actor: string, reason: string | null, decision: SignalDecision, application: SignalApplication | null, applicationReason: string | null, duplicate: boolean, acceptedSeq: number | null, appliedSeq: number | null, quiescentSeq: number | null, receivedAt: string, deliveredAt: string | null, appliedAt: string | null, rejection: { code: string, message: string } | null } | null };
 
@@ -1526,7 +1531,7 @@ export type BulksQueryVariables = Exact<{
 }>;
 
 
-export type BulksQuery = { bulks: { edges: Array<{ node: { id: string, state: BulkState, action: Action, type: SignalType, typeRaw: string, stepId: string | null, payload: unknown, reason: string, createdAt: string, finishedAt: string | null, stoppedAt: string | null, pacedCode: string | null, pacedUntil: string | null, counts: { total: number, waiting: number, accepted: number, rejected: number, refused: number, notSent: number } } }>, pageInfo: { endCursor: string | null, hasNextPage: boolean } } };
+export type BulksQuery = { bulks: { edges: Array<{ node: { id: string, state: BulkState, action: Action, type: SignalType, typeRaw: string, stepId: string | null, payload: unknown, reason: string, createdAt: string, finishedAt: string | null, stoppedAt: string | null, pacedCode: string | null, pacedUntil: string | null, leftOut: number, counts: { total: number, waiting: number, accepted: number, rejected: number, refused: number, notSent: number } } }>, pageInfo: { endCursor: string | null, hasNextPage: boolean } } };
 
 export type BulkRowsQueryVariables = Exact<{
   id: string | number;
@@ -1551,7 +1556,7 @@ export type BulkUpdatesSubscriptionVariables = Exact<{
 }>;
 
 
-export type BulkUpdatesSubscription = { bulkUpdates: { sync: SyncState, reason: SyncReason | null, asOf: string, reset: boolean, bulk: { id: string, state: BulkState, action: Action, type: SignalType, typeRaw: string, stepId: string | null, payload: unknown, reason: string, createdAt: string, finishedAt: string | null, stoppedAt: string | null, pacedCode: string | null, pacedUntil: string | null, applications: { pending: number, delivered: number, applied: number, noop: number, notApplied: number }, runs: { waiting: number, running: number, paused: number, completed: number, failed: number, cancelled: number }, counts: { total: number, waiting: number, accepted: number, rejected: number, refused: number, notSent: number } }, rows: Array<{ no: number, runId: string, projectId: string, environmentId: string, outcome: BulkOutcome, outcomeRaw: string, code: string | null, message: string | null, at: string | null, failed: boolean, newRunId: string | null, runStatus: RunStatus | null, signal: { signalId: string, runId: string, type: SignalType, typeRaw: string, stepId: string | null, actor: string, reason: string | null, decision: SignalDecision, application: SignalApplication | null, applicationReason: string | null, duplicate: boolean, acceptedSeq: number | null, appliedSeq: number | null, quiescentSeq: number | null, receivedAt: string, deliveredAt: string | null, appliedAt: string | null, rejection: { code: string, message: string } | null } | null }> } };
+export type BulkUpdatesSubscription = { bulkUpdates: { sync: SyncState, reason: SyncReason | null, asOf: string, reset: boolean, bulk: { id: string, state: BulkState, action: Action, type: SignalType, typeRaw: string, stepId: string | null, payload: unknown, reason: string, createdAt: string, finishedAt: string | null, stoppedAt: string | null, pacedCode: string | null, pacedUntil: string | null, leftOut: number, applications: { pending: number, delivered: number, applied: number, noop: number, notApplied: number }, runs: { waiting: number, running: number, paused: number, completed: number, failed: number, cancelled: number }, counts: { total: number, waiting: number, accepted: number, rejected: number, refused: number, notSent: number } }, rows: Array<{ no: number, runId: string, projectId: string, environmentId: string, outcome: BulkOutcome, outcomeRaw: string, code: string | null, message: string | null, at: string | null, failed: boolean, newRunId: string | null, runStatus: RunStatus | null, signal: { signalId: string, runId: string, type: SignalType, typeRaw: string, stepId: string | null, actor: string, reason: string | null, decision: SignalDecision, application: SignalApplication | null, applicationReason: string | null, duplicate: boolean, acceptedSeq: number | null, appliedSeq: number | null, quiescentSeq: number | null, receivedAt: string, deliveredAt: string | null, appliedAt: string | null, rejection: { code: string, message: string } | null } | null }> } };
 
 export type BulkPreviewQueryVariables = Exact<{
   action: ActionInput;
@@ -2312,6 +2317,7 @@ export const BulkFieldsFragmentDoc = new TypedDocumentString(`
   stoppedAt
   pacedCode
   pacedUntil
+  leftOut
   counts {
     total
     waiting
@@ -2355,6 +2361,7 @@ export const BulkProgressFragmentDoc = new TypedDocumentString(`
   stoppedAt
   pacedCode
   pacedUntil
+  leftOut
   counts {
     total
     waiting
@@ -5426,6 +5433,7 @@ fragment BulkFields on Bulk {
   stoppedAt
   pacedCode
   pacedUntil
+  leftOut
   counts {
     total
     waiting
@@ -5555,6 +5563,7 @@ fragment BulkFields on Bulk {
   stoppedAt
   pacedCode
   pacedUntil
+  leftOut
   counts {
     total
     waiting

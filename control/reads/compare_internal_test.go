@@ -1,0 +1,32 @@
+package reads
+
+import (
+	"testing"
+	"time"
+
+	"github.com/dvt-engine/dvt/run"
+)
+
+// A rerun keeps the result of a step that took a minute and two tries. The step did not run again, so it did not become
+// faster.
+func TestCompareSteps_AKeptStepHasNoDurationAndNoDifference(t *testing.T) {
+	t.Parallel()
+	begin := time.Date(2026, 11, 28, 1, 0, 0, 0, time.UTC)
+	attempt := func(took time.Duration) run.Attempt {
+		end := begin.Add(took)
+		return run.Attempt{Status: run.StepSuccess, StartedAt: &begin, CompletedAt: &end,
+			DurationMS: took.Milliseconds()}
+	}
+	ran := &run.Step{Status: run.StepSuccess, Attempts: []run.Attempt{attempt(time.Second), attempt(time.Minute)}}
+	kept := &run.Step{Status: run.StepSuccess, Attempts: []run.Attempt{attempt(0)}}
+	kept.Attempts[0].Reused = &run.Reused{}
+	if got := changesOf(ran, kept); len(got) != 0 {
+		t.Errorf("changes of a kept step: %v, want none", got)
+	}
+	if got := LastDuration(kept); got != nil {
+		t.Errorf("duration of a kept step: %s, want none", *got)
+	}
+	if got := LastDuration(ran); got == nil || *got != time.Minute {
+		t.Errorf("duration of a step that ran: %v, want 1m0s", got)
+	}
+}

@@ -1,0 +1,9 @@
+-- Finds the reruns of a run, so that a bulk leaves out runs that were rerun already (ADR 89).
+
+-- +goose Up
+SET LOCAL lock_timeout = '3s';
+LOCK TABLE run IN SHARE MODE;
+
+CREATE INDEX IF NOT EXISTS run_parent ON run (parent_run_id, run_id) WHERE parent_run_id <> '';
+
+UPDATE meta SET value = 20 WHERE name = 'compatible_from';

@@ -1,0 +1,24 @@
+package store
+
+import (
+	"context"
+	"time"
+
+	"github.com/dvt-engine/dvt/run"
+)
+
+// Reruns finds the reruns of runs.
+type Reruns interface {
+	// RerunChains reads the runs of a tenant and the whole chains of reruns that they belong to: the runs that they rerun,
+	// their reruns, the reruns of those, and so on. It returns each run once, in any order, and at most limit of them.
+	// Unknown runs and runs of other tenants are absent.
+	RerunChains(ctx context.Context, tenantID string, runIDs []string, limit int) ([]ChainRun, error)
+}
+
+// ChainRun is one run of a chain of reruns.
+type ChainRun struct {
+	RunID       string
+	ParentRunID string // "" for the first run of a chain
+	CreatedAt   time.Time
+	Status      run.Status // by the checkpoint; "" when there is none
+}
