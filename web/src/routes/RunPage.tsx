@@ -33,6 +33,8 @@ import css from "./RunPage.module.css";
 
 const RunWaits = lazyPart(() => import("../waits/RunWaits").then((part) => part.RunWaits));
 
+const RunAlerts = lazyPart(() => import("../alerts/RunAlerts").then((part) => part.RunAlerts));
+
 const route = getRouteApi("/runs/$runId");
 const NO_NODES: readonly string[] = [];
 
@@ -140,6 +142,7 @@ function RunView({ runId, live }: { runId: string; live: RunStore }) {
           <RunHeaderView />
           <ReceiptLine runId={runId} />
           <DoneLine topic={runId} />
+          <Suspense fallback={null}>{at === undefined && <RunAlerts runId={runId} />}</Suspense>
         </div>
         <div
           ref={(split) => split?.style.setProperty("--panel", `${share}%`)}
