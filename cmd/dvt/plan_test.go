@@ -127,7 +127,8 @@ func TestPlanValidate_ReportsEveryViolation(t *testing.T) {
 	}
 }
 
-// The timeout that every step needs does not end a wait for a person, although it looks so. contract: T83
+// The timeout that every step needs does not end a wait for a person, although it looks so.
+// contract: T83
 func TestPlanValidate_WarnsOfAWaitWithoutALimit(t *testing.T) {
 	t.Parallel()
 	waits := strings.Replace(twoSteps, `type: COMMAND, inputs: {argv: ["true"]}`, "type: MANUAL, inputs: {}", 1)

@@ -43,9 +43,9 @@ func NewAlertDesk(rights *control.Rights, store store.Alerts) *AlertDesk {
 	return &AlertDesk{rights: rights, store: store}
 }
 
-// Parts of alerts, for callers that do not know the store.
+// The parts of alerts, for callers that do not know the store.
 type (
-	AlertSilence = store.AlertSilence
+	AlertSilence = store.AlertSilence //nolint:revive // the group has the comment
 	AlertLevel   = store.AlertLevel
 	AlertStage   = store.AlertStage
 )
