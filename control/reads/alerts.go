@@ -43,9 +43,9 @@ func NewAlertDesk(rights *control.Rights, store store.Alerts) *AlertDesk {
 	return &AlertDesk{rights: rights, store: store}
 }
 
-// The parts of alerts, for callers that do not know the store.
+// AlertSilence, AlertLevel and AlertStage are parts of alerts, for callers that do not know the store.
 type (
-	AlertSilence = store.AlertSilence //nolint:revive // the group has the comment
+	AlertSilence = store.AlertSilence
 	AlertLevel   = store.AlertLevel
 	AlertStage   = store.AlertStage
 )
