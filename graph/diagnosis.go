@@ -14,8 +14,8 @@ type Diagnoses interface {
 	Diagnose(ctx context.Context, p authz.Principal, runID string) ([]doctor.Cause, error)
 }
 
-func (s runFields) Diagnosis(ctx context.Context, of *model.Run) ([]model.Cause, error) {
-	causes, err := s.control.Diagnose(ctx, principal(ctx), of.RunID)
+func (r runFields) Diagnosis(ctx context.Context, of *model.Run) ([]model.Cause, error) {
+	causes, err := r.control.Diagnose(ctx, principal(ctx), of.RunID)
 	return mapping.MapSlice(causes, causeOf), err
 }
 

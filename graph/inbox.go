@@ -106,7 +106,7 @@ func mapAttention(i watch.AttentionItem) model.AttentionItem {
 }
 
 // AlertService reads, watches, acknowledges and silences alerts.
-type AlertService interface {
+type AlertService interface { //nolint:interfacebloat // one subject: alerts and their silences
 	ListAlerts(ctx context.Context, p authz.Principal, q reads.AlertsQuery) (reads.AlertsPage, error)
 	GetAlert(ctx context.Context, p authz.Principal, id string) (reads.Alert, error)
 	CountOpenAlerts(ctx context.Context, p authz.Principal) (int, error)

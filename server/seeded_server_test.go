@@ -242,6 +242,7 @@ func (p seedScope) seed(w *seededServer) {
 	}
 	p.addDeadLetter(w)
 	p.addBulk(w)
+	p.addAlert(w)
 	for _, kind := range []string{"one", "two"} {
 		_, _, err := w.store.PutToken(ctx, store.StoredToken{
 			ID: p.uuid("token" + kind), TenantID: p.tenant, Name: p.text("token " + kind),
@@ -296,6 +297,21 @@ func (p seedScope) bulk() string {
 }
 
 // addBulk adds a bulk of two runs: one was refused, and the other has no outcome yet.
+// addAlert opens an alert about a run, and silences other ones.
+func (p seedScope) addAlert(w *seededServer) {
+	w.t.Helper()
+	_, err := w.store.RaiseAlert(w.t.Context(), store.Alert{
+		ID: p.uuid("alert"), TenantID: p.tenant, ProjectID: p.project, RunID: p.run("running"), StepID: p.step("running"),
+		Level: store.AlertHigh, Code: run.CodeTimeout, Note: p.text("alert"), Actor: p.principal("ola"),
+	})
+	must(w.t, err)
+	_, err = w.store.Silence(w.t.Context(), store.AlertSilence{
+		ID: p.uuid("silence"), TenantID: p.tenant, ProjectID: p.project, Code: run.CodePauseDrain,
+		Until: time.Now().Add(time.Hour), Reason: p.text("silence"), Actor: p.principal("ola"),
+	}, p.auditRow("SILENCE_ALERTS", "silence"))
+	must(w.t, err)
+}
+
 func (p seedScope) addBulk(w *seededServer) {
 	w.t.Helper()
 	created, _, err := w.store.PutBulk(w.t.Context(), store.NewBulk{

@@ -62,6 +62,7 @@ var slotKeys = map[string]string{ //nolint:gochecknoglobals // a table
 	"Subscription.bulkUpdates.id": "bulk", "BulkRunsInput.failedOf": "bulk", "BulkRunsInput.ids": "run",
 	"PolicyApprovalInput.projectId": "any", "RerunFromInput.steps": "step", "CreateTokenInput.service": "name",
 	"CreateTokenInput.name": "name",
+	"Query.alert.id":        "alert", "AcknowledgeAlertInput.id": "alert", "EndSilenceInput.id": "silence",
 }
 
 // textValues has values for inputs of type String that name no thing.
@@ -71,7 +72,7 @@ var textValues = map[string]any{ //nolint:gochecknoglobals // a table
 	"reason": "why not", "notes": "done", "note": "look", "evidenceRefs": "https://example.org/e", "destinationDb": "db",
 	"schema": "public", "types": "StepFailed",
 	"action": "PAUSE", "status": "error", "role": "ADMIN", "outcome": "DENIED", "schemaVersion": "v1.2",
-	"planVersion": "1.0", "compression": "gzip",
+	"planVersion": "1.0", "compression": "gzip", "code": "TIMEOUT",
 }
 
 // numbers has values for inputs of number types, by name. All others are 1.

@@ -165,6 +165,9 @@ func gather(t *testing.T, w *seededServer, secret, own seedScope) map[string][]s
 		name, _, _ := strings.Cut(list, "(")
 		take("cursor:Query."+name, `{`+list+`{edges{v:cursor}}}`)
 	}
+	take("alert", `{alerts{edges{node{v:id}}}}`)
+	take("cursor:Query.alerts", `{alerts{edges{v:cursor}}}`)
+	take("silence", `{alertSilences{v:id}}`)
 	take("cursor:Query.logSearch", fmt.Sprintf(`{logSearch(in:{runId:%q},find:"a line"){edges{v:cursor}}}`,
 		secret.run("failed")))
 	cursor := func(key string) string { return base64.RawURLEncoding.EncodeToString([]byte(key)) }

@@ -88,7 +88,7 @@ type AlertRaised struct {
 }
 
 // Alerts stores alerts and their states. Each change raises the number that AlertsRev returns.
-type Alerts interface {
+type Alerts interface { //nolint:interfacebloat // one subject: alerts and their silences
 	// RaiseAlert opens an alert. When an alert with the same fingerprint is open, it counts and updates that one instead;
 	// after that one was resolved, it opens another.
 	RaiseAlert(ctx context.Context, a Alert) (AlertRaised, error)

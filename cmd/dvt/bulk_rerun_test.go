@@ -167,6 +167,12 @@ func TestBulkWatch_OfARerunEndsWithTheNewRuns(t *testing.T) {
 	}
 }
 
+// newRun returns the id with which the output of a rerun ends. Remarks on standard error come before it.
+func newRun(out string) string {
+	lines := strings.Split(strings.TrimSpace(out), "\n")
+	return strings.Fields(lines[len(lines)-1] + " -")[0]
+}
+
 func TestRunRerun_TakesOtherParameters(t *testing.T) {
 	t.Parallel()
 	address, _ := serveFailed(t)
@@ -175,7 +181,7 @@ func TestRunRerun_TakesOtherParameters(t *testing.T) {
 	if status != 0 {
 		t.Fatalf("status %d, %v\n%s", status, err, out)
 	}
-	again := strings.TrimSpace(out)
+	again := newRun(out)
 	out, _, _ = dvt(t, address, "dev-engineer", "run", "show", again, "-o", "json")
 	if flat := strings.Join(strings.Fields(out), ""); !strings.Contains(flat, `"params":{"day":"tuesday"}`) {
 		t.Errorf("the parameters of the new run are not those that were given:\n%s", out)
@@ -193,7 +199,7 @@ func TestRunRerun_KeepsTheOtherParameters(t *testing.T) {
 	if status != 0 {
 		t.Fatalf("status %d, %v\n%s", status, err, first)
 	}
-	first = strings.TrimSpace(first)
+	first = newRun(first)
 	if out, status, err := dvt(t, address, "dev-engineer", "run", "cancel", first, "--reason", "r", "--yes"); status != 0 {
 		t.Fatalf("cancel: status %d, %v\n%s", status, err, out)
 	}
@@ -205,7 +211,7 @@ func TestRunRerun_KeepsTheOtherParameters(t *testing.T) {
 	if status != 0 {
 		t.Fatalf("status %d, %v\n%s", status, err, again)
 	}
-	out, _, _ := dvt(t, address, "dev-engineer", "run", "show", strings.TrimSpace(again), "-o", "json")
+	out, _, _ := dvt(t, address, "dev-engineer", "run", "show", newRun(again), "-o", "json")
 	const want = `"params":{"api_token":"***","day":"tuesday","threads":4}`
 	if flat := strings.Join(strings.Fields(out), ""); !strings.Contains(flat, want) {
 		t.Errorf("the new run does not keep the number of threads:\n%s", out)

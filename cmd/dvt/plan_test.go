@@ -127,12 +127,15 @@ func TestPlanValidate_ReportsEveryViolation(t *testing.T) {
 	}
 }
 
-// The timeout that every step needs does not end a wait for a person, although it looks so. contract: T83
+// The timeout that every step needs does not end a wait for a person, although it looks so.
+// contract: T83
 func TestPlanValidate_WarnsOfAWaitWithoutALimit(t *testing.T) {
 	t.Parallel()
 	waits := strings.Replace(twoSteps, `type: COMMAND, inputs: {argv: ["true"]}`, "type: MANUAL, inputs: {}", 1)
 	out, status, _ := local(t, waits, "plan", "validate", "-", "-o", "json")
-	var doc struct{ Warnings []struct{ Path, Message string } }
+	var doc struct {
+		Warnings []struct{ Path, Message string }
+	}
 	if err := json.Unmarshal([]byte(out), &doc); status != 0 || err != nil || len(doc.Warnings) != 1 {
 		t.Fatalf("status %d, %v, want 0 and one warning: %s", status, err, out)
 	}

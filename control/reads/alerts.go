@@ -43,11 +43,13 @@ func NewAlertDesk(rights *control.Rights, store store.Alerts) *AlertDesk {
 	return &AlertDesk{rights: rights, store: store}
 }
 
-// Parts of alerts, for callers that do not know the store.
 type (
+	// AlertSilence is a silence, for callers that do not know the store.
 	AlertSilence = store.AlertSilence
-	AlertLevel   = store.AlertLevel
-	AlertStage   = store.AlertStage
+	// AlertLevel is how urgent an alert is.
+	AlertLevel = store.AlertLevel
+	// AlertStage is what has become of an alert.
+	AlertStage = store.AlertStage
 )
 
 // Alert is an alert as p may see it.

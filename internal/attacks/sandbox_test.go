@@ -186,7 +186,7 @@ func TestSandbox_ViolationsAreNamedInTheStepsLogAndTheWorkersLog(t *testing.T) {
 	if !strings.Contains(log, want) || !strings.Contains(log, "`egress`") {
 		t.Errorf("the log of the step does not name the attempt: %s", log)
 	}
-	if out := p.worker.output(); !strings.Contains(out, want) || !strings.Contains(out, "tenant=acme") {
+	if out := p.worker.output(); !strings.Contains(out, want) || !strings.Contains(out, `"tenantId":"acme"`) {
 		t.Errorf("the log of the worker does not name the attempt: %s", out)
 	}
 }

@@ -123,12 +123,12 @@ type Next struct {
 // MaxCauses. It returns none for a run that has completed, or that goes on as it should.
 func Diagnose(f Facts) []Cause {
 	d := &diagnosis{Facts: f}
-	switch st := f.State; {
-	case st.Status == run.Completed:
+	switch f.State.Status {
+	case run.Completed:
 		return nil
-	case st.Status == run.Cancelled:
+	case run.Cancelled:
 		d.cancelled()
-	case st.Status == run.Failed:
+	case run.Failed:
 		d.failedSteps()
 		d.runFailure()
 		d.brokenParts(rankPartLater)

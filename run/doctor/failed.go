@@ -73,7 +73,7 @@ func (d *diagnosis) stepCause(s *run.Step, a run.Attempt) Cause {
 		Evidence: []Evidence{{Source: FromLog, Text: e.Code + ": " + e.Message, Seq: a.EndedSeq, StepID: s.StepID,
 			Attempt: a.LogicalAttempt}},
 	}
-	advice := ""
+	var advice string
 	mayRun, didWork := false, false
 	switch Code(e.Code) {
 	case run.CodeTimeout:

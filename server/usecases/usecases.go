@@ -216,7 +216,7 @@ func New(cfg Config) *UseCases {
 	usage := admission.NewMetrics(cfg.Metrics)
 	s.QuotaEditor = admission.NewQuotaEditor(s.Rights, st, s.Allowances, s.Loader)
 	s.Pollers = health.NewPollers(cfg.Engine, now)
-	s.UsageMeter = admission.NewUsageMeter(s.Rights, st, s.Allowances, usage, s.Pollers.Backlog)
+	s.UsageMeter = admission.NewUsageMeter(s.Rights, st, s.Allowances, usage, s.Backlog)
 	s.QueueViews = admission.NewQueueViews(s.Rights, st, s.Allowances)
 	s.ModeEditor = admission.NewModeEditor(s.Rights, st, modes, s.Loader)
 	admission := &admission.Admission{Modes: modes, Allowances: s.Allowances,

@@ -48,7 +48,9 @@ export default function Details({ header }: { header: RunHeader }) {
     ...(header.engine
       ? [[words.engine, words.workflow(header.engine.provider, header.engine.workflowId)] as [string, ReactNode]]
       : []),
-    ...(traceId ? [[words.traceId, <CopyText key="trace" name={words.traceId} text={traceId} />] as [string, ReactNode]] : []),
+    ...(traceId
+      ? [[words.traceId, <CopyText key="trace" name={words.traceId} text={traceId} />] as [string, ReactNode]]
+      : []),
     ...(header.parentRunId
       ? [[words.parent, <ToRun key="parent" runId={header.parentRunId} />] as [string, ReactNode]]
       : []),
