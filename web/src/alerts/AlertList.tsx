@@ -84,7 +84,7 @@ export function AlertList({ alerts, changed }: { alerts: readonly Alert[]; chang
   );
 }
 
-/** Who has taken the alert on, and how it ended. */
+/** The person who has taken the alert on, with the note, and how the alert ended. */
 function Taken({ alert }: { alert: Alert }) {
   return (
     <>

@@ -12,7 +12,7 @@ export const alerts = {
   noneFiltered: "No alert matches the filters.",
   cut: (n: number) => `More alerts exist than the newest ${n}. Use the filters to see the others.`,
   asked: (who: string) => `${who} asks for people`,
-  since: "since",
+  since: "raised",
   seen: (n: number) => `found ${plural(n, "time")}`,
   silenced: "silenced until",
   todo: "What to do:",

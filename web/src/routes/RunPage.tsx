@@ -142,7 +142,7 @@ function RunView({ runId, live }: { runId: string; live: RunStore }) {
           <RunHeaderView />
           <ReceiptLine runId={runId} />
           <DoneLine topic={runId} />
-          <Suspense fallback={null}>{at === undefined && <RunAlerts runId={runId} />}</Suspense>
+          <Suspense fallback={null}>{at === null && <RunAlerts runId={runId} />}</Suspense>
         </div>
         <div
           ref={(split) => split?.style.setProperty("--panel", `${share}%`)}
@@ -152,7 +152,7 @@ function RunView({ runId, live }: { runId: string; live: RunStore }) {
           <div className={css.left}>
             <RunFacts />
             <CauseCard folded={chosen !== null} brief={view !== "graph" && chosen === null} />
-            <Suspense fallback={null}>{at === undefined && <RunWaits runId={runId} />}</Suspense>
+            <Suspense fallback={null}>{at === null && <RunWaits runId={runId} />}</Suspense>
             <RunTabs runId={runId} view={view} />
             <div className={css.main} data-stale={frozen || undefined}>
               <Suspense fallback={<Skeleton rows={6} label={m.sync.LOADING} />}>
