@@ -33,6 +33,8 @@ import css from "./RunPage.module.css";
 
 const RunWaits = lazyPart(() => import("../waits/RunWaits").then((part) => part.RunWaits));
 
+const RunAlerts = lazyPart(() => import("../alerts/RunAlerts").then((part) => part.RunAlerts));
+
 const route = getRouteApi("/runs/$runId");
 const NO_NODES: readonly string[] = [];
 
@@ -140,6 +142,7 @@ function RunView({ runId, live }: { runId: string; live: RunStore }) {
           <RunHeaderView />
           <ReceiptLine runId={runId} />
           <DoneLine topic={runId} />
+          <Suspense fallback={null}>{at === null && <RunAlerts runId={runId} />}</Suspense>
         </div>
         <div
           ref={(split) => split?.style.setProperty("--panel", `${share}%`)}
@@ -149,7 +152,7 @@ function RunView({ runId, live }: { runId: string; live: RunStore }) {
           <div className={css.left}>
             <RunFacts />
             <CauseCard folded={chosen !== null} brief={view !== "graph" && chosen === null} />
-            <Suspense fallback={null}>{at === undefined && <RunWaits runId={runId} />}</Suspense>
+            <Suspense fallback={null}>{at === null && <RunWaits runId={runId} />}</Suspense>
             <RunTabs runId={runId} view={view} />
             <div className={css.main} data-stale={frozen || undefined}>
               <Suspense fallback={<Skeleton rows={6} label={m.sync.LOADING} />}>
