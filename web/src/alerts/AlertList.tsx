@@ -55,7 +55,7 @@ export function AlertList({ alerts, changed }: { alerts: readonly Alert[]; chang
               {alert.stage === "OPEN" && (
                 <Button
                   label={`${words.acknowledgeOf(titleOf(alert))}…`}
-                  // Whoever sees an alert about the installation may acknowledge it.
+                  // Everybody who sees an alert about the installation may acknowledge it.
                   refusal={alert.installation ? null : may.refusal}
                   saidBy={may.saidBy}
                   onClick={() => setAsking({ alert, what: "acknowledge" })}
