@@ -89,6 +89,11 @@ function useRunReceipts(runId: string): void {
 function RunView({ runId, live }: { runId: string; live: RunStore }) {
   const known = useRunState((store) => store.header() !== null);
   const whole = useRunState((store) => store.whole());
+  // A run that has ended waits for nothing, and its alerts are resolved.
+  const isOpen = useRunState((store) => {
+    const header = store.header();
+    return header !== null && !ended(header);
+  });
   const state = useRunState((store) => store.verdict().state);
   const frozen = useRunState((store) => store.frozen());
   const restoredTo = useRunState((store) => store.restoredTo());
@@ -142,7 +147,7 @@ function RunView({ runId, live }: { runId: string; live: RunStore }) {
           <RunHeaderView />
           <ReceiptLine runId={runId} />
           <DoneLine topic={runId} />
-          <Suspense fallback={null}>{at === null && <RunAlerts runId={runId} />}</Suspense>
+          <Suspense fallback={null}>{isOpen && at === null && <RunAlerts runId={runId} />}</Suspense>
         </div>
         <div
           ref={(split) => split?.style.setProperty("--panel", `${share}%`)}
@@ -152,7 +157,7 @@ function RunView({ runId, live }: { runId: string; live: RunStore }) {
           <div className={css.left}>
             <RunFacts />
             <CauseCard folded={chosen !== null} brief={view !== "graph" && chosen === null} />
-            <Suspense fallback={null}>{at === null && <RunWaits runId={runId} />}</Suspense>
+            <Suspense fallback={null}>{isOpen && at === null && <RunWaits runId={runId} />}</Suspense>
             <RunTabs runId={runId} view={view} />
             <div className={css.main} data-stale={frozen || undefined}>
               <Suspense fallback={<Skeleton rows={6} label={m.sync.LOADING} />}>
