@@ -27,7 +27,7 @@ import type { RunStore } from "../runstate/store";
 import { RESET_STEP_PARAMS } from "../address/views";
 import { useDocumentStatus } from "../ui/documentStatus";
 import { lazyPart } from "../ui/lazyPart";
-import { runLook } from "../status/look";
+import { ended, runLook } from "../status/look";
 import { Skeleton } from "../ui/Page";
 import css from "./RunPage.module.css";
 
