@@ -3,7 +3,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { gzipSync } from "node:zlib";
 
 const KB = 1000;
-// "explorer" is the API explorer with its editor, which few people open. "start" is the form of a new run with its editor, which alone loads a parser of YAML; "all" is the rest; the page of alerts raised it from 400 kB.
+// "explorer" is the API explorer with its editor, which few people open. "start" is the form of a new run with its editor, which alone loads a parser of YAML; "all" is the rest.
 const budgets = { first: 200, run: 60, start: 60, explorer: 240, all: 410, css: 31 };
 
 const dist = new URL("dist/", import.meta.url);

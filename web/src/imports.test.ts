@@ -44,7 +44,6 @@ const MAY_IMPORT: Readonly<Record<string, string>> = {
   bulk: "actions api api/gen copyas format forms messages receipts runstate session status ui",
   start: "api api/gen dag forms messages session ui",
   queue: "api api/gen format messages session status ui",
-  alerts: "api api/gen format forms messages page session ui",
   attention: "actions api api/gen bulk format messages plans receipts session ui",
   inbox: "actions api api/gen format messages ui",
   audit: "api api/gen format messages page plans runlist ui",
@@ -53,7 +52,7 @@ const MAY_IMPORT: Readonly<Record<string, string>> = {
   explorer: "api api/gen messages ui",
   shell: "api api/gen attention copyas format forms inbox messages receipts runlist session status ui",
   routes:
-    "actions address admin alerts api api/gen attention audit bulk compare copyas explorer format forms freshness health history inbox messages page plans queue receipts run runlist runstate session shell start status step ui waits",
+    "actions address admin api api/gen attention audit bulk compare copyas explorer format forms freshness health history inbox messages page plans queue receipts run runlist runstate session shell start status step ui waits",
   ".": "api api/gen routes runstate",
   testing: "actions api api/gen bulk runstate session",
   gallery:

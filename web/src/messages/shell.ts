@@ -4,7 +4,6 @@ export const nav = {
   label: "Pages",
   skip: "Skip to content",
   attention: "Attention",
-  alerts: "Alerts",
   compare: "Compare two runs",
   runs: "Runs",
   plans: "Plans",

@@ -1,4 +1,3 @@
-import { Link } from "@tanstack/react-router";
 import {
   CapabilitiesDocument,
   type CapabilitiesQuery,
@@ -88,7 +87,6 @@ export function HealthPage() {
     <>
       <PageHead title={healthMessages.title} asOf={asOf} refresh={again} repeated>
         {health && <Word status={health.status} />}
-        <Link to="/alerts">{m.nav.alerts}</Link>
         {halt && (
           <span className={css.tone} data-tone="warn">
             <span aria-hidden="true">◐</span> {healthMessages.halted[halt].word}

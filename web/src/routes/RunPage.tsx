@@ -33,8 +33,6 @@ import css from "./RunPage.module.css";
 
 const RunWaits = lazyPart(() => import("../waits/RunWaits").then((part) => part.RunWaits));
 
-const RunAlerts = lazyPart(() => import("../alerts/RunAlerts").then((part) => part.RunAlerts));
-
 const route = getRouteApi("/runs/$runId");
 const NO_NODES: readonly string[] = [];
 
@@ -89,7 +87,7 @@ function useRunReceipts(runId: string): void {
 function RunView({ runId, live }: { runId: string; live: RunStore }) {
   const known = useRunState((store) => store.header() !== null);
   const whole = useRunState((store) => store.whole());
-  // A run that has ended waits for nothing, and its alerts are resolved.
+  // A run that has ended waits for nothing.
   const isOpen = useRunState((store) => {
     const header = store.header();
     return header !== null && !ended(header);
@@ -147,7 +145,6 @@ function RunView({ runId, live }: { runId: string; live: RunStore }) {
           <RunHeaderView />
           <ReceiptLine runId={runId} />
           <DoneLine topic={runId} />
-          <Suspense fallback={null}>{isOpen && at === null && <RunAlerts runId={runId} />}</Suspense>
         </div>
         <div
           ref={(split) => split?.style.setProperty("--panel", `${share}%`)}

@@ -4,14 +4,6 @@ type Exact<T extends { [key: string]: unknown }> = { [K in keyof T]: T[K] };
 /** Internal type. DO NOT USE DIRECTLY. */
 export type Incremental<T> = T | { [P in keyof T]?: P extends ' $fragmentName' | '__typename' ? T[P] : never };
 import type { DocumentTypeDecoration } from '@graphql-typed-document-node/core';
-export type AcknowledgeAlertInput = {
-  id: string | number;
-  /** At most 1,000 bytes. */
-  note?: string | null | undefined;
-  /** The client's name for this request; the audit has it. */
-  requestId: string;
-};
-
 /** An action that a principal may be allowed to do. */
 export type Action =
   | 'ANNOTATE'
@@ -70,28 +62,10 @@ export type AddRunNoteInput = {
   runId: string;
 };
 
-/** Empty fields do not restrict. */
-export type AlertFilter = {
-  code?: string | null | undefined;
-  levels?: Array<AlertLevel> | null | undefined;
-  projectId?: string | null | undefined;
-  runId?: string | null | undefined;
-  /** Only alerts raised at or after it. */
-  since?: string | null | undefined;
-  stages?: Array<AlertStage> | null | undefined;
-};
-
 export type AlertLevel =
   | 'HIGH'
   | 'LOW'
   | 'MEDIUM';
-
-export type AlertStage =
-  | 'ACKNOWLEDGED'
-  /** Nobody has acknowledged it. */
-  | 'OPEN'
-  /** The state is left. */
-  | 'RESOLVED';
 
 export type ApproveActionInput = {
   /** Which decision to preview. */
@@ -314,11 +288,6 @@ export type EmergencyStopInput = {
 
 export type EndBreakGlassInput = {
   /** Client key, alphabet [A-Za-z0-9_.-], at most 128; recorded in the audit. */
-  requestId: string;
-};
-
-export type EndSilenceInput = {
-  id: string | number;
   requestId: string;
 };
 
@@ -741,18 +710,6 @@ export type SignalType =
   | 'UPDATE_PARAMS'
   | 'UPDATE_TARGET';
 
-export type SilenceAlertsInput = {
-  code?: string | null | undefined;
-  planId?: string | null | undefined;
-  projectId?: string | null | undefined;
-  /** 1 to 1,000 bytes. */
-  reason: string;
-  requestId: string;
-  runId?: string | null | undefined;
-  /** In the future, at most 30 days from now. */
-  until: string;
-};
-
 export type SkipStepInput = {
   reason?: string | null | undefined;
   /** A PENDING or FAILED step; its dependants go on as if it had succeeded. */
@@ -873,54 +830,6 @@ export type WaitKind =
   /** The store does not answer the workers. */
   | 'STORE'
   | 'WORKER';
-
-export type AlertFieldsFragment = { id: string, level: AlertLevel, stage: AlertStage, code: string | null, note: string, meaning: string | null, whatToDo: string | null, installation: boolean, projectId: string | null, runId: string | null, stepId: string | null, subject: string | null, shared: boolean, actor: string, count: number, raisedAt: string, lastSeenAt: string, resolvedAt: string | null, resolution: string | null, acknowledgedAt: string | null, acknowledgedBy: string | null, acknowledgement: string | null, silencedUntil: string | null, whoCould: Array<string>, page: string };
-
-export type AlertsQueryVariables = Exact<{
-  filter: AlertFilter;
-  first: number;
-}>;
-
-
-export type AlertsQuery = { alerts: { pageInfo: { hasNextPage: boolean }, edges: Array<{ node: { id: string, level: AlertLevel, stage: AlertStage, code: string | null, note: string, meaning: string | null, whatToDo: string | null, installation: boolean, projectId: string | null, runId: string | null, stepId: string | null, subject: string | null, shared: boolean, actor: string, count: number, raisedAt: string, lastSeenAt: string, resolvedAt: string | null, resolution: string | null, acknowledgedAt: string | null, acknowledgedBy: string | null, acknowledgement: string | null, silencedUntil: string | null, whoCould: Array<string>, page: string } }> } };
-
-export type AlertSilencesQueryVariables = Exact<{ [key: string]: never; }>;
-
-
-export type AlertSilencesQuery = { alertSilences: Array<{ id: string, code: string | null, projectId: string | null, runId: string | null, planId: string | null, actor: string, reason: string, until: string }> };
-
-export type AlertUpdatesSubscriptionVariables = Exact<{ [key: string]: never; }>;
-
-
-export type AlertUpdatesSubscription = { alertUpdates: { count: number | null } };
-
-export type AcknowledgeAlertMutationVariables = Exact<{
-  input: AcknowledgeAlertInput;
-}>;
-
-
-export type AcknowledgeAlertMutation = { acknowledgeAlert: { alert: { id: string } } };
-
-export type SilenceAlertsMutationVariables = Exact<{
-  input: SilenceAlertsInput;
-}>;
-
-
-export type SilenceAlertsMutation = { silenceAlerts: { silence: { id: string } } };
-
-export type EndSilenceMutationVariables = Exact<{
-  input: EndSilenceInput;
-}>;
-
-
-export type EndSilenceMutation = { endSilence: { change: { requestId: string } } };
-
-export type RunTraceQueryVariables = Exact<{
-  runId: string;
-}>;
-
-
-export type RunTraceQuery = { run: { traceId: string } | null };
 
 export type AttentionFieldsFragment = { kind: AttentionKind, runId: string, projectId: string, environmentId: string, planId: string, planVersion: string, stepId: string | null, logicalAttemptId: number | null, stepName: string | null, since: string, deadline: string | null, expectedBy: string | null, code: string | null, message: string | null, heldSteps: number, blockedSteps: number, failedSteps: number, approvals: number | null, approvalsRequired: number | null, actions: Array<Action>, whoCould: Array<string> };
 
@@ -1827,35 +1736,6 @@ export class TypedDocumentString<TResult, TVariables>
     return this.value;
   }
 }
-export const AlertFieldsFragmentDoc = new TypedDocumentString(`
-    fragment AlertFields on Alert {
-  id
-  level
-  stage
-  code
-  note
-  meaning
-  whatToDo
-  installation
-  projectId
-  runId
-  stepId
-  subject
-  shared
-  actor
-  count
-  raisedAt
-  lastSeenAt
-  resolvedAt
-  resolution
-  acknowledgedAt
-  acknowledgedBy
-  acknowledgement
-  silencedUntil
-  whoCould
-  page
-}
-    `, {"fragmentName":"AlertFields"}) as unknown as TypedDocumentString<AlertFieldsFragment, unknown>;
 export const AttentionFieldsFragmentDoc = new TypedDocumentString(`
     fragment AttentionFields on AttentionItem {
   kind
@@ -2648,101 +2528,6 @@ export const ComparedStepFieldsFragmentDoc = new TypedDocumentString(`
   errorCode
 }
     `, {"fragmentName":"ComparedStepFields"}) as unknown as TypedDocumentString<ComparedStepFieldsFragment, unknown>;
-export const AlertsDocument = new TypedDocumentString(`
-    query Alerts($filter: AlertFilter!, $first: Int!) {
-  alerts(filter: $filter, first: $first) {
-    pageInfo {
-      hasNextPage
-    }
-    edges {
-      node {
-        ...AlertFields
-      }
-    }
-  }
-}
-    fragment AlertFields on Alert {
-  id
-  level
-  stage
-  code
-  note
-  meaning
-  whatToDo
-  installation
-  projectId
-  runId
-  stepId
-  subject
-  shared
-  actor
-  count
-  raisedAt
-  lastSeenAt
-  resolvedAt
-  resolution
-  acknowledgedAt
-  acknowledgedBy
-  acknowledgement
-  silencedUntil
-  whoCould
-  page
-}`) as unknown as TypedDocumentString<AlertsQuery, AlertsQueryVariables>;
-export const AlertSilencesDocument = new TypedDocumentString(`
-    query AlertSilences {
-  alertSilences {
-    id
-    code
-    projectId
-    runId
-    planId
-    actor
-    reason
-    until
-  }
-}
-    `) as unknown as TypedDocumentString<AlertSilencesQuery, AlertSilencesQueryVariables>;
-export const AlertUpdatesDocument = new TypedDocumentString(`
-    subscription AlertUpdates {
-  alertUpdates {
-    count
-  }
-}
-    `) as unknown as TypedDocumentString<AlertUpdatesSubscription, AlertUpdatesSubscriptionVariables>;
-export const AcknowledgeAlertDocument = new TypedDocumentString(`
-    mutation AcknowledgeAlert($input: AcknowledgeAlertInput!) {
-  acknowledgeAlert(input: $input) {
-    alert {
-      id
-    }
-  }
-}
-    `) as unknown as TypedDocumentString<AcknowledgeAlertMutation, AcknowledgeAlertMutationVariables>;
-export const SilenceAlertsDocument = new TypedDocumentString(`
-    mutation SilenceAlerts($input: SilenceAlertsInput!) {
-  silenceAlerts(input: $input) {
-    silence {
-      id
-    }
-  }
-}
-    `) as unknown as TypedDocumentString<SilenceAlertsMutation, SilenceAlertsMutationVariables>;
-export const EndSilenceDocument = new TypedDocumentString(`
-    mutation EndSilence($input: EndSilenceInput!) {
-  endSilence(input: $input) {
-    change {
-      requestId
-    }
-  }
-}
-    `) as unknown as TypedDocumentString<EndSilenceMutation, EndSilenceMutationVariables>;
-export const RunTraceDocument = new TypedDocumentString(`
-    query RunTrace($runId: String!) {
-  run(runId: $runId) {
-    traceId
-  }
-}
-    `) as unknown as TypedDocumentString<RunTraceQuery, RunTraceQueryVariables>;
 export const AttentionCountDocument = new TypedDocumentString(`
     subscription AttentionCount {
   attentionUpdates(first: 1) {
