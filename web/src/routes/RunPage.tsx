@@ -27,7 +27,7 @@ import type { RunStore } from "../runstate/store";
 import { RESET_STEP_PARAMS } from "../address/views";
 import { useDocumentStatus } from "../ui/documentStatus";
 import { lazyPart } from "../ui/lazyPart";
-import { ended, runLook } from "../status/look";
+import { runLook } from "../status/look";
 import { Skeleton } from "../ui/Page";
 import css from "./RunPage.module.css";
 
@@ -87,11 +87,6 @@ function useRunReceipts(runId: string): void {
 function RunView({ runId, live }: { runId: string; live: RunStore }) {
   const known = useRunState((store) => store.header() !== null);
   const whole = useRunState((store) => store.whole());
-  // A run that has ended waits for nothing.
-  const isOpen = useRunState((store) => {
-    const header = store.header();
-    return header !== null && !ended(header);
-  });
   const state = useRunState((store) => store.verdict().state);
   const frozen = useRunState((store) => store.frozen());
   const restoredTo = useRunState((store) => store.restoredTo());
@@ -154,7 +149,7 @@ function RunView({ runId, live }: { runId: string; live: RunStore }) {
           <div className={css.left}>
             <RunFacts />
             <CauseCard folded={chosen !== null} brief={view !== "graph" && chosen === null} />
-            <Suspense fallback={null}>{isOpen && at === null && <RunWaits runId={runId} />}</Suspense>
+            <Suspense fallback={null}>{at === undefined && <RunWaits runId={runId} />}</Suspense>
             <RunTabs runId={runId} view={view} />
             <div className={css.main} data-stale={frozen || undefined}>
               <Suspense fallback={<Skeleton rows={6} label={m.sync.LOADING} />}>
