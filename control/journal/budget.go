@@ -175,26 +175,24 @@ func (w *writes) forget(now time.Time) {
 
 // bufferedEvents returns the number of events that have waited for longer than the budget.
 func (w *writes) bufferedEvents() float64 {
+	return w.countEvents(func(age time.Duration) bool { return age > w.budget })
+}
+
+// outstandingEvents returns the number of events whose writes are not confirmed.
+func (w *writes) outstandingEvents() float64 {
+	return w.countEvents(func(time.Duration) bool { return true })
+}
+
+// countEvents returns the number of events of the unconfirmed writes whose age counts.
+func (w *writes) countEvents(counts func(age time.Duration) bool) float64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	n, now := 0, w.now()
 	w.forget(now)
 	for _, x := range w.waiting {
-		if now.Sub(x.since) > w.budget {
+		if counts(now.Sub(x.since)) {
 			n += x.events
 		}
-	}
-	return float64(n)
-}
-
-// outstandingEvents returns the number of events whose writes are not confirmed.
-func (w *writes) outstandingEvents() float64 {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	n := 0
-	w.forget(w.now())
-	for _, x := range w.waiting {
-		n += x.events
 	}
 	return float64(n)
 }

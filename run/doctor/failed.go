@@ -28,7 +28,7 @@ func (d *diagnosis) failedSteps() {
 		if i, known := at[key]; known {
 			causes[i].Steps = append(causes[i].Steps, s.StepID)
 			causes[i].Evidence = append(causes[i].Evidence, c.Evidence...)
-			causes[i].Next = append(causes[i].Next[:len(causes[i].Next):len(causes[i].Next)], retries(c.Next)...)
+			causes[i].Next = append(causes[i].Next, retries(c.Next)...)
 			continue
 		}
 		at[key] = len(causes)
