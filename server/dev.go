@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/dvt-engine/dvt/server/config"
+	"github.com/dvt-engine/dvt/server/internal/machine"
 
 	"golang.org/x/sync/errgroup"
 
@@ -59,7 +60,7 @@ func RunDev(ctx context.Context, cfg config.Config, log *slog.Logger, out io.Wri
 	if err := closeWorkspaces(cfg.Workspace); err != nil {
 		return err
 	}
-	if n := endSteps(cfg.Workspace); n > 0 {
+	if n := machine.EndSteps(cfg.Workspace); n > 0 {
 		log.Warn("killed processes that steps of an earlier dvt had left running", slog.Int("processes", n))
 	}
 	ln, err := listen(ctx, cfg.Listen, "listen")

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/dvt-engine/dvt/server/config"
+	"github.com/dvt-engine/dvt/server/internal/machine"
 
 	"github.com/dvt-engine/dvt/store/postgres"
 )
@@ -80,7 +81,7 @@ func newOwnAddresses(c *config.Config, log *slog.Logger) *ownAddresses {
 func (o *ownAddresses) contains(a netip.AddrPort) bool {
 	addr := a.Addr().WithZone("").Unmap()
 	local := isLocal(addr)
-	if local && listensHere(a.Port()) {
+	if local && machine.ListensHere(a.Port()) {
 		return true
 	}
 	for target, addresses := range o.addresses() {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/dvt-engine/dvt/server/config"
+	"github.com/dvt-engine/dvt/server/internal/machine"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -85,7 +86,7 @@ func openIsolation(c *config.Config, log *slog.Logger, registry prometheus.Regis
 			Name: "worker_memory_pressure_ratio", ConstLabels: prometheus.Labels{"worker": host},
 			Help: "Memory in use by the worker and its steps, as a share of what its control group or, without a limit " +
 				"there, the machine has.",
-		}, memoryPressure)))
+		}, machine.MemoryPressure)))
 	if err != nil {
 		return nil, errors.Join(err, i.runtime.Close())
 	}

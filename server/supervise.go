@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/dvt-engine/dvt/server/config"
+	"github.com/dvt-engine/dvt/server/internal/machine"
 
 	"github.com/dvt-engine/dvt/engine/temporal"
 	"github.com/dvt-engine/dvt/internal/privatenet"
@@ -274,7 +275,7 @@ func (t *temporalServer) pidFile() string { return filepath.Join(t.dir, "server.
 
 // remember records the server's process in a file, so that the next dvt can end the server when this one is killed.
 func (t *temporalServer) remember(id processID) {
-	id.Start, id.Port = startOf(id.PID), t.port
+	id.Start, id.Port = machine.StartOf(id.PID), t.port
 	b, err := json.Marshal(id)
 	if err == nil {
 		err = os.WriteFile(t.pidFile()+".new", b, 0o600)
@@ -303,12 +304,12 @@ func (t *temporalServer) endOrphan() {
 
 // end kills the process if the pid still belongs to it, and waits at most two seconds until it has ended.
 func (id processID) end() {
-	if id.PID <= 1 || id.Start == "" || startOf(id.PID) != id.Start {
+	if id.PID <= 1 || id.Start == "" || machine.StartOf(id.PID) != id.Start {
 		return
 	}
 	_ = syscall.Kill(id.PID, syscall.SIGKILL)
 	for range 100 {
-		if startOf(id.PID) != id.Start {
+		if machine.StartOf(id.PID) != id.Start {
 			break
 		}
 		time.Sleep(20 * time.Millisecond)

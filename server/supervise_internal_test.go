@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/dvt-engine/dvt/server/config"
+	"github.com/dvt-engine/dvt/server/internal/machine"
 
 	"github.com/dvt-engine/dvt/engine/temporal"
 	"github.com/dvt-engine/dvt/internal/testtime"
@@ -308,7 +309,7 @@ sleep 600 & echo $! >> children; wait`)
 	}
 	for _, pid := range strings.Fields(string(b)) {
 		n, _ := strconv.Atoi(pid)
-		eventually(t, 2*time.Second, "child "+pid+" of a killed server ends", func() bool { return startOf(n) == "" })
+		eventually(t, 2*time.Second, "child "+pid+" of a killed server ends", func() bool { return machine.StartOf(n) == "" })
 	}
 }
 

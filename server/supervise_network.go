@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/dvt-engine/dvt/server/config"
+	"github.com/dvt-engine/dvt/server/internal/machine"
 
 	"github.com/dvt-engine/dvt/internal/privatenet"
 	"github.com/dvt-engine/dvt/sandbox"
@@ -63,7 +64,7 @@ func (t *temporalServer) startPrivate(ctx context.Context, cmd *exec.Cmd, logged
 	}
 	t.current.Store(p)
 	starter := p.Cmd.Process.Pid
-	t.remember(processID{PID: p.PID, Starter: &processID{PID: starter, Start: startOf(starter)}})
+	t.remember(processID{PID: p.PID, Starter: &processID{PID: starter, Start: machine.StartOf(starter)}})
 	c := &child{cmd: p.Cmd, private: p, logged: logged, exited: make(chan struct{})}
 	go func() {
 		defer close(c.exited)

@@ -18,7 +18,6 @@ const maxAdapterFiles = 40
 // oneAdapterOnly lists the files that the other adapter of the store does not have, with the reason.
 var oneAdapterOnly = map[string]string{
 	"postgres/append_call.go":   "an append is one call of a function of the database: its arguments and its answer",
-	"postgres/append_hooks.go":  "the function does not know ends of hooks; SQLite decides them with the rest, in Go",
 	"postgres/append_plain.go":  "the functions for plain events: one, or one of each of many runs",
 	"postgres/create_rows.go":   "new runs of many callers are written by column; SQLite's writer takes them one by one",
 	"postgres/migrate_ahead.go": "work ahead of a migration, beside other servers; a file of SQLite has one process",

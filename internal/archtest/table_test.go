@@ -94,6 +94,7 @@ var imports = map[string][]string{
 	// Bounds of operations, callers and addresses, with the weights of fields.
 	"graph/limit": {"control", "control/health", "control/reads", "run", "graph"},
 	// Settings: what each says is judged by the package that it is for.
+	"server/internal/machine": {},
 	"server/config": {"authz", "authz/oidc", "control/admission", "control/runs", "egress", "engine/temporal",
 		"engine/ticket", "plan", "sandbox", "store", "store/postgres"},
 	"server":   {everything},

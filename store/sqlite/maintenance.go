@@ -3,6 +3,9 @@ package sqlite
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
 
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store"
@@ -86,4 +89,107 @@ func (t *runTx) importReceipts(ctx context.Context, receipts []run.SignalReceipt
 		t.head.SignalNo = max(t.head.SignalNo, r.No)
 	}
 	return nil
+}
+
+const openRuns = `st.status NOT IN ('COMPLETED', 'FAILED', 'CANCELLED')` // the condition of the partial index
+
+const quietSQL = `SELECT r.run_id, r.tenant_id, r.project_id, r.environment_id, r.plan_id, r.plan_version, r.plan_ref,
+	h.last_seq, h.last_at, h.terminal, h.gate, h.running, h.ops_rev, h.signal_no,
+	coalesce((SELECT q.status FROM run_queue q WHERE q.run_id = st.run_id), ''),
+	CASE WHEN h.running > 0 THEN (SELECT json_group_array(json(s.body)) FROM step_state s WHERE s.run_id = st.run_id
+		AND s.body ->> 'status' = 'RUNNING' AND s.body ->> 'substatus' IS NOT 'WAITING_MANUAL') END
+FROM run_state st JOIN run_head h ON h.run_id = st.run_id JOIN run r ON r.run_id = st.run_id
+WHERE ` + openRuns + ` AND st.run_id > ?1 AND h.terminal = 0 AND h.last_seq > 0 AND h.last_at <= ?2 ORDER BY st.run_id LIMIT ?3`
+
+// ListQuietRuns implements store.Reconciliation.
+func (s *Store) ListQuietRuns(ctx context.Context, quiet time.Duration, afterRunID string, limit int) ([]store.QuietRun,
+	error) {
+	now := s.now()
+	return readAll(ctx, s, "quiet runs", func(row scanner) (store.QuietRun, error) {
+		q := store.QuietRun{Now: now}
+		var at int64
+		var ref, steps []byte
+		err := row.Scan(&q.RunID, &q.TenantID, &q.ProjectID, &q.EnvironmentID, &q.PlanID, &q.PlanVersion, &ref,
+			&q.Head.LastSeq, &at, &q.Head.Terminal, &q.Head.Gate, &q.Head.Running, &q.Head.OpsRev, &q.Head.SignalNo, &q.Queue,
+			&steps)
+		q.Head.RunID, q.Head.LastAt = q.RunID, instant(at)
+		if err == nil && steps != nil {
+			err = json.Unmarshal(steps, &q.Running)
+		}
+		return q, errors.Join(err, json.Unmarshal(ref, &q.PlanRef))
+	}, quietSQL, afterRunID, micros(now.Add(-quiet)), clamp(limit, store.MaxPage))
+}
+
+// stoppingSQL reads few rows of signal, because a gate that was stopped (4, run.GateStopped) never opens again.
+const stoppingSQL = `SELECT r.run_id, r.tenant_id, r.project_id, r.environment_id, r.plan_id, r.plan_version, s.signal_id, s.received_at
+FROM run_state st JOIN run_head h ON h.run_id = st.run_id JOIN run r ON r.run_id = st.run_id
+	JOIN signal s ON s.run_id = st.run_id AND s.no = (SELECT min(x.no) FROM signal x WHERE x.run_id = st.run_id AND x.no > 0
+		AND x.type IN ('CANCEL', 'EMERGENCY_STOP') AND x.application IN ('PENDING', 'DELIVERED'))
+WHERE ` + openRuns + ` AND st.run_id > ?1 AND h.terminal = 0 AND h.gate & 4 <> 0 AND s.received_at <= ?2 ORDER BY st.run_id LIMIT ?3`
+
+// ListStoppingRuns implements store.Reconciliation.
+func (s *Store) ListStoppingRuns(ctx context.Context, age time.Duration, afterRunID string,
+	limit int) ([]store.StoppingRun,
+	error) {
+	return readAll(ctx, s, "stopping runs", func(row scanner) (r store.StoppingRun, err error) {
+		var received int64
+		err = row.Scan(&r.RunID, &r.TenantID, &r.ProjectID, &r.EnvironmentID, &r.PlanID, &r.PlanVersion, &r.SignalID,
+			&received)
+		r.ReceivedAt = instant(received)
+		return r, err
+	}, stoppingSQL, afterRunID, micros(s.now().Add(-age)), clamp(limit, store.MaxPage))
+}
+
+const stuckStartsSQL = `SELECT ` + queueColumns + ` FROM run_queue WHERE waiting = 0 AND status IN ('PENDING', 'LOCKED')
+	AND max(CASE status WHEN 'PENDING' THEN not_before ELSE lease_until END, created_at) <= ?1 ORDER BY created_at,
+		run_id LIMIT ?2`
+
+// ListStuckStarts implements store.Reconciliation.
+func (s *Store) ListStuckStarts(ctx context.Context, age time.Duration, limit int) ([]store.QueueRow, error) {
+	return readAll(ctx, s, "stuck starts", scanQueue, stuckStartsSQL, micros(s.now().Add(-age)),
+		clamp(limit, store.MaxPage))
+}
+
+const waitingSQL = `SELECT r.run_id, r.tenant_id, r.project_id, r.environment_id, r.plan_id, r.plan_version, r.plan_ref, r.triggered_by,
+	e.step_id, e.logical_attempt, e.persisted_at, e.payload
+FROM run_state st JOIN run_head h ON h.run_id = st.run_id JOIN run r ON r.run_id = st.run_id
+	JOIN step_state s ON s.run_id = st.run_id AND s.body ->> 'substatus' = 'WAITING_MANUAL'
+	JOIN event e ON e.run_id = s.run_id AND e.step_id = s.body ->> 'stepId' AND e.step_id <> '' AND e.logical_attempt = s.body ->> 'logicalAttemptId'
+		AND e.type = 'StepAwaitingManualCompletion'
+WHERE ` + openRuns + ` AND st.header ->> '$.counts.manual' > 0 AND h.terminal = 0
+	AND NOT EXISTS (SELECT 1 FROM event x WHERE x.run_id = e.run_id AND x.step_id = e.step_id AND x.logical_attempt = e.logical_attempt
+		AND x.type IN ('StepCompleted', 'StepFailed', 'StepSkipped')) AND `
+
+// ListWaits implements store.Reconciliation.
+func (s *Store) ListWaits(ctx context.Context, f store.WaitFilter) ([]store.Wait, error) {
+	w := scope(store.RunFilter{TenantID: f.TenantID, ProjectIDs: f.ProjectIDs})
+	if term, args := inScopes(`st.`, f.Scopes); term != "" {
+		w.add(term, args...)
+	}
+	if f.EnvironmentID != "" {
+		w.add(`st.environment_id = ?`, f.EnvironmentID)
+	}
+	if f.RunID != "" {
+		w.add(`st.run_id = ?`, f.RunID)
+	}
+	if a := f.After; a != nil {
+		w.add(`(e.persisted_at, e.run_id, e.step_id) > (?, ?, ?)`, micros(a.Since), a.RunID, a.StepID)
+	}
+	return readAll(ctx, s, "waiting steps", func(row scanner) (store.Wait, error) {
+		var out store.Wait
+		var at int64
+		var ref, payload []byte
+		if err := row.Scan(&out.RunID, &out.TenantID, &out.ProjectID, &out.EnvironmentID, &out.PlanID, &out.PlanVersion, &ref,
+			&out.TriggeredBy, &out.StepID, &out.LogicalAttempt, &at, &payload); err != nil {
+			return out, err
+		}
+		out.Since = instant(at)
+		p, err := run.PayloadOf[run.AwaitingPayload](payload)
+		if err != nil {
+			return out, fmt.Errorf("sqlite: wait of %s in run %s: %w", out.StepID, out.RunID, err)
+		}
+		out.Deadline = p.Deadline
+		return out, json.Unmarshal(ref, &out.PlanRef)
+	}, waitingSQL+w.String()+` ORDER BY e.persisted_at, e.run_id, e.step_id LIMIT ?`,
+		append(w.args, clamp(f.Limit, store.MaxPage))...)
 }

@@ -1,4 +1,4 @@
-package server
+package machine
 
 import (
 	"bytes"
@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// listensHere reports whether this process or one of its descendants listens on a TCP port of this machine. The
+// ListensHere reports whether this process or one of its descendants listens on a TCP port of this machine. The
 // Temporal server of `dvt dev` also listens on ports other than its frontend, and they require no authentication.
-func listensHere(port uint16) bool {
+func ListensHere(port uint16) bool {
 	inodes := map[string]bool{}
 	for _, file := range []string{"tcp", "tcp6"} {
 		text, err := os.ReadFile("/proc/self/net/" + file)

@@ -1,4 +1,4 @@
-package server
+package machine
 
 import (
 	"bufio"
@@ -11,10 +11,10 @@ import (
 
 const cgroupRoot = "/sys/fs/cgroup"
 
-// memoryPressure returns the used share of memory, from 0 to 1: the largest share among the control groups of this
+// MemoryPressure returns the used share of memory, from 0 to 1: the largest share among the control groups of this
 // process that have a limit, or that of the machine when none has. The kernel kills processes when it reaches 1. It
 // returns 0 when nothing can be read.
-func memoryPressure() float64 {
+func MemoryPressure() float64 {
 	text, err := os.ReadFile("/proc/self/cgroup")
 	if err != nil {
 		return 0

@@ -1,4 +1,4 @@
-package server
+package machine
 
 import (
 	"bytes"
@@ -9,9 +9,9 @@ import (
 	"syscall"
 )
 
-// startOf returns the start time of a process in the kernel's units, or "" when the process does not exist or is a
+// StartOf returns the start time of a process in the kernel's units, or "" when the process does not exist or is a
 // zombie.
-func startOf(pid int) string {
+func StartOf(pid int) string {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return ""
@@ -25,10 +25,10 @@ func startOf(pid int) string {
 	return string(fields[19])
 }
 
-// endSteps kills the processes of steps that a killed dvt left behind, and returns their number (contract T226). It
+// EndSteps kills the processes of steps that a killed dvt left behind, and returns their number (contract T226). It
 // recognises them by DVT_WORKSPACE in their environment: only the dvt that holds the lock of the data directory starts
 // programs in these workspaces.
-func endSteps(workspaces string) (ended int) {
+func EndSteps(workspaces string) (ended int) {
 	mark := []byte("\x00DVT_WORKSPACE=" + workspaces + string(filepath.Separator))
 	dirs, err := filepath.Glob("/proc/[0-9]*")
 	if err != nil {
