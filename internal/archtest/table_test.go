@@ -24,6 +24,7 @@ var imports = map[string][]string{
 	"run/trace": {"run"},
 
 	// The one package that knows OpenTelemetry: servers send traces, and a command writes them to a file.
+	"destination": {},
 	"otlp": {"run/trace"},
 
 	"store":           {"run", "plan"},

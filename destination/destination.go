@@ -1,0 +1,140 @@
+// Package destination is what dvt tells other systems: events of runs and alerts, as messages that go to configured
+// destinations. It holds the vocabulary and the port of senders; it sends nothing itself.
+package destination
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Kind is the kind of system that a destination is.
+type Kind string
+
+// Kinds of destinations.
+const (
+	Webhook   Kind = "webhook"   // HTTPS POST of CloudEvents, signed by Standard Webhooks
+	PagerDuty Kind = "pagerduty" // Events API v2; alerts only
+	Slack     Kind = "slack"     // incoming webhook; alerts only
+	Email     Kind = "email"     // SMTP; alerts only
+	Syslog    Kind = "syslog"    // RFC 5424 over TCP, TLS or UDP
+)
+
+// Topic says what a message is about.
+type Topic string
+
+// Topics of messages.
+const (
+	Events Topic = "events" // events of runs, in the order of each run
+	Alerts Topic = "alerts" // an alert was opened, grew, was acknowledged or was resolved
+)
+
+// Message is one thing to tell. It is at most MaxMessage bytes as JSON.
+type Message struct {
+	// ID identifies the message: a repetition has the same one. It is the id of the event, or that of the alert with the
+	// number of its change.
+	ID    string
+	Topic Topic
+	// Type is the type of the event, such as StepFailed, or AlertOpened, AlertRepeated, AlertAcknowledged, AlertResolved.
+	Type     string
+	At       time.Time // of the event or of the change
+	TenantID string    // "" for an alert about the installation
+	// ProjectID, EnvironmentID, PlanID and RunID are "" when the message is not about a run.
+	ProjectID, EnvironmentID, PlanID, RunID string
+	Seq                                     uint64 // position in the log of the run; 0 for an alert
+	// Level is that of the alert: LOW, MEDIUM or HIGH; "" for an event.
+	Level string
+	// Replayed says that somebody asked for this message again, or that the store was restored.
+	Replayed bool
+	// Data is the event or the alert as the API shows it, without secrets.
+	Data json.RawMessage
+	// Alert is set when Topic is Alerts: what people read.
+	Alert *AlertText
+}
+
+// AlertText is an alert in words.
+type AlertText struct {
+	Key      string // the same for all messages about one alert
+	Code     string
+	Title    string // what happened, one line
+	Detail   string // what to do and who can help
+	Link     string // address of the page, "" when the public address is unknown
+	Count    int64
+	Resolved bool
+}
+
+// MaxMessage is the largest message in bytes. Larger data is replaced by a reference to the API.
+const MaxMessage = 256 << 10
+
+// Sender sends messages to one destination. It is safe for concurrent use.
+type Sender interface {
+	// Send sends one message, once, within the deadline of ctx. nil says that the destination has accepted it. After any
+	// other error than a *RejectedError or ErrGone the message is sent again later. Errors never contain secrets nor
+	// answers of the destination of more than 200 bytes.
+	Send(ctx context.Context, m Message) error
+	// Close ends idle connections.
+	Close() error
+}
+
+// ErrGone says that the destination wants no more messages (HTTP 410). It is disabled until somebody enables it.
+var ErrGone = errors.New("destination: gone")
+
+// RejectedError says that the destination refuses this message for good: a repetition is of no use.
+type RejectedError struct {
+	Reason string
+}
+
+func (e *RejectedError) Error() string { return "destination: the message was refused: " + e.Reason }
+
+// RetryError says that the destination asks for a pause of at least After before the next message (Retry-After).
+type RetryError struct {
+	After  time.Duration // at most MaxRetryAfter
+	Reason string
+}
+
+// MaxRetryAfter bounds the pause that a destination may ask for.
+const MaxRetryAfter = time.Hour
+
+func (e *RetryError) Error() string {
+	return fmt.Sprintf("destination: %s; the next try is in %s", e.Reason, e.After)
+}
+
+// Config is one destination in the file of destinations. Senders are made from it; secrets are references.
+type Config struct {
+	Name string // [a-z0-9-]{1,63}, unique
+	Kind Kind
+	// URL is where messages go: https:// for webhook, pagerduty (its default is PagerDuty's own) and slack; smtp:// or
+	// smtps:// for email; tcp://, tls:// or udp:// for syslog.
+	URL string
+	// Secrets are references to the key that signs (webhook; the first signs and while keys rotate each signs too), the
+	// routing key (pagerduty), the path of the webhook (slack) or the password (email). At most 4.
+	Secrets []SecretRef
+	From    string   // email
+	To      []string // email; at most 20
+	User    string   // email
+	Timeout time.Duration
+	Route   Route
+	// AllowPrivate permits private addresses. Only for tests and `dvt dev`, and for email and syslog, which usually
+	// stand inside.
+	AllowPrivate bool
+}
+
+// SecretRef says where a secret is read, each time it is needed. Exactly one field is set.
+type SecretRef struct {
+	File string
+	Env  string
+}
+
+// Route selects messages. Empty fields do not restrict.
+type Route struct {
+	Topics   []Topic
+	Tenants  []string
+	Projects []string
+	Types    []string // of events and changes of alerts
+	Levels   []string // of alerts
+	Codes    []string // of alerts
+	// Installation adds alerts about the installation when Tenants restricts.
+	Installation bool
+}
