@@ -244,8 +244,9 @@ func TestAudit_ACutTailIsFoundBySignedHeads(t *testing.T) {
 	}
 	w.exec(t, fmt.Sprintf(`DO $$ BEGIN
 		ALTER TABLE audit_link DISABLE TRIGGER USER; ALTER TABLE audit DISABLE TRIGGER USER;
-		DELETE FROM audit a USING audit_link l WHERE l.id = a.id AND l.tenant_id = 'globex' AND l.no >= %d;
-		DELETE FROM audit_link WHERE tenant_id = 'globex' AND no >= %[1]d;
+		DELETE FROM audit_link WHERE tenant_id = 'globex' AND no >= %d;
+		-- Rows that have no link yet go too, because they would be linked after the cut, at numbers that were signed.
+		DELETE FROM audit a WHERE a.tenant_id = 'globex' AND NOT EXISTS (SELECT FROM audit_link l WHERE l.id = a.id);
 		UPDATE audit_head h SET no = l.no, hash = l.hash FROM audit_link l
 			WHERE h.tenant_id = 'globex' AND l.tenant_id = 'globex' AND l.no = %[1]d - 1;
 		ALTER TABLE audit_link ENABLE TRIGGER USER; ALTER TABLE audit ENABLE TRIGGER USER;
