@@ -31,6 +31,12 @@ func NewWorkerReader(rights *control.Rights, store ReportStore) *WorkerReader {
 	return &WorkerReader{rights: rights, store: store}
 }
 
+// WorkerStep is a step that a worker runs.
+type WorkerStep = engine.WorkerStep
+
+// WorkerDrain asks a worker to begin no further steps.
+type WorkerDrain = store.WorkerDrain
+
 // WorkerState is the newest report of a data worker about one of its queues.
 type WorkerState struct {
 	Account, Queue string
@@ -39,7 +45,7 @@ type WorkerState struct {
 	Live       bool      // recent enough to count in the admission of plans
 	// Drain is why the worker begins no further steps; nil for a worker that may. Report.Drained says whether the worker
 	// knows it.
-	Drain *store.WorkerDrain
+	Drain *WorkerDrain
 	// Last means that no other live worker that may begin steps serves the queue: without this one its steps wait.
 	Last bool
 }
