@@ -57,6 +57,7 @@ type WorkerOrder struct {
 
 // WorkerReporter accepts reports of one worker. A server's Journal implements it.
 type WorkerReporter interface {
-	// Report stores a report and returns what the worker must do. ErrRefused if a report is malformed or names a queue that is not the worker's own.
+	// Report stores a report and returns what the worker must do. ErrRefused if a report is malformed or names a queue
+	// that is not the worker's own.
 	Report(ctx context.Context, r WorkerReport) (WorkerOrder, error)
 }

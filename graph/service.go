@@ -69,8 +69,8 @@ func (m mutations) DrainWorker(ctx context.Context, in model.DrainWorkerInput) (
 	if err != nil {
 		return nil, err
 	}
-	return &model.DrainWorkerPayload{Workers: mapping.MapSlice(out.Workers, mapWorker), Change: mapping.Change(out.Change)},
-		nil
+	workers := mapping.MapSlice(out.Workers, mapWorker)
+	return &model.DrainWorkerPayload{Workers: workers, Change: mapping.Change(out.Change)}, nil
 }
 
 func (m mutations) FreezeTenant(ctx context.Context, in model.FreezeTenantInput) (*model.ServicePayload, error) {

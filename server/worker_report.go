@@ -24,8 +24,8 @@ const (
 	reportQueues = 64
 )
 
-// workerReports sends the reports of a worker for its queues, and carries out the orders of their answers. One goroutine
-// at a time may use it.
+// workerReports sends the reports of a worker for its queues, and carries out the orders of their answers. One
+// goroutine at a time may use it.
 type workerReports struct {
 	to      engine.WorkerReporter
 	queues  []string

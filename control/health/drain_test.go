@@ -96,6 +96,10 @@ func TestDrain_IsRefusedWithAReason(t *testing.T) {
 		change(&in)
 		return in
 	}
+	sre := w.Principal("dev-sre")
+	unknown := with(func(in *health.DrainWorker) { in.Worker = "w9" })
+	end := unknown
+	end.End = true
 	for name, c := range map[string]struct {
 		who  authz.Principal
 		in   health.DrainWorker
@@ -103,10 +107,10 @@ func TestDrain_IsRefusedWithAReason(t *testing.T) {
 	}{
 		"an admin":                  {w.Principal("dev-admin"), good, run.CodeForbidden},
 		"another tenant":            {w.ForeignPrincipal(), good, run.CodeForbidden},
-		"an unknown worker":         {w.Principal("dev-sre"), with(func(in *health.DrainWorker) { in.Worker = "w9" }), run.CodeNotFound},
-		"the end of an unknown one": {w.Principal("dev-sre"), with(func(in *health.DrainWorker) { in.Worker, in.End = "w9", true }), run.CodeNotFound},
-		"no reason":                 {w.Principal("dev-sre"), with(func(in *health.DrainWorker) { in.Reason = "" }), run.CodeBadInput},
-		"a name that is no text":    {w.Principal("dev-sre"), with(func(in *health.DrainWorker) { in.Worker = "a\x00b" }), run.CodeBadInput},
+		"an unknown worker":         {sre, unknown, run.CodeNotFound},
+		"the end of an unknown one": {sre, end, run.CodeNotFound},
+		"no reason":                 {sre, with(func(in *health.DrainWorker) { in.Reason = "" }), run.CodeBadInput},
+		"a name that is no text":    {sre, with(func(in *health.DrainWorker) { in.Worker = "a\x00b" }), run.CodeBadInput},
 	} {
 		_, err := w.DrainWorker(t.Context(), c.who, c.in)
 		if own := (*control.Error)(nil); !errors.As(err, &own) || own.Code != c.want {

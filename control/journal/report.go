@@ -163,7 +163,8 @@ func (a *attempts) checkReport(r engine.WorkerReport) (engine.WorkerReport, erro
 		return bad("the worker must have a name of 1 to %d printable characters", maxReportName)
 	case len(r.Queues) == 0 || len(r.Queues) > maxReportQueues:
 		return bad("a report must name 1 to %d queues", maxReportQueues)
-	case r.UID < 0 || r.Slots < 0 || r.InUse < 0 || r.Limits.Memory < 0 || r.Limits.CPU < 0 || r.Limits.PIDs < 0 || r.Limits.Disk < 0:
+	case r.UID < 0 || r.Slots < 0 || r.InUse < 0 || r.Limits.Memory < 0 || r.Limits.CPU < 0 || r.Limits.PIDs < 0 ||
+		r.Limits.Disk < 0:
 		return bad("the numbers of a report must not be negative")
 	}
 	for i, queue := range r.Queues {

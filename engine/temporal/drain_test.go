@@ -9,8 +9,7 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// A drained worker begins nothing, its running steps end in peace, another worker takes the others, and a worker that is
-// drained no more begins steps again.
+// A drained worker begins nothing, its running steps end in peace, and after the drain it begins steps again.
 func TestDrain_RunningStepsGoOnAndNoOthersBegin(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, options{workers: -1})
