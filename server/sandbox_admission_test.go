@@ -62,8 +62,8 @@ func TestSandbox_PlansAreAdmittedByTheReportOfTheirWorker(t *testing.T) {
 	drainTheWorker(t, p, worker)
 }
 
-// drainTheWorker drains the only data worker while it runs a step. That step ends in peace, and the next one waits until
-// the drain has ended.
+// drainTheWorker drains the only data worker while it runs a step. That step ends in peace, and the next one waits
+// until the drain has ended.
 func drainTheWorker(t *testing.T, p *deployment, worker client.WorkerRow) {
 	t.Helper()
 	ada, operator := client.New(p.urlA, adaToken), client.New(p.urlB, samToken)
