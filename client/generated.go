@@ -2290,6 +2290,58 @@ func (v *DiffRunRunDiffToRun) GetSubstatus() *RunSubstatus { return v.Substatus 
 // GetRunSeq returns DiffRunRunDiffToRun.RunSeq, and is useful for accessing the field via an interface.
 func (v *DiffRunRunDiffToRun) GetRunSeq() int64 { return v.RunSeq }
 
+// DrainWorkerDrainWorkerDrainWorkerPayload includes the requested fields of the GraphQL type DrainWorkerPayload.
+type DrainWorkerDrainWorkerDrainWorkerPayload struct {
+	// The worker, once for each of its queues.
+	Workers []WorkerRow `json:"workers"`
+	// Null when the worker was already as asked.
+	Change *ChangeRow `json:"change"`
+}
+
+// GetWorkers returns DrainWorkerDrainWorkerDrainWorkerPayload.Workers, and is useful for accessing the field via an interface.
+func (v *DrainWorkerDrainWorkerDrainWorkerPayload) GetWorkers() []WorkerRow { return v.Workers }
+
+// GetChange returns DrainWorkerDrainWorkerDrainWorkerPayload.Change, and is useful for accessing the field via an interface.
+func (v *DrainWorkerDrainWorkerDrainWorkerPayload) GetChange() *ChangeRow { return v.Change }
+
+type DrainWorkerInput struct {
+	RequestId string `json:"requestId"`
+	Account   string `json:"account"`
+	Worker    string `json:"worker"`
+	// true: the worker begins no further steps; false: it begins some again.
+	Drain  bool   `json:"drain"`
+	Reason string `json:"reason"`
+}
+
+// GetRequestId returns DrainWorkerInput.RequestId, and is useful for accessing the field via an interface.
+func (v *DrainWorkerInput) GetRequestId() string { return v.RequestId }
+
+// GetAccount returns DrainWorkerInput.Account, and is useful for accessing the field via an interface.
+func (v *DrainWorkerInput) GetAccount() string { return v.Account }
+
+// GetWorker returns DrainWorkerInput.Worker, and is useful for accessing the field via an interface.
+func (v *DrainWorkerInput) GetWorker() string { return v.Worker }
+
+// GetDrain returns DrainWorkerInput.Drain, and is useful for accessing the field via an interface.
+func (v *DrainWorkerInput) GetDrain() bool { return v.Drain }
+
+// GetReason returns DrainWorkerInput.Reason, and is useful for accessing the field via an interface.
+func (v *DrainWorkerInput) GetReason() string { return v.Reason }
+
+// DrainWorkerResponse is returned by DrainWorker on success.
+type DrainWorkerResponse struct {
+	// Drains a data worker: within 20 s it begins no further steps, and its running steps go on; or ends its drain. Look first
+	// at `workers`: `last` says that steps of a queue would wait. A new process is not drained. Only for principals of the
+	// operators' tenant with the action SET_ENGINE_MODE. Safe to repeat. Errors: NOT_FOUND, FORBIDDEN, BAD_USER_INPUT,
+	// STORE_UNAVAILABLE.
+	DrainWorker DrainWorkerDrainWorkerDrainWorkerPayload `json:"drainWorker"`
+}
+
+// GetDrainWorker returns DrainWorkerResponse.DrainWorker, and is useful for accessing the field via an interface.
+func (v *DrainWorkerResponse) GetDrainWorker() DrainWorkerDrainWorkerDrainWorkerPayload {
+	return v.DrainWorker
+}
+
 type EmergencyStopInput struct {
 	Reason string `json:"reason"`
 	// End the execution in the engine at once, without its cooperation: running attempts end as TERMINATED, and their programs may go on for a while.
@@ -8279,86 +8331,11 @@ func (v *ShowUsageResponse) GetQuotas() []QuotaRow { return v.Quotas }
 type ShowWorkersResponse struct {
 	// The newest report of each data worker about each of its queues in the last 24 hours, at most 1,000. Requires DEBUG on the
 	// whole tenant: that of the operators, if the installation has one. Errors: FORBIDDEN.
-	Workers []ShowWorkersWorkersWorkerReport `json:"workers"`
+	Workers []WorkerRow `json:"workers"`
 }
 
 // GetWorkers returns ShowWorkersResponse.Workers, and is useful for accessing the field via an interface.
-func (v *ShowWorkersResponse) GetWorkers() []ShowWorkersWorkersWorkerReport { return v.Workers }
-
-// ShowWorkersWorkersWorkerReport includes the requested fields of the GraphQL type WorkerReport.
-// The GraphQL type's documentation follows.
-//
-// The report of a data worker about its sandbox. Runtimes and parts are strings, because later versions may add some.
-type ShowWorkersWorkersWorkerReport struct {
-	// The account that sent the report; `worker` is the name that the worker gave itself.
-	Account string `json:"account"`
-	Worker  string `json:"worker"`
-	Queue   string `json:"queue"`
-	Runtime string `json:"runtime"`
-	// SHA-256 of the runtime's own program, in hexadecimal.
-	Digest  string                                                    `json:"digest"`
-	Parts   []string                                                  `json:"parts"`
-	Missing []ShowWorkersWorkersWorkerReportMissingMissingSandboxPart `json:"missing"`
-	// The last verification succeeded.
-	Ok bool `json:"ok"`
-	// Why it failed; null when it succeeded.
-	Problem *string `json:"problem"`
-	// The user that programs run as.
-	Uid        int       `json:"uid"`
-	ReportedAt time.Time `json:"reportedAt"`
-	// The worker reported in the last two minutes, so its report counts when plans are admitted.
-	Live bool `json:"live"`
-}
-
-// GetAccount returns ShowWorkersWorkersWorkerReport.Account, and is useful for accessing the field via an interface.
-func (v *ShowWorkersWorkersWorkerReport) GetAccount() string { return v.Account }
-
-// GetWorker returns ShowWorkersWorkersWorkerReport.Worker, and is useful for accessing the field via an interface.
-func (v *ShowWorkersWorkersWorkerReport) GetWorker() string { return v.Worker }
-
-// GetQueue returns ShowWorkersWorkersWorkerReport.Queue, and is useful for accessing the field via an interface.
-func (v *ShowWorkersWorkersWorkerReport) GetQueue() string { return v.Queue }
-
-// GetRuntime returns ShowWorkersWorkersWorkerReport.Runtime, and is useful for accessing the field via an interface.
-func (v *ShowWorkersWorkersWorkerReport) GetRuntime() string { return v.Runtime }
-
-// GetDigest returns ShowWorkersWorkersWorkerReport.Digest, and is useful for accessing the field via an interface.
-func (v *ShowWorkersWorkersWorkerReport) GetDigest() string { return v.Digest }
-
-// GetParts returns ShowWorkersWorkersWorkerReport.Parts, and is useful for accessing the field via an interface.
-func (v *ShowWorkersWorkersWorkerReport) GetParts() []string { return v.Parts }
-
-// GetMissing returns ShowWorkersWorkersWorkerReport.Missing, and is useful for accessing the field via an interface.
-func (v *ShowWorkersWorkersWorkerReport) GetMissing() []ShowWorkersWorkersWorkerReportMissingMissingSandboxPart {
-	return v.Missing
-}
-
-// GetOk returns ShowWorkersWorkersWorkerReport.Ok, and is useful for accessing the field via an interface.
-func (v *ShowWorkersWorkersWorkerReport) GetOk() bool { return v.Ok }
-
-// GetProblem returns ShowWorkersWorkersWorkerReport.Problem, and is useful for accessing the field via an interface.
-func (v *ShowWorkersWorkersWorkerReport) GetProblem() *string { return v.Problem }
-
-// GetUid returns ShowWorkersWorkersWorkerReport.Uid, and is useful for accessing the field via an interface.
-func (v *ShowWorkersWorkersWorkerReport) GetUid() int { return v.Uid }
-
-// GetReportedAt returns ShowWorkersWorkersWorkerReport.ReportedAt, and is useful for accessing the field via an interface.
-func (v *ShowWorkersWorkersWorkerReport) GetReportedAt() time.Time { return v.ReportedAt }
-
-// GetLive returns ShowWorkersWorkersWorkerReport.Live, and is useful for accessing the field via an interface.
-func (v *ShowWorkersWorkersWorkerReport) GetLive() bool { return v.Live }
-
-// ShowWorkersWorkersWorkerReportMissingMissingSandboxPart includes the requested fields of the GraphQL type MissingSandboxPart.
-type ShowWorkersWorkersWorkerReportMissingMissingSandboxPart struct {
-	Part   string `json:"part"`
-	Reason string `json:"reason"`
-}
-
-// GetPart returns ShowWorkersWorkersWorkerReportMissingMissingSandboxPart.Part, and is useful for accessing the field via an interface.
-func (v *ShowWorkersWorkersWorkerReportMissingMissingSandboxPart) GetPart() string { return v.Part }
-
-// GetReason returns ShowWorkersWorkersWorkerReportMissingMissingSandboxPart.Reason, and is useful for accessing the field via an interface.
-func (v *ShowWorkersWorkersWorkerReportMissingMissingSandboxPart) GetReason() string { return v.Reason }
+func (v *ShowWorkersResponse) GetWorkers() []WorkerRow { return v.Workers }
 
 type SignalActionInput struct {
 	RunId  string      `json:"runId"`
@@ -9834,6 +9811,157 @@ type WhoCouldResponse struct {
 // GetWhoCould returns WhoCouldResponse.WhoCould, and is useful for accessing the field via an interface.
 func (v *WhoCouldResponse) GetWhoCould() []string { return v.WhoCould }
 
+// WorkerRow includes the GraphQL fields of WorkerReport requested by the fragment WorkerRow.
+// The GraphQL type's documentation follows.
+//
+// The report of a data worker about its sandbox. Runtimes and parts are strings, because later versions may add some.
+type WorkerRow struct {
+	// The account that sent the report; `worker` is the name that the worker gave itself.
+	Account string `json:"account"`
+	Worker  string `json:"worker"`
+	Queue   string `json:"queue"`
+	Runtime string `json:"runtime"`
+	// SHA-256 of the runtime's own program, in hexadecimal.
+	Digest  string                               `json:"digest"`
+	Parts   []string                             `json:"parts"`
+	Missing []WorkerRowMissingMissingSandboxPart `json:"missing"`
+	// The last verification succeeded.
+	Ok bool `json:"ok"`
+	// Why it failed; null when it succeeded.
+	Problem *string `json:"problem"`
+	// The user that programs run as.
+	Uid        int       `json:"uid"`
+	ReportedAt time.Time `json:"reportedAt"`
+	// The worker reported in the last two minutes, so its report counts when plans are admitted.
+	Live bool `json:"live"`
+	// Of dvt, as the worker says; null for one of an earlier version.
+	Version   *string    `json:"version"`
+	StartedAt *time.Time `json:"startedAt"`
+	// How many steps the worker can run at once, on all of its queues together.
+	Slots int `json:"slots"`
+	// How many it ran when it reported.
+	InUse int `json:"inUse"`
+	// Those that it ran, the longest first, at most 50.
+	Steps []WorkerRowStepsWorkerStep `json:"steps"`
+	// The worker says that it begins no further steps.
+	Drained bool `json:"drained"`
+	// Why it shall begin none; null when nobody drained it.
+	Drain *WorkerRowDrainWorkerDrain `json:"drain"`
+	// No other worker that may begin steps serves the queue: without this one its steps wait.
+	Last bool `json:"last"`
+}
+
+// GetAccount returns WorkerRow.Account, and is useful for accessing the field via an interface.
+func (v *WorkerRow) GetAccount() string { return v.Account }
+
+// GetWorker returns WorkerRow.Worker, and is useful for accessing the field via an interface.
+func (v *WorkerRow) GetWorker() string { return v.Worker }
+
+// GetQueue returns WorkerRow.Queue, and is useful for accessing the field via an interface.
+func (v *WorkerRow) GetQueue() string { return v.Queue }
+
+// GetRuntime returns WorkerRow.Runtime, and is useful for accessing the field via an interface.
+func (v *WorkerRow) GetRuntime() string { return v.Runtime }
+
+// GetDigest returns WorkerRow.Digest, and is useful for accessing the field via an interface.
+func (v *WorkerRow) GetDigest() string { return v.Digest }
+
+// GetParts returns WorkerRow.Parts, and is useful for accessing the field via an interface.
+func (v *WorkerRow) GetParts() []string { return v.Parts }
+
+// GetMissing returns WorkerRow.Missing, and is useful for accessing the field via an interface.
+func (v *WorkerRow) GetMissing() []WorkerRowMissingMissingSandboxPart { return v.Missing }
+
+// GetOk returns WorkerRow.Ok, and is useful for accessing the field via an interface.
+func (v *WorkerRow) GetOk() bool { return v.Ok }
+
+// GetProblem returns WorkerRow.Problem, and is useful for accessing the field via an interface.
+func (v *WorkerRow) GetProblem() *string { return v.Problem }
+
+// GetUid returns WorkerRow.Uid, and is useful for accessing the field via an interface.
+func (v *WorkerRow) GetUid() int { return v.Uid }
+
+// GetReportedAt returns WorkerRow.ReportedAt, and is useful for accessing the field via an interface.
+func (v *WorkerRow) GetReportedAt() time.Time { return v.ReportedAt }
+
+// GetLive returns WorkerRow.Live, and is useful for accessing the field via an interface.
+func (v *WorkerRow) GetLive() bool { return v.Live }
+
+// GetVersion returns WorkerRow.Version, and is useful for accessing the field via an interface.
+func (v *WorkerRow) GetVersion() *string { return v.Version }
+
+// GetStartedAt returns WorkerRow.StartedAt, and is useful for accessing the field via an interface.
+func (v *WorkerRow) GetStartedAt() *time.Time { return v.StartedAt }
+
+// GetSlots returns WorkerRow.Slots, and is useful for accessing the field via an interface.
+func (v *WorkerRow) GetSlots() int { return v.Slots }
+
+// GetInUse returns WorkerRow.InUse, and is useful for accessing the field via an interface.
+func (v *WorkerRow) GetInUse() int { return v.InUse }
+
+// GetSteps returns WorkerRow.Steps, and is useful for accessing the field via an interface.
+func (v *WorkerRow) GetSteps() []WorkerRowStepsWorkerStep { return v.Steps }
+
+// GetDrained returns WorkerRow.Drained, and is useful for accessing the field via an interface.
+func (v *WorkerRow) GetDrained() bool { return v.Drained }
+
+// GetDrain returns WorkerRow.Drain, and is useful for accessing the field via an interface.
+func (v *WorkerRow) GetDrain() *WorkerRowDrainWorkerDrain { return v.Drain }
+
+// GetLast returns WorkerRow.Last, and is useful for accessing the field via an interface.
+func (v *WorkerRow) GetLast() bool { return v.Last }
+
+// WorkerRowDrainWorkerDrain includes the requested fields of the GraphQL type WorkerDrain.
+type WorkerRowDrainWorkerDrain struct {
+	Actor  string    `json:"actor"`
+	Reason string    `json:"reason"`
+	At     time.Time `json:"at"`
+}
+
+// GetActor returns WorkerRowDrainWorkerDrain.Actor, and is useful for accessing the field via an interface.
+func (v *WorkerRowDrainWorkerDrain) GetActor() string { return v.Actor }
+
+// GetReason returns WorkerRowDrainWorkerDrain.Reason, and is useful for accessing the field via an interface.
+func (v *WorkerRowDrainWorkerDrain) GetReason() string { return v.Reason }
+
+// GetAt returns WorkerRowDrainWorkerDrain.At, and is useful for accessing the field via an interface.
+func (v *WorkerRowDrainWorkerDrain) GetAt() time.Time { return v.At }
+
+// WorkerRowMissingMissingSandboxPart includes the requested fields of the GraphQL type MissingSandboxPart.
+type WorkerRowMissingMissingSandboxPart struct {
+	Part   string `json:"part"`
+	Reason string `json:"reason"`
+}
+
+// GetPart returns WorkerRowMissingMissingSandboxPart.Part, and is useful for accessing the field via an interface.
+func (v *WorkerRowMissingMissingSandboxPart) GetPart() string { return v.Part }
+
+// GetReason returns WorkerRowMissingMissingSandboxPart.Reason, and is useful for accessing the field via an interface.
+func (v *WorkerRowMissingMissingSandboxPart) GetReason() string { return v.Reason }
+
+// WorkerRowStepsWorkerStep includes the requested fields of the GraphQL type WorkerStep.
+// The GraphQL type's documentation follows.
+//
+// A step that a worker runs.
+type WorkerRowStepsWorkerStep struct {
+	TenantId string    `json:"tenantId"`
+	RunId    string    `json:"runId"`
+	StepId   string    `json:"stepId"`
+	Since    time.Time `json:"since"`
+}
+
+// GetTenantId returns WorkerRowStepsWorkerStep.TenantId, and is useful for accessing the field via an interface.
+func (v *WorkerRowStepsWorkerStep) GetTenantId() string { return v.TenantId }
+
+// GetRunId returns WorkerRowStepsWorkerStep.RunId, and is useful for accessing the field via an interface.
+func (v *WorkerRowStepsWorkerStep) GetRunId() string { return v.RunId }
+
+// GetStepId returns WorkerRowStepsWorkerStep.StepId, and is useful for accessing the field via an interface.
+func (v *WorkerRowStepsWorkerStep) GetStepId() string { return v.StepId }
+
+// GetSince returns WorkerRowStepsWorkerStep.Since, and is useful for accessing the field via an interface.
+func (v *WorkerRowStepsWorkerStep) GetSince() time.Time { return v.Since }
+
 // __AcknowledgeAlertInput is used internally by genqlient
 type __AcknowledgeAlertInput struct {
 	Input AcknowledgeAlertInput `json:"input"`
@@ -9961,6 +10089,14 @@ func (v *__DiffRunInput) GetA() int64 { return v.A }
 
 // GetB returns __DiffRunInput.B, and is useful for accessing the field via an interface.
 func (v *__DiffRunInput) GetB() int64 { return v.B }
+
+// __DrainWorkerInput is used internally by genqlient
+type __DrainWorkerInput struct {
+	Input DrainWorkerInput `json:"input"`
+}
+
+// GetInput returns __DrainWorkerInput.Input, and is useful for accessing the field via an interface.
+func (v *__DrainWorkerInput) GetInput() DrainWorkerInput { return v.Input }
 
 // __EndBreakGlassInput is used internally by genqlient
 type __EndBreakGlassInput struct {
@@ -11566,6 +11702,87 @@ func DiffRun(
 	}
 
 	data_ = &DiffRunResponse{}
+	resp_ := &graphql.Response{Data: data_}
+
+	err_ = client_.MakeRequest(
+		ctx_,
+		req_,
+		resp_,
+	)
+
+	return data_, err_
+}
+
+// The mutation executed by DrainWorker.
+const DrainWorker_Operation = `
+mutation DrainWorker ($input: DrainWorkerInput!) {
+	drainWorker(input: $input) {
+		workers {
+			... WorkerRow
+		}
+		change {
+			... ChangeRow
+		}
+	}
+}
+fragment WorkerRow on WorkerReport {
+	account
+	worker
+	queue
+	runtime
+	digest
+	parts
+	missing {
+		part
+		reason
+	}
+	ok
+	problem
+	uid
+	reportedAt
+	live
+	version
+	startedAt
+	slots
+	inUse
+	steps {
+		tenantId
+		runId
+		stepId
+		since
+	}
+	drained
+	drain {
+		actor
+		reason
+		at
+	}
+	last
+}
+fragment ChangeRow on ChangeReceipt {
+	action
+	requestId
+	actor
+	at
+	version
+	versionBefore
+}
+`
+
+func DrainWorker(
+	ctx_ context.Context,
+	client_ graphql.Client,
+	input DrainWorkerInput,
+) (data_ *DrainWorkerResponse, err_ error) {
+	req_ := &graphql.Request{
+		OpName: "DrainWorker",
+		Query:  DrainWorker_Operation,
+		Variables: &__DrainWorkerInput{
+			Input: input,
+		},
+	}
+
+	data_ = &DrainWorkerResponse{}
 	resp_ := &graphql.Response{Data: data_}
 
 	err_ = client_.MakeRequest(
@@ -15116,22 +15333,42 @@ func ShowUsage(
 const ShowWorkers_Operation = `
 query ShowWorkers {
 	workers {
-		account
-		worker
-		queue
-		runtime
-		digest
-		parts
-		missing {
-			part
-			reason
-		}
-		ok
-		problem
-		uid
-		reportedAt
-		live
+		... WorkerRow
 	}
+}
+fragment WorkerRow on WorkerReport {
+	account
+	worker
+	queue
+	runtime
+	digest
+	parts
+	missing {
+		part
+		reason
+	}
+	ok
+	problem
+	uid
+	reportedAt
+	live
+	version
+	startedAt
+	slots
+	inUse
+	steps {
+		tenantId
+		runId
+		stepId
+		since
+	}
+	drained
+	drain {
+		actor
+		reason
+		at
+	}
+	last
 }
 `
 

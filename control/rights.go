@@ -244,16 +244,16 @@ func (s *Rights) NothingToReadError(p authz.Principal) error {
 // RightsChanged returns a channel that is closed when rights may have changed after this call.
 func (s *Rights) RightsChanged() <-chan struct{} { return s.Authz.Changed() }
 
-// CheckMaySetMode returns FORBIDDEN unless p may set modes that affect other tenants, which only operators may. It
-// writes row to the audit when it denies.
-func (s *Rights) CheckMaySetMode(ctx context.Context, p authz.Principal, row store.AuditRow) error {
+// CheckMaySetMode returns FORBIDDEN unless p may set modes that affect other tenants, which only operators may. what
+// names the change in the refusal, such as "change the mode". It writes row to the audit when it denies.
+func (s *Rights) CheckMaySetMode(ctx context.Context, p authz.Principal, row store.AuditRow, what string) error {
 	ok, err := s.CanSetMode(p)
 	if err != nil || ok {
 		return Translate(err)
 	}
 	row.Code = run.CodeForbidden
 	s.AuditDenied(ctx, p, row)
-	e := Refuse(run.CodeForbidden, "Only an SRE of the operators' tenant can change the mode.")
+	e := Refuse(run.CodeForbidden, "Only an SRE of the operators' tenant can %s.", what)
 	e.Denial = &Denial{Action: authz.SetEngineMode, PolicyVersion: s.Authz.PolicyVersion(p.TenantID)}
 	return e
 }

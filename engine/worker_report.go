@@ -7,8 +7,11 @@ import (
 	"github.com/dvt-engine/dvt/plan"
 )
 
-// WorkerReport describes the sandboxes that a data worker can provide. The worker sends one when it starts and then
-// every minute.
+// MaxWorkerSteps bounds the steps that a report names.
+const MaxWorkerSteps = 50
+
+// WorkerReport describes a data worker: the sandboxes that it can provide, and what it runs. The worker sends one when
+// it starts and then every 20 seconds.
 type WorkerReport struct {
 	// Worker identifies the process and does not change while it runs. Two processes have different values.
 	Worker  string             `json:"worker"`
@@ -26,10 +29,35 @@ type WorkerReport struct {
 	Problem string `json:"problem,omitempty"`
 	// At is when the worker verified its sandbox. The server orders reports by its own clock.
 	At time.Time `json:"at"`
+
+	Version   string    `json:"version,omitempty"` // of dvt
+	StartedAt time.Time `json:"startedAt,omitzero"`
+	// Slots is the number of steps that the worker can run at once, on all queues together; InUse is how many it runs.
+	Slots int `json:"slots,omitempty"`
+	InUse int `json:"inUse,omitempty"`
+	// Steps are those that it runs, the oldest first, at most MaxWorkerSteps.
+	Steps []WorkerStep `json:"steps,omitempty"`
+	// Drained means that the worker begins no further steps, because a WorkerOrder said so.
+	Drained bool `json:"drained,omitempty"`
+}
+
+// WorkerStep is a step that a worker runs.
+type WorkerStep struct {
+	TenantID string    `json:"tenantId"`
+	RunID    string    `json:"runId"`
+	StepID   string    `json:"stepId"`
+	Since    time.Time `json:"since"`
+}
+
+// WorkerOrder is the answer to a report.
+type WorkerOrder struct {
+	// Drain means that the worker must begin no further steps until an order says otherwise. Its running steps go on.
+	Drain bool `json:"drain,omitempty"`
 }
 
 // WorkerReporter accepts reports of one worker. A server's Journal implements it.
 type WorkerReporter interface {
-	// Report stores a report. ErrRefused if a report is malformed or names a queue that is not the worker's own.
-	Report(ctx context.Context, r WorkerReport) error
+	// Report stores a report and returns what the worker must do. ErrRefused if a report is malformed or names a queue
+	// that is not the worker's own.
+	Report(ctx context.Context, r WorkerReport) (WorkerOrder, error)
 }

@@ -168,8 +168,15 @@ func (f *fake) Workers(context.Context, authz.Principal) ([]health.WorkerState, 
 		WorkerReport: engine.WorkerReport{
 			Worker: "host/7", Runtime: "process", Digest: "ab", Parts: []plan.SandboxPart{plan.SandboxFiles}, UID: 1000,
 			Missing: map[plan.SandboxPart]string{plan.SandboxPIDs: "no delegated cgroup"}, Problem: "the probe could connect",
+			Version: "v1", StartedAt: instant, Slots: 24, InUse: 1, Drained: true,
+			Steps: []engine.WorkerStep{{TenantID: "acme", RunID: "r1", StepID: "s1", Since: instant}},
 		},
+		Drain: &health.WorkerDrain{Actor: "sam", Reason: "a new kernel", At: instant}, Last: true,
 	}}, nil
+}
+
+func (f *fake) DrainWorker(context.Context, authz.Principal, health.DrainWorker) (health.DrainedWorker, error) {
+	return health.DrainedWorker{}, nil
 }
 
 func (f *fake) HealthHistory(_ context.Context, _ authz.Principal, last int) (health.HealthHistory, error) {

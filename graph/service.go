@@ -19,6 +19,7 @@ type ServiceModes interface {
 	SetEngineMode(ctx context.Context, p authz.Principal, in admission.SetEngineMode) (admission.ModeChange, error)
 	FreezeTenant(ctx context.Context, p authz.Principal, in admission.FreezeTenant) (admission.ModeChange, error)
 	Workers(ctx context.Context, p authz.Principal) ([]health.WorkerState, error)
+	DrainWorker(ctx context.Context, p authz.Principal, in health.DrainWorker) (health.DrainedWorker, error)
 }
 
 func (q queries) Service(ctx context.Context) (*model.ServiceState, error) {
@@ -44,6 +45,14 @@ func mapWorker(w health.WorkerState) model.WorkerReport {
 		ReportedAt: w.ReportedAt, Live: w.Live, Parts: mapping.MapSlice(w.Parts,
 			func(p plan.SandboxPart) string { return string(p) }),
 		Missing: []model.MissingSandboxPart{},
+		Version: mapping.Text(w.Version), StartedAt: mapping.Optional(w.StartedAt), Slots: w.Slots, InUse: w.InUse,
+		Drained: w.Drained, Last: w.Last,
+		Steps: mapping.MapSlice(w.Steps, func(s health.WorkerStep) model.WorkerStep {
+			return model.WorkerStep{TenantID: s.TenantID, RunID: s.RunID, StepID: s.StepID, Since: s.Since}
+		}),
+	}
+	if d := w.Drain; d != nil {
+		out.Drain = &model.WorkerDrain{Actor: d.Actor, Reason: d.Reason, At: d.At}
 	}
 	for _, part := range plan.SandboxParts() {
 		if reason, missing := w.Missing[part]; missing {
@@ -51,6 +60,17 @@ func mapWorker(w health.WorkerState) model.WorkerReport {
 		}
 	}
 	return out
+}
+
+func (m mutations) DrainWorker(ctx context.Context, in model.DrainWorkerInput) (*model.DrainWorkerPayload, error) {
+	out, err := m.control.DrainWorker(ctx, principal(ctx), health.DrainWorker{
+		Account: in.Account, Worker: in.Worker, End: !in.Drain, RequestID: in.RequestID, Reason: in.Reason,
+	})
+	if err != nil {
+		return nil, err
+	}
+	workers := mapping.MapSlice(out.Workers, mapWorker)
+	return &model.DrainWorkerPayload{Workers: workers, Change: mapping.Change(out.Change)}, nil
 }
 
 func (m mutations) FreezeTenant(ctx context.Context, in model.FreezeTenantInput) (*model.ServicePayload, error) {

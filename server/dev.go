@@ -122,12 +122,13 @@ func RunDev(ctx context.Context, cfg config.Config, log *slog.Logger, out io.Wri
 	return p.serve(ctx, ln, p.routes(), func(work context.Context, g *errgroup.Group) {
 		w := worker
 		w.Control, w.Data, w.StopTimeout = []string{cfg.ControlQueue}, []string{cfg.DataQueue}, 8*time.Second
+		w.Executions = temporal.NewExecutions()
 		w.Metrics, w.Tickets, w.ControlSteps = p.registry, p.tickets, p.controlSteps([]string{p.cfg.ControlQueue})
 		run := func() error {
 			return box.whileIsolated(
 				work, func(ctx context.Context) error { return temporal.Run(ctx, p.temporal, w, p.journal, runner) })
 		}
-		g.Go(func() error { return reportSandbox(work, p.journal, w.Data, box.workerReport, log) })
+		g.Go(func() error { return newWorkerReports(p.journal, w, box, log).run(work) })
 		g.Go(func() error {
 			if !supervised {
 				return run()

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/Khan/genqlient/graphql"
+
 	"github.com/dvt-engine/dvt/client"
 	"github.com/dvt-engine/dvt/plan"
 )
@@ -14,9 +16,9 @@ import (
 // A worker process reports the capabilities of its sandbox, and servers admit plans by this report.
 func TestSandbox_PlansAreAdmittedByTheReportOfTheirWorker(t *testing.T) {
 	t.Parallel()
-	p := startDeployment(t)
+	p := startDeployment(t, "operators-tenant: acme")
 	operator := client.New(p.urlB, samToken)
-	var worker client.ShowWorkersWorkersWorkerReport
+	var worker client.WorkerRow
 	waitUntil(t, "the data worker reports its sandbox", time.Minute, func() bool {
 		out, err := client.ShowWorkers(t.Context(), operator)
 		must(t, err)
@@ -56,5 +58,61 @@ func TestSandbox_PlansAreAdmittedByTheReportOfTheirWorker(t *testing.T) {
 			time.Minute); st.Status != client.RunStatusCompleted {
 			t.Errorf("a run that requires %s, which its worker has, ended %s, want COMPLETED", part, st.Status)
 		}
+	}
+	drainTheWorker(t, p, worker)
+}
+
+// drainTheWorker drains the only data worker while it runs a step. That step ends in peace, and the next one waits
+// until the drain has ended.
+func drainTheWorker(t *testing.T, p *deployment, worker client.WorkerRow) {
+	t.Helper()
+	ada, operator := client.New(p.urlA, adaToken), client.New(p.urlB, samToken)
+	set := func(as graphql.Client, drain bool) (*client.DrainWorkerResponse, error) {
+		return client.DrainWorker(t.Context(), as, client.DrainWorkerInput{RequestId: fmt.Sprintf("drain-%t", drain),
+			Account: worker.Account, Worker: worker.Worker, Drain: drain, Reason: "a new kernel"})
+	}
+	state := func(what string, holds func(client.WorkerRow) bool) {
+		t.Helper()
+		waitUntil(t, what, time.Minute, func() bool {
+			out, err := client.ShowWorkers(t.Context(), operator)
+			must(t, err)
+			for _, w := range out.Workers {
+				if w.Worker == worker.Worker && w.Queue == worker.Queue {
+					return holds(w)
+				}
+			}
+			return false
+		})
+	}
+	if _, err := set(ada, true); err == nil || !strings.Contains(client.AsAPIError(err).Error(), "FORBIDDEN") {
+		t.Errorf("an engineer who drains a worker gets %v, want FORBIDDEN", err)
+	}
+	busy := start(t, ada, "busy", stepsPlan("busy",
+		`{"stepId":"s1","type":"COMMAND","inputs":{"argv":["sleep","30"]},"timeout":"1m"}`))
+	state("the worker says that it runs the step", func(w client.WorkerRow) bool {
+		return w.InUse == 1 && len(w.Steps) == 1 && w.Steps[0].RunId == busy && w.Last && w.Slots > 1
+	})
+	for range 2 { // repeating changes nothing
+		out, err := set(operator, true)
+		must(t, err)
+		if d := out.DrainWorker; len(d.Workers) == 0 || d.Workers[0].Drain == nil || d.Workers[0].Drain.Actor != "sam" {
+			t.Errorf("the drained worker is %+v, want sam's drain", d.Workers)
+		}
+	}
+	state("the worker is drained", func(w client.WorkerRow) bool { return w.Drained && !w.Last })
+	next := start(t, ada, "next", stepsPlan("next",
+		`{"stepId":"s1","type":"COMMAND","inputs":{"argv":["true"]},"timeout":"1m"}`))
+	if st := waitForEnd(t, ada, busy, time.Minute); st.Status != client.RunStatusCompleted {
+		t.Errorf("the step that ran when its worker was drained ended %s, want COMPLETED", st.Status)
+	}
+	out, err := client.ShowRun(t.Context(), ada, next, nil)
+	must(t, err)
+	if out.Run.Status == client.RunStatusCompleted {
+		t.Error("the drained worker began a step")
+	}
+	_, err = set(operator, false)
+	must(t, err)
+	if st := waitForEnd(t, ada, next, time.Minute); st.Status != client.RunStatusCompleted {
+		t.Errorf("after the drain the run ended %s, want COMPLETED", st.Status)
 	}
 }

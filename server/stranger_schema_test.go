@@ -72,7 +72,7 @@ var textValues = map[string]any{ //nolint:gochecknoglobals // a table
 	"reason": "why not", "notes": "done", "note": "look", "evidenceRefs": "https://example.org/e", "destinationDb": "db",
 	"schema": "public", "types": "StepFailed",
 	"action": "PAUSE", "status": "error", "role": "ADMIN", "outcome": "DENIED", "schemaVersion": "v1.2",
-	"planVersion": "1.0", "compression": "gzip", "code": "TIMEOUT",
+	"planVersion": "1.0", "compression": "gzip", "code": "TIMEOUT", "account": "steps-1", "worker": "host/7",
 }
 
 // numbers has values for inputs of number types, by name. All others are 1.

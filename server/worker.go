@@ -51,11 +51,12 @@ func runDataWorker(ctx context.Context, cfg config.Config, w temporal.WorkerConf
 		return err
 	}
 	defer c.Close()
-	w.Metrics = registry
+	w.Metrics, w.Executions = registry, temporal.NewExecutions()
+	reports := newWorkerReports(journal, w, box, log)
 	// temporal.Run gets no journal: without control queues only the runner writes events, through its own journal.
 	return withMetrics(ctx, cfg, registry, func(ctx context.Context) error {
 		return whileGranted(ctx, journal, log, func(ctx context.Context) error {
-			return whileReporting(ctx, journal, w.Data, box.workerReport, log, func(ctx context.Context) error {
+			return whileReporting(ctx, reports, func(ctx context.Context) error {
 				return box.whileIsolated(ctx, func(ctx context.Context) error { return temporal.Run(ctx, c, w, nil, runner) })
 			})
 		})

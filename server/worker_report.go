@@ -4,45 +4,62 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"runtime/debug"
 	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/dvt-engine/dvt/engine"
+	"github.com/dvt-engine/dvt/engine/temporal"
 )
 
 const (
 	// reportEvery is the time between two reports of a worker. Servers count a worker as alive for two minutes.
-	reportEvery = time.Minute
+	reportEvery = 20 * time.Second
 	// reportTimeout limits one call, so that a call that hangs does not delay the next report.
 	reportTimeout = 20 * time.Second
 	// reportQueues is the maximum number of queues in one report.
 	reportQueues = 64
 )
 
-// sandboxReports sends the reports of a worker's sandbox for its queues. One goroutine at a time may use it.
-type sandboxReports struct {
+// workerReports sends the reports of a worker for its queues, and carries out the orders of their answers. One
+// goroutine at a time may use it.
+type workerReports struct {
 	to      engine.WorkerReporter
 	queues  []string
 	current func() engine.WorkerReport
+	drain   func(bool)
 	log     *slog.Logger
+
+	drained bool
 
 	failing bool // the last report was not accepted
 	denied  int  // consecutive reports that were denied
 }
 
-// whileReporting reports the worker's sandbox and runs work, the service of data queues, until work ends or the server
+// newWorkerReports reports the sandbox of a worker with what it runs.
+func newWorkerReports(to engine.WorkerReporter, w temporal.WorkerConfig, box *isolation, log *slog.Logger,
+) *workerReports {
+	version, started := buildVersion(), time.Now().UTC()
+	return &workerReports{
+		to: to, queues: w.Data, drain: w.Executions.Drain, log: log,
+		current: func() engine.WorkerReport {
+			r := w.Executions.Report(box.workerReport())
+			r.Version, r.StartedAt = version, started
+			return r
+		},
+	}
+}
+
+// whileReporting reports the worker and runs work, the service of data queues, until work ends or the server
 // denies the reports. It returns the denial, which wraps engine.ErrDenied, so that the process ends with the reason.
 //
 // work starts after the answer to the first report. A worker whose first report is denied therefore polls no queue, not
 // even when a supervisor keeps restarting it. Later only mostDenied consecutive denials end work, because servers that
 // restart one after the other may know different accounts for a moment. Other errors never end work.
-func whileReporting(
-	ctx context.Context, to engine.WorkerReporter, queues []string, current func() engine.WorkerReport, log *slog.Logger,
-	work func(context.Context) error,
-) error {
-	r := &sandboxReports{to: to, queues: queues, current: current, log: log}
+func whileReporting(ctx context.Context, r *workerReports, work func(context.Context) error) error {
 	if err := r.send(ctx); errors.Is(err, engine.ErrDenied) {
 		return err
 	}
@@ -56,10 +73,8 @@ func whileReporting(
 	return g.Wait()
 }
 
-// reportSandbox is whileReporting for a process that runs the work itself.
-func reportSandbox(ctx context.Context, to engine.WorkerReporter, queues []string, current func() engine.WorkerReport,
-	log *slog.Logger) error {
-	r := &sandboxReports{to: to, queues: queues, current: current, log: log}
+// run is whileReporting for a process that runs the work itself.
+func (r *workerReports) run(ctx context.Context) error {
 	if err := r.send(ctx); errors.Is(err, engine.ErrDenied) {
 		return err
 	}
@@ -68,7 +83,7 @@ func reportSandbox(ctx context.Context, to engine.WorkerReporter, queues []strin
 
 // repeat sends a report every reportEvery until ctx ends, and after a denial every accessEvery. A lost report is not
 // repeated, because the next one replaces it. The error is the last of mostDenied consecutive denials.
-func (r *sandboxReports) repeat(ctx context.Context) error {
+func (r *workerReports) repeat(ctx context.Context) error {
 	for {
 		pause := reportEvery
 		if r.denied > 0 {
@@ -92,8 +107,8 @@ func (r *sandboxReports) repeat(ctx context.Context) error {
 
 // send sends one report and returns its error, or nil when ctx ended. Of consecutive failures it logs only the first,
 // and then the recovery. It logs no denial.
-func (r *sandboxReports) send(ctx context.Context) error {
-	err := sendReport(ctx, r.to, r.queues, r.current())
+func (r *workerReports) send(ctx context.Context) error {
+	order, err := sendReport(ctx, r.to, r.queues, r.current())
 	if ctx.Err() != nil {
 		return nil //nolint:nilerr // the process ends
 	}
@@ -112,16 +127,47 @@ func (r *sandboxReports) send(ctx context.Context) error {
 		r.log.InfoContext(ctx, "the report of this worker's sandbox is accepted again")
 	}
 	r.failing = err != nil
+	if err == nil {
+		r.carryOut(ctx, order)
+	}
 	return err
 }
 
-func sendReport(ctx context.Context, to engine.WorkerReporter, queues []string, r engine.WorkerReport) (err error) {
+func (r *workerReports) carryOut(ctx context.Context, order engine.WorkerOrder) {
+	switch {
+	case order.Drain && !r.drained:
+		r.log.InfoContext(ctx, "this worker is drained: it begins no further steps, and its running steps go on")
+	case !order.Drain && r.drained:
+		r.log.InfoContext(ctx, "this worker is not drained any more: it begins steps")
+	}
+	r.drained = order.Drain
+	r.drain(order.Drain)
+}
+
+func sendReport(ctx context.Context, to engine.WorkerReporter, queues []string,
+	r engine.WorkerReport) (order engine.WorkerOrder, err error) {
 	ctx, cancel := context.WithTimeout(ctx, reportTimeout)
 	defer cancel()
 	queues = slices.Compact(slices.Sorted(slices.Values(queues)))
 	for part := range slices.Chunk(queues, reportQueues) {
 		r.Queues = part
-		err = errors.Join(err, to.Report(ctx, r))
+		said, failed := to.Report(ctx, r)
+		order.Drain = order.Drain || said.Drain
+		err = errors.Join(err, failed)
 	}
-	return err
+	return order, err
+}
+
+// buildVersion is the version of this program: that of the module, or the commit that it was built from.
+func buildVersion() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return ""
+	}
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" && !strings.HasPrefix(info.Main.Version, "v") {
+			return s.Value[:min(len(s.Value), 12)]
+		}
+	}
+	return info.Main.Version
 }

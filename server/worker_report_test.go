@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/dvt-engine/dvt/engine"
 	"github.com/dvt-engine/dvt/plan"
@@ -19,17 +22,28 @@ import (
 type reports struct {
 	taken   []engine.WorkerReport
 	answers []error
+	orders  []bool // to drain, one for each answer
 	err     error
 }
 
-func (r *reports) Report(_ context.Context, w engine.WorkerReport) error {
+func (r *reports) Report(_ context.Context, w engine.WorkerReport) (engine.WorkerOrder, error) {
 	r.taken = append(r.taken, w)
+	order := engine.WorkerOrder{}
+	if len(r.orders) > 0 {
+		order.Drain, r.orders = r.orders[0], r.orders[1:]
+	}
 	if len(r.answers) > 0 {
 		err := r.answers[0]
 		r.answers = r.answers[1:]
-		return err
+		return order, err
 	}
-	return r.err
+	return order, r.err
+}
+
+// reportsTo are those of a worker without sandbox.
+func reportsTo(to engine.WorkerReporter, out io.Writer, queues ...string) *workerReports {
+	return &workerReports{to: to, queues: queues, current: unsandboxedReport, drain: func(bool) {},
+		log: slog.New(slog.NewTextHandler(out, nil))}
 }
 
 // idle is the work of a worker without steps. It returns when ctx ends.
@@ -38,18 +52,18 @@ func idle(ctx context.Context) error {
 	return nil
 }
 
-func TestWorker_ReportsItsSandboxAtItsStartAndEachMinute(t *testing.T) {
+func TestWorker_ReportsAtItsStartAndEvery20Seconds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute+time.Second)
 		defer cancel()
 		to := &reports{}
 		queues := []string{"tq-data-b", "tq-data-a", "tq-data-b"}
-		if err := whileReporting(ctx, to, queues, unsandboxedReport, slog.New(slog.DiscardHandler), idle); err != nil {
+		if err := whileReporting(ctx, reportsTo(to, io.Discard, queues...), idle); err != nil {
 			t.Fatal(err)
 		}
-		if len(to.taken) != 3 {
-			t.Errorf("%d reports in two minutes, want 3", len(to.taken))
+		if len(to.taken) != 7 {
+			t.Errorf("%d reports in two minutes, want 7", len(to.taken))
 		}
 		if got := strings.Join(to.taken[0].Queues, " "); got != "tq-data-a tq-data-b" {
 			t.Errorf("the report names the queues %s, want each once", got)
@@ -64,12 +78,11 @@ func TestWorker_LogsOnceThatItsReportsAreNotAccepted(t *testing.T) {
 		defer cancel()
 		var out strings.Builder
 		to := &reports{err: errors.Join(store.ErrUnavailable)}
-		if err := whileReporting(ctx, to, []string{"q"}, unsandboxedReport, slog.New(slog.NewTextHandler(&out, nil)),
-			idle); err != nil {
+		if err := whileReporting(ctx, reportsTo(to, &out, "q"), idle); err != nil {
 			t.Fatal(err)
 		}
-		if lines := strings.Count(out.String(), "level=WARN"); lines != 1 || len(to.taken) != 6 {
-			t.Errorf("%d warnings of %d reports, want 1 of 6", lines, len(to.taken))
+		if lines := strings.Count(out.String(), "level=WARN"); lines != 1 || len(to.taken) != 16 {
+			t.Errorf("%d warnings of %d reports, want 1 of 16", lines, len(to.taken))
 		}
 	})
 }
@@ -98,9 +111,8 @@ func TestWorker_EndsWhenTheReportOfItsSandboxIsDenied(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 				defer cancel()
 				began, worked := time.Now(), false
-				err := whileReporting(ctx, &reports{answers: test.answers, err: test.last}, []string{"tq-data-prod"},
-					unsandboxedReport,
-					slog.New(slog.DiscardHandler), func(ctx context.Context) error { worked = true; return idle(ctx) })
+				err := whileReporting(ctx, reportsTo(&reports{answers: test.answers, err: test.last}, io.Discard,
+					"tq-data-prod"), func(ctx context.Context) error { worked = true; return idle(ctx) })
 				took := time.Since(began)
 				if worked == test.idles {
 					t.Errorf("the worker served its queues: %t, want %t", worked, !test.idles)
@@ -126,11 +138,39 @@ func TestWorker_LogsThatItsReportsAreDeniedAndAcceptedAgain(t *testing.T) {
 		defer cancel()
 		var out strings.Builder
 		to := &reports{answers: []error{nil, fmt.Errorf("%w: tq-data-prod", engine.ErrDenied)}}
-		if err := whileReporting(ctx, to, []string{"q"}, unsandboxedReport, slog.New(slog.NewTextHandler(&out, nil)),
-			idle); err != nil {
+		if err := whileReporting(ctx, reportsTo(to, &out, "q"), idle); err != nil {
 			t.Fatal(err)
 		}
 		for _, want := range []string{"ends if this continues", "tq-data-prod", "is accepted again"} {
+			if strings.Count(out.String(), want) != 1 {
+				t.Errorf("the log does not say %q once:\n%s", want, out.String())
+			}
+		}
+	})
+}
+
+func TestWorker_IsDrainedByTheAnswerToItsReport(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+		defer cancel()
+		var out strings.Builder
+		var drains []bool
+		// The third answer is an error, whose order means nothing.
+		r := reportsTo(&reports{orders: []bool{true, true, false, true, false},
+			answers: []error{nil, nil, store.ErrUnavailable}}, &out, "q")
+		r.drain = func(on bool) {
+			if len(drains) == 0 || drains[len(drains)-1] != on {
+				drains = append(drains, on)
+			}
+		}
+		if err := whileReporting(ctx, r, idle); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff([]bool{true, false}, drains); diff != "" {
+			t.Errorf("the changes of the worker (-want +got):\n%s", diff)
+		}
+		for _, want := range []string{"this worker is drained", "not drained any more"} {
 			if strings.Count(out.String(), want) != 1 {
 				t.Errorf("the log does not say %q once:\n%s", want, out.String())
 			}
@@ -145,7 +185,7 @@ func TestSendReport_NamesAtMost64QueuesInOneReport(t *testing.T) {
 		queues = append(queues, fmt.Sprintf("q%03d", i))
 	}
 	to := &reports{}
-	if err := sendReport(t.Context(), to, queues, unsandboxedReport()); err != nil {
+	if _, err := sendReport(t.Context(), to, queues, unsandboxedReport()); err != nil {
 		t.Fatal(err)
 	}
 	if len(to.taken) != 2 || len(to.taken[0].Queues) != reportQueues || len(to.taken[1].Queues) != 1 {

@@ -22,7 +22,15 @@ type WorkerReport struct {
 	At      time.Time       // set by the store
 }
 
-// Workers stores the newest report of each worker about each of its queues.
+// WorkerDrain asks a worker to begin no further steps.
+type WorkerDrain struct {
+	Account, Worker string
+	RequestID       string
+	Actor, Reason   string
+	At              time.Time // set by the store
+}
+
+// Workers stores the newest report of each worker about each of its queues, and the drains of workers.
 type Workers interface {
 	// PutWorkerReports replaces the rows of the same account, worker and queue, and adds the audit rows in the same
 	// transaction. It also deletes rows older than WorkerReportLife, and the oldest ones above MaxAccountReports and
@@ -31,4 +39,14 @@ type Workers interface {
 	// WorkerReports lists the reports about these queues that are at most age old by the store's clock, by queue,
 	// account and worker; about every queue when none is given. It is one statement.
 	WorkerReports(ctx context.Context, queues []string, age time.Duration) ([]WorkerReport, error)
+
+	// DrainWorker stores the drain of a worker with the audit rows in one transaction. A worker has at most one drain;
+	// a drained worker keeps the one that it has, and no audit row is written. It returns the one in force. ErrNotFound
+	// when the store has no report of the worker.
+	DrainWorker(ctx context.Context, d WorkerDrain, audit ...AuditRow) (WorkerDrain, error)
+	// EndWorkerDrain removes the drain of a worker with the audit rows in one transaction; ErrNotFound.
+	EndWorkerDrain(ctx context.Context, account, worker string, audit ...AuditRow) error
+	// WorkerDrains lists the drains of an account, or of every account for "", by account and worker, at most
+	// MaxWorkerReports. A drain is forgotten when the store has no report of its worker any more.
+	WorkerDrains(ctx context.Context, account string) ([]WorkerDrain, error)
 }

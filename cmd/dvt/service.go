@@ -15,7 +15,7 @@ import (
 func serviceCommand() *cobra.Command {
 	s := &session{}
 	return s.command("service", "Show and set the mode of the installation, and list its data workers", s.serviceStatus(),
-		s.serviceMode(), s.serviceWorkers())
+		s.serviceMode(), s.serviceWorkers(), s.drainWorker(true), s.drainWorker(false))
 }
 
 func tenantCommand() *cobra.Command {
@@ -66,11 +66,13 @@ func serviceLines(r client.ServiceRow) []string {
 
 func (s *session) serviceWorkers() *cobra.Command {
 	return &cobra.Command{
-		Use: "workers", Short: "List the data workers of the last 24 hours and the sandboxes that they can give",
+		Use: "workers", Short: "List the data workers of the last 24 hours, what they run and the sandboxes that they can give",
 		Args: cmdline.ExactArgs(0),
 		Long: "List the data workers that reported in the last 24 hours. STATE is OK, FAILED when the worker's check of its\n" +
-			"sandbox failed, or SILENT when it has stopped reporting. SANDBOX LIMITS are the parts of a program's\n" +
-			"surroundings that the worker can limit; CANNOT LIMIT are the others, with the reason.",
+			"sandbox failed, SILENT when it has stopped reporting for two minutes, DRAINING while steps run that began before\n" +
+			"it was drained, or DRAINED. RUNS is the number of steps that it ran when it reported, of those that it can run at\n" +
+			"once. SANDBOX LIMITS are the parts of a program's surroundings that the worker can limit; CANNOT LIMIT are the\n" +
+			"others, with the reason. -o json also has the steps.",
 		RunE: func(c *cobra.Command, _ []string) error {
 			out, err := client.ShowWorkers(c.Context(), s.client)
 			if err != nil {
@@ -83,30 +85,122 @@ func (s *session) serviceWorkers() *cobra.Command {
 				_, err := fmt.Fprintln(s.out, "No data worker has reported in the last 24 hours.")
 				return err
 			}
-			t := s.table("QUEUE", "WORKER", "RUNTIME", "STATE", "REPORTED", "SANDBOX LIMITS", "CANNOT LIMIT")
-			for _, w := range out.Workers {
-				t.Row(w.Queue, w.Account+"/"+w.Worker, w.Runtime, workerState(w), s.when(&w.ReportedAt), strings.Join(w.Parts, " "),
-					missingParts(w))
-			}
-			return t.Print()
+			return s.workers(out.Workers)
 		},
 	}
 }
 
-// workerState returns OK if plans may rely on the worker, SILENT if it stopped reporting and FAILED if its verification
-// failed.
-func workerState(w client.ShowWorkersWorkersWorkerReport) string {
+func (s *session) workers(rows []client.WorkerRow) error {
+	t := s.table("QUEUE", "WORKER", "STATE", "RUNS", "VERSION", "RUNTIME", "REPORTED", "SANDBOX LIMITS", "CANNOT LIMIT")
+	for _, w := range rows {
+		t.Row(w.Queue, w.Account+"/"+w.Worker, workerState(w), workerRuns(w), workerVersion(w), w.Runtime,
+			s.when(&w.ReportedAt), strings.Join(w.Parts, " "), missingParts(w))
+	}
+	return t.Print()
+}
+
+// workerState returns OK if plans may rely on the worker.
+func workerState(w client.WorkerRow) string {
 	switch {
 	case !w.Live:
 		return "SILENT"
 	case !w.Ok:
 		return "FAILED"
+	case w.Drain != nil && (!w.Drained || w.InUse > 0):
+		return "DRAINING"
+	case w.Drain != nil:
+		return "DRAINED"
 	}
 	return "OK"
 }
 
+func workerVersion(w client.WorkerRow) string {
+	if w.Version == nil {
+		return "-" // a worker of an earlier version
+	}
+	return *w.Version
+}
+
+func workerRuns(w client.WorkerRow) string {
+	if w.Slots == 0 {
+		return "-" // a worker of an earlier version
+	}
+	return fmt.Sprintf("%d of %d", w.InUse, w.Slots)
+}
+
+func (s *session) drainWorker(drain bool) *cobra.Command {
+	var reason, requestID string
+	var yes bool
+	c := &cobra.Command{
+		Use: "undrain WORKER", Short: "Let a drained worker begin steps again", Args: cmdline.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			account, worker, ok := strings.Cut(args[0], "/")
+			if !ok {
+				return cmdline.Usage(fmt.Errorf(`WORKER must be as "dvt service workers" shows it: ACCOUNT/NAME; not %q`, args[0]))
+			}
+			if drain && (!yes || cmdline.IsPreview(c)) {
+				if goOn, err := s.previewDrain(c, account, worker); err != nil || !goOn {
+					return err
+				}
+			}
+			out, err := client.DrainWorker(c.Context(), s.client, client.DrainWorkerInput{RequestId: orNew(requestID),
+				Account: account, Worker: worker, Drain: drain, Reason: reason})
+			if err != nil {
+				return cmdline.Failure(err)
+			}
+			if s.output.IsData() {
+				return s.print(out.DrainWorker)
+			}
+			return s.workers(out.DrainWorker.Workers)
+		},
+	}
+	auditFlags(c, &reason, &requestID)
+	if drain {
+		c.Use, c.Short = "drain WORKER", "Let a worker begin no further steps; its running steps go on"
+		c.Long = "Let a worker begin no further steps, for example before its machine is stopped. Its running steps go on.\n" +
+			"The worker hears of it within 20 seconds. When \"dvt service workers\" shows DRAINED, it runs nothing and can be\n" +
+			"stopped. A new process is not drained. The command refuses to leave a queue without any worker unless --yes is\n" +
+			"given."
+		c.Flags().BoolVar(&yes, "yes", false, "also when steps of a queue would wait")
+		cmdline.AddPreview(c)
+	}
+	return c
+}
+
+// previewDrain says what a drain would do. It returns whether the drain may go on, and an error when steps of a queue
+// would wait.
+func (s *session) previewDrain(c *cobra.Command, account, worker string) (bool, error) {
+	list, err := client.ShowWorkers(c.Context(), s.client)
+	if err != nil {
+		return false, cmdline.Failure(err)
+	}
+	var rows []client.WorkerRow
+	var alone []string
+	for _, w := range list.Workers {
+		if w.Account != account || w.Worker != worker {
+			continue
+		}
+		if rows = append(rows, w); w.Last {
+			alone = append(alone, w.Queue)
+		}
+	}
+	wait := fmt.Sprintf("no other worker serves %s: its steps would wait", strings.Join(alone, ", "))
+	switch {
+	case cmdline.IsPreview(c) && s.output.IsData():
+		return false, s.print(rows)
+	case cmdline.IsPreview(c):
+		if len(alone) > 0 {
+			_, _ = fmt.Fprintln(s.out, "Warning: "+wait+".")
+		}
+		return false, s.workers(rows)
+	case len(alone) > 0:
+		return false, fmt.Errorf("%s. Start another worker first, or drain this one with --yes", wait)
+	}
+	return true, nil
+}
+
 // missingParts lists the parts that a worker cannot give, with the reasons, and why its verification failed.
-func missingParts(w client.ShowWorkersWorkersWorkerReport) string {
+func missingParts(w client.WorkerRow) string {
 	var out []string
 	if w.Problem != nil {
 		out = append(out, "verification: "+*w.Problem)

@@ -75,7 +75,7 @@ func (s *ModeEditor) SetEngineMode(ctx context.Context, p authz.Principal, in Se
 		vs = append(vs, plan.Violation{Path: "mode", Code: "UNKNOWN", Message: "there is no such mode"})
 	}
 	row := store.AuditRow{Action: string(authz.SetEngineMode), Reason: control.Clip(in.Reason), RequestID: in.RequestID}
-	if err := s.rights.CheckMaySetMode(ctx, p, row); err != nil {
+	if err := s.rights.CheckMaySetMode(ctx, p, row, "change the mode"); err != nil {
 		return ModeChange{}, err
 	}
 	if len(vs) > 0 {
@@ -99,11 +99,13 @@ func (s *ModeEditor) FreezeTenant(ctx context.Context, p authz.Principal, in Fre
 		in.TenantID = p.TenantID
 	}
 	another := in.TenantID != p.TenantID
-	may := s.rights.MayOperate
+	var err error
 	if another {
-		may = s.rights.CheckMaySetMode
+		err = s.rights.CheckMaySetMode(ctx, p, row, "freeze another tenant")
+	} else {
+		err = s.rights.MayOperate(ctx, p, row)
 	}
-	if err := may(ctx, p, row); err != nil {
+	if err != nil {
 		return ModeChange{}, err
 	}
 	if vs := control.CheckReason(control.CheckID(control.CheckID(nil, "requestId", in.RequestID), "tenantId",

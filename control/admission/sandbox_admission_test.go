@@ -54,7 +54,7 @@ func (w *world) bound(version int64, rows ...authz.Sandbox) {
 
 func (w *world) report(r engine.WorkerReport) {
 	w.T.Helper()
-	if err := w.ReporterOf("acme-worker").Report(w.T.Context(), r); err != nil {
+	if _, err := w.ReporterOf("acme-worker").Report(w.T.Context(), r); err != nil {
 		w.T.Fatal(err)
 	}
 }
@@ -229,7 +229,7 @@ func TestReport_IsOfTheWorkersOwnQueues(t *testing.T) {
 	} {
 		r := controltest.ReportOf("w1", plan.SandboxMemory)
 		change(&r)
-		if err := w.ReporterOf("acme-worker").Report(t.Context(), r); !errors.Is(err, engine.ErrRefused) {
+		if _, err := w.ReporterOf("acme-worker").Report(t.Context(), r); !errors.Is(err, engine.ErrRefused) {
 			t.Errorf("%s: %v, want ErrRefused", name, err)
 		}
 	}

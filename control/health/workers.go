@@ -12,12 +12,15 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// ReportStore reads the reports of workers.
+// ReportStore reads the reports of workers, and reads and writes their drains.
 type ReportStore interface {
 	WorkerReports(ctx context.Context, queues []string, age time.Duration) ([]store.WorkerReport, error)
+	WorkerDrains(ctx context.Context, account string) ([]store.WorkerDrain, error)
+	DrainWorker(ctx context.Context, d store.WorkerDrain, audit ...store.AuditRow) (store.WorkerDrain, error)
+	EndWorkerDrain(ctx context.Context, account, worker string, audit ...store.AuditRow) error
 }
 
-// WorkerReader lists the reports of data workers. It is safe for concurrent use.
+// WorkerReader lists the reports of data workers, and drains workers. It is safe for concurrent use.
 type WorkerReader struct {
 	rights *control.Rights
 	store  ReportStore
@@ -28,13 +31,26 @@ func NewWorkerReader(rights *control.Rights, store ReportStore) *WorkerReader {
 	return &WorkerReader{rights: rights, store: store}
 }
 
+// WorkerStep is a step that a worker runs.
+type WorkerStep = engine.WorkerStep
+
+// WorkerDrain asks a worker to begin no further steps.
+type WorkerDrain = store.WorkerDrain
+
 // WorkerState is the newest report of a data worker about one of its queues.
 type WorkerState struct {
 	Account, Queue string
 	engine.WorkerReport
 	ReportedAt time.Time // the store's clock
 	Live       bool      // recent enough to count in the admission of plans
+	// Drain is why the worker begins no further steps; nil for a worker that may. Report.Drained says whether the worker
+	// knows it.
+	Drain *WorkerDrain
+	// Last means that no other live worker that may begin steps serves the queue: without this one its steps wait.
+	Last bool
 }
+
+func (w WorkerState) begins() bool { return w.Live && w.OK && w.Drain == nil }
 
 // Workers lists the reports of data workers from the last 24 hours, by queue, account and worker. FORBIDDEN for callers
 // that may not see the health of the installation.
@@ -42,10 +58,24 @@ func (s *WorkerReader) Workers(ctx context.Context, p authz.Principal) ([]Worker
 	if err := s.rights.MaySeeInstallation(ctx, p); err != nil {
 		return nil, err
 	}
+	out, err := s.workers(ctx)
+	return out, control.Translate(err)
+}
+
+func (s *WorkerReader) workers(ctx context.Context) ([]WorkerState, error) {
 	rows, err := s.store.WorkerReports(ctx, nil, store.WorkerReportLife)
 	if err != nil {
-		return nil, control.Translate(err)
+		return nil, err
 	}
+	list, err := s.store.WorkerDrains(ctx, "")
+	if err != nil {
+		return nil, err
+	}
+	drains := map[string]*store.WorkerDrain{}
+	for i, d := range list {
+		drains[d.Account+"/"+d.Worker] = &list[i]
+	}
+	begin := map[string]int{} // workers that may begin steps, by queue
 	now := s.rights.Now()
 	out := make([]WorkerState, 0, len(rows))
 	for _, row := range rows {
@@ -54,8 +84,14 @@ func (s *WorkerReader) Workers(ctx context.Context, p authz.Principal) ([]Worker
 		if err := json.Unmarshal(row.Doc, &w.WorkerReport); err != nil {
 			w.Problem = "this server cannot read the report"
 		}
-		w.Worker = row.Worker
+		w.Worker, w.Drain = row.Worker, drains[row.Account+"/"+row.Worker]
+		if w.begins() {
+			begin[w.Queue]++
+		}
 		out = append(out, w)
+	}
+	for i, w := range out {
+		out[i].Last = w.begins() && begin[w.Queue] == 1
 	}
 	return out, nil
 }

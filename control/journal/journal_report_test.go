@@ -51,7 +51,7 @@ func TestReport_IsDeniedForQueuesOutsideTheAccount(t *testing.T) {
 	} {
 		r := controltest.ReportOf("w1", plan.SandboxMemory)
 		r.Queues = c.queues
-		err := w.ReporterOf("acme-worker").Report(t.Context(), r)
+		_, err := w.ReporterOf("acme-worker").Report(t.Context(), r)
 		if !errors.Is(err, engine.ErrRefused) || errors.Is(err, engine.ErrDenied) != (c.denied != "") {
 			t.Errorf("%s: %v, want ErrRefused, and ErrDenied: %t", c.name, err, c.denied != "")
 			continue
@@ -95,22 +95,22 @@ func TestReport_IsDeniedOverHTTPWithTheSameSentence(t *testing.T) {
 	t.Cleanup(server.Close)
 	client := controltest.Must[*remote.Client](t)(remote.NewClient(server.URL, "data-1"))
 	r := controltest.ReportOf("w1", plan.SandboxMemory)
-	if err := client.Report(t.Context(), r); err != nil {
+	if _, err := client.Report(t.Context(), r); err != nil {
 		t.Errorf("a report of the account's own queue returned %v, want no error", err)
 	}
 	r.Queues = append(r.Queues, "tq-data-prod")
-	err := client.Report(t.Context(), r)
+	_, err := client.Report(t.Context(), r)
 	if !errors.Is(err, engine.ErrDenied) || !strings.Contains(err.Error(),
 		"the account data-1 of this worker does not cover the queues that it serves: tq-data-prod;") {
 		t.Errorf("a report of another queue: %v, want ErrDenied that names account and queue", err)
 	}
 	r.Queues = nil
-	if err := client.Report(t.Context(), r); !errors.Is(err, engine.ErrRefused) || errors.Is(err, engine.ErrDenied) {
+	if _, err := client.Report(t.Context(), r); !errors.Is(err, engine.ErrRefused) || errors.Is(err, engine.ErrDenied) {
 		t.Errorf("a malformed report: %v, want ErrRefused and not ErrDenied", err)
 	}
 	w.Raw.Close()
 	r.Queues = []string{"tq-data-dev"}
-	if err := client.Report(t.Context(), r); err == nil || errors.Is(err, engine.ErrDenied) {
+	if _, err := client.Report(t.Context(), r); err == nil || errors.Is(err, engine.ErrDenied) {
 		t.Errorf("a report without a store: %v, want an error that is not ErrDenied", err)
 	}
 }

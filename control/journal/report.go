@@ -44,10 +44,21 @@ var _ engine.WorkerReporter = (*attempts)(nil)
 
 // Report implements engine.WorkerReporter. A worker may report only about queues of its own account. The first report
 // of a worker, and each change of its sandbox, writes an audit row for the tenants that it serves. A failing
-// verification repeats the row every failedReportAgain.
-func (a *attempts) Report(ctx context.Context, r engine.WorkerReport) error {
-	err := a.report(ctx, r)
-	return a.journal.refusals.record(ctx, refusedCall{call: "report", actor: a.worker.ID, tenants: a.tenants()}, err)
+// verification repeats the row every failedReportAgain. The order says whether the worker is drained.
+func (a *attempts) Report(ctx context.Context, r engine.WorkerReport) (engine.WorkerOrder, error) {
+	order, err := engine.WorkerOrder{}, a.report(ctx, r)
+	if err == nil {
+		order, err = a.order(ctx, r.Worker)
+	}
+	return order, a.journal.refusals.record(ctx, refusedCall{call: "report", actor: a.worker.ID, tenants: a.tenants()},
+		err)
+}
+
+func (a *attempts) order(ctx context.Context, worker string) (engine.WorkerOrder, error) {
+	drains, err := a.journal.cfg.Store.Workers.WorkerDrains(ctx, a.worker.ID)
+	return engine.WorkerOrder{Drain: slices.ContainsFunc(drains, func(d store.WorkerDrain) bool {
+		return d.Worker == worker
+	})}, err
 }
 
 func (a *attempts) report(ctx context.Context, r engine.WorkerReport) error {
@@ -152,7 +163,8 @@ func (a *attempts) checkReport(r engine.WorkerReport) (engine.WorkerReport, erro
 		return bad("the worker must have a name of 1 to %d printable characters", maxReportName)
 	case len(r.Queues) == 0 || len(r.Queues) > maxReportQueues:
 		return bad("a report must name 1 to %d queues", maxReportQueues)
-	case r.UID < 0 || r.Limits.Memory < 0 || r.Limits.CPU < 0 || r.Limits.PIDs < 0 || r.Limits.Disk < 0:
+	case r.UID < 0 || r.Slots < 0 || r.InUse < 0 || r.Limits.Memory < 0 || r.Limits.CPU < 0 || r.Limits.PIDs < 0 ||
+		r.Limits.Disk < 0:
 		return bad("the numbers of a report must not be negative")
 	}
 	for i, queue := range r.Queues {
@@ -169,7 +181,8 @@ func (a *attempts) checkReport(r engine.WorkerReport) (engine.WorkerReport, erro
 	out := engine.WorkerReport{
 		Worker: r.Worker, Runtime: run.Text(r.Runtime, maxReportRuntime), Digest: run.Text(r.Digest, maxReportRuntime),
 		Limits: r.Limits, UID: r.UID, OK: r.OK, Problem: run.Text(r.Problem, maxReportReason), At: r.At,
-		Parts: []plan.SandboxPart{},
+		Parts: []plan.SandboxPart{}, Version: run.Text(r.Version, maxReportRuntime), StartedAt: r.StartedAt, Slots: r.Slots,
+		InUse: r.InUse, Drained: r.Drained, Steps: a.stepsOf(r),
 	}
 	for _, part := range plan.SandboxParts() {
 		if slices.Contains(r.Parts, part) {
@@ -182,6 +195,16 @@ func (a *attempts) checkReport(r engine.WorkerReport) (engine.WorkerReport, erro
 		out.Missing[part] = run.Text(r.Missing[part], maxReportReason)
 	}
 	return out, nil
+}
+
+// stepsOf returns the steps of a report that could be the worker's: well-formed ones of tenants that it serves.
+func (a *attempts) stepsOf(r engine.WorkerReport) (out []engine.WorkerStep) {
+	for _, step := range r.Steps[:min(len(r.Steps), engine.MaxWorkerSteps)] {
+		if isName(step.TenantID) && isName(step.RunID) && isName(step.StepID) && a.worker.MayServe(step.TenantID) {
+			out = append(out, step)
+		}
+	}
+	return out
 }
 
 // isName reports whether s is a valid name of a worker or a queue.

@@ -42,6 +42,7 @@ type WorkerStore interface {
 	Audit(ctx context.Context, rows ...store.AuditRow) error
 	PutWorkerReports(ctx context.Context, rows []store.WorkerReport, audit ...store.AuditRow) error
 	WorkerReports(ctx context.Context, queues []string, age time.Duration) ([]store.WorkerReport, error)
+	WorkerDrains(ctx context.Context, account string) ([]store.WorkerDrain, error)
 }
 
 // Store groups the ports of a Journal.

@@ -118,13 +118,13 @@ var calls = map[string]call{ //nolint:gochecknoglobals // a table
 		return serve(ctx, body, j.End, func(e engine.Receipt) response { return response{Ended: &e} })
 	}},
 	callCheck: {MaxReport, func(ctx context.Context, j engine.AttemptJournal, body *json.Decoder) (response, error) {
-		return serve(ctx, body, func(ctx context.Context, c check) (struct{}, error) {
+		return serve(ctx, body, func(ctx context.Context, c check) (engine.WorkerOrder, error) {
 			reporter, ok := j.(engine.WorkerReporter)
 			if c.Report == nil || !ok {
-				return struct{}{}, nil
+				return engine.WorkerOrder{}, nil
 			}
-			return struct{}{}, reporter.Report(ctx, *c.Report)
-		}, func(struct{}) response { return response{} })
+			return reporter.Report(ctx, *c.Report)
+		}, func(o engine.WorkerOrder) response { return response{Order: o} })
 	}},
 	callEvidence: {MaxEvidence, func(ctx context.Context, j engine.AttemptJournal, body *json.Decoder) (response, error) {
 		return serve(ctx, body, func(ctx context.Context, e engine.Evidence) (struct{}, error) {

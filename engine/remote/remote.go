@@ -46,6 +46,7 @@ type response struct {
 	Begun *engine.AttemptStarted `json:"begun,omitempty"`
 	Hook  *engine.Hook           `json:"hook,omitempty"`
 	Ended *engine.Receipt        `json:"ended,omitempty"`
+	Order engine.WorkerOrder     `json:"order,omitzero"` // only of a report
 	Code  run.Code               `json:"code,omitempty"`
 	// Reason is a sentence; only with TICKET_REFUSED.
 	Reason string `json:"reason,omitempty"`
@@ -144,9 +145,9 @@ func (c *Client) Check(ctx context.Context) error {
 // Report implements engine.WorkerReporter. A server of an earlier version ignores the report. The error wraps
 // engine.ErrDenied when the server does not know the worker or the worker's account does not cover a queue of the
 // report, and engine.ErrRefused when the server refuses the report for another reason.
-func (c *Client) Report(ctx context.Context, r engine.WorkerReport) error {
-	_, err := c.call(ctx, callCheck, check{Report: &r})
-	return err
+func (c *Client) Report(ctx context.Context, r engine.WorkerReport) (engine.WorkerOrder, error) {
+	out, err := c.call(ctx, callCheck, check{Report: &r})
+	return out.Order, err
 }
 
 // check is the body of the call check.

@@ -17,11 +17,11 @@ import (
 )
 
 // Report implements engine.WorkerReporter.
-func (j *journal) Report(_ context.Context, r engine.WorkerReport) error {
+func (j *journal) Report(_ context.Context, r engine.WorkerReport) (engine.WorkerOrder, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.reports = append(j.reports, r)
-	return j.err
+	return engine.WorkerOrder{Drain: true}, j.err
 }
 
 func TestClient_ReportsWithItsCheck(t *testing.T) {
@@ -35,8 +35,12 @@ func TestClient_ReportsWithItsCheck(t *testing.T) {
 	}
 	j := &journal{}
 	base := serve(t, j)
-	if err := client(t, base, "good").Report(t.Context(), want); err != nil {
+	order, err := client(t, base, "good").Report(t.Context(), want)
+	if err != nil {
 		t.Fatal(err)
+	}
+	if !order.Drain {
+		t.Error("the order of the answer does not reach the worker")
 	}
 	if diff := cmp.Diff([]engine.WorkerReport{want}, j.reports); diff != "" {
 		t.Errorf("the reports that reached the journal (-want +got):\n%s", diff)
@@ -44,7 +48,7 @@ func TestClient_ReportsWithItsCheck(t *testing.T) {
 	if err := client(t, base, "good").Check(t.Context()); err != nil || len(j.reports) != 1 {
 		t.Errorf("a check without a report: %v, %d reports, want none more", err, len(j.reports))
 	}
-	if err := client(t, base, "bad").Report(t.Context(), want); !errors.Is(err, engine.ErrDenied) {
+	if _, err := client(t, base, "bad").Report(t.Context(), want); !errors.Is(err, engine.ErrDenied) {
 		t.Errorf("a report with a wrong token: %v, want ErrDenied", err)
 	}
 	large := fmt.Sprintf(`{"report":{"worker":%q}}`, strings.Repeat("x", 64<<10))
@@ -53,11 +57,11 @@ func TestClient_ReportsWithItsCheck(t *testing.T) {
 		t.Errorf("a report past its bound is answered with %d %s, want 413", status, code)
 	}
 	j.err = fmt.Errorf("%w: the queue is not yours", engine.ErrRefused)
-	if err := client(t, base, "good").Report(t.Context(), want); !errors.Is(err, engine.ErrRefused) ||
+	if _, err := client(t, base, "good").Report(t.Context(), want); !errors.Is(err, engine.ErrRefused) ||
 		!strings.Contains(err.Error(), "not yours") {
 		t.Errorf("a report that is refused: %v, want ErrRefused with the reason", err)
 	}
-	if err := client(t, base, "good").Report(t.Context(), want); errors.Is(err, engine.ErrDenied) {
+	if _, err := client(t, base, "good").Report(t.Context(), want); errors.Is(err, engine.ErrDenied) {
 		t.Errorf("a report that is refused, but not because of the account: %v matches ErrDenied", err)
 	}
 }
@@ -73,7 +77,7 @@ func (deniedError) Unwrap() []error { return []error{engine.ErrDenied, engine.Er
 func TestClient_ReportOutsideTheAccountIsDenied(t *testing.T) {
 	t.Parallel()
 	base := serve(t, &journal{err: deniedError{}})
-	err := client(t, base, "good").Report(t.Context(), engine.WorkerReport{Worker: "host/7",
+	_, err := client(t, base, "good").Report(t.Context(), engine.WorkerReport{Worker: "host/7",
 		Queues: []string{"tq-data-dev"}})
 	if want := engine.ErrDenied.Error() + ": the account lacks tq-data-dev"; !errors.Is(err, engine.ErrDenied) ||
 		err.Error() != want {

@@ -3,7 +3,6 @@ package temporal
 import (
 	"context"
 	"errors"
-	"sync"
 	"time"
 
 	"go.temporal.io/sdk/activity"
@@ -22,53 +21,20 @@ type executeActivity struct {
 	workload plan.Workload
 	tenants  *tenantSlots
 	meter    *slotMeter
-	flights  *flights
+	running  *Executions
+	drains   bool // steps go back to the queue while running is drained
 }
 
 // shareRetry bounds the delay of a step whose tenant holds its whole share of slots. Each dispatch adds events to the
 // history of the workflow, so the delay grows up to this bound.
 const shareRetry = time.Minute
 
-// flights counts the running executions of a worker, so that Run can wait for them. It is safe for concurrent use; only
-// one goroutine may wait.
-type flights struct {
-	mu     sync.Mutex
-	active int
-	idle   chan struct{} // non-nil while a goroutine waits; closed when no execution is active
-}
+// drainRetry bounds the delay of a step that an open poll brought to a drained worker.
+const drainRetry = 5 * time.Second
 
 func (x *executeActivity) register(w worker.ActivityRegistry) {
 	w.RegisterActivityWithOptions(x.execute, activity.RegisterOptions{Name: activityExecute})
 	w.RegisterActivityWithOptions(x.compensate, activity.RegisterOptions{Name: activityCompensate})
-}
-
-// count adds by to the number of running executions.
-func (x *flights) count(by int) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.active += by
-	if x.active == 0 && x.idle != nil {
-		close(x.idle)
-		x.idle = nil
-	}
-}
-
-// wait returns when no execution is running, or after most. No further execution may begin.
-func (x *flights) wait(most time.Duration) {
-	x.mu.Lock()
-	if x.active == 0 {
-		x.mu.Unlock()
-		return
-	}
-	idle := make(chan struct{})
-	x.idle = idle
-	x.mu.Unlock()
-	timer := time.NewTimer(most)
-	defer timer.Stop()
-	select {
-	case <-idle:
-	case <-timer.C:
-	}
 }
 
 func (x *executeActivity) execute(ctx context.Context, in executeInput) (engine.Return, error) {
@@ -83,18 +49,24 @@ func (x *executeActivity) compensate(ctx context.Context, in executeInput) (engi
 type runFunc func(context.Context, executor.Dispatch, func(executor.Heartbeat)) (engine.Return, error)
 
 // work runs one execution or hook on the runner and sends its heartbeats. It declines an execution whose tenant holds
-// its whole share of slots, before any call of the Journal. It never declines a hook, because a run has only one hook
+// its whole share of slots, and any execution while the worker is drained, before any call of the Journal. It never
+// declines a hook, because a run has only one hook
 // at a time and few tries for it.
 func (x *executeActivity) work(ctx context.Context, run runFunc, in executeInput, hook bool) (engine.Return, error) {
-	x.flights.count(1)
-	defer x.flights.count(-1)
 	info := activity.GetInfo(ctx)
+	tenantID := tenantOf(info.WorkflowExecution.ID)
+	defer x.running.begin(engine.WorkerStep{TenantID: tenantID, RunID: in.RunID, StepID: in.StepID, Since: time.Now()})()
 	d := executor.Dispatch{
 		RunID: in.RunID, StepID: in.StepID, LogicalAttempt: in.LogicalAttempt, N: in.N,
 		EngineAttempt: in.Spent + int(info.Attempt), Try: int(info.Attempt), MaxEngineAttempts: in.Spent + in.MaxAttempts,
 		Ticket: in.Ticket, StopCause: worker.ErrWorkerShutdown,
 	}
-	tenantID := tenantOf(info.WorkflowExecution.ID)
+	if !hook && x.drains && x.running.isDrained() {
+		x.meter.declined.WithLabelValues(string(x.workload), declinedDrained).Inc()
+		back := d.DeclineReturn(drainRetry)
+		back.Cause = engine.WaitWorker
+		return back, nil
+	}
 	if !x.tenants.take(tenantID, hook) {
 		x.meter.declined.WithLabelValues(string(x.workload), declinedShare).Inc()
 		back := d.DeclineReturn(shareRetry)

@@ -11,6 +11,7 @@ const (
 	declinedShare     = "tenant_share"   // its tenant holds its whole share of slots
 	declinedNotServed = "not_served"     // the worker's token is not for its tenant or queue
 	declinedHeavy     = "heavy_throttle" // no token was left for a heavy step
+	declinedDrained   = "drained"        // somebody drained the worker
 )
 
 // slotMeter holds the metrics of one worker's slots. The labels are workloads and reasons only, so that their number is
@@ -56,7 +57,7 @@ func (m *slotMeter) serves(w plan.Workload, t *tenantSlots) {
 	m.limit.WithLabelValues(string(w)).Add(float64(t.slots))
 	m.used.WithLabelValues(string(w))
 	m.begun.WithLabelValues(string(w))
-	for _, reason := range []string{declinedShare, declinedNotServed, declinedHeavy} {
+	for _, reason := range []string{declinedShare, declinedNotServed, declinedHeavy, declinedDrained} {
 		m.declined.WithLabelValues(string(w), reason)
 	}
 }

@@ -52,6 +52,12 @@ func (c *crowd) inside() (now, most int) {
 	return c.now, c.most
 }
 
+func (c *crowd) begins() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.began)
+}
+
 // crowdOf returns n steps of one type whose work c holds until it is released.
 func (h *harness) crowdOf(c *crowd, n int, extra map[string]any) []step {
 	var out []step

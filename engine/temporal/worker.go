@@ -41,6 +41,8 @@ type WorkerConfig struct {
 	// (contract T226).
 	StopTimeout time.Duration
 	Metrics     prometheus.Registerer // nil: no metrics
+	// Executions, if set, are told what this process runs, and can drain its data queues.
+	Executions *Executions
 	// Tickets sign the dispatches of control workers; required if Control is not empty.
 	Tickets ticket.Keys
 }
@@ -75,19 +77,28 @@ func Run(ctx context.Context, c Client, cfg WorkerConfig, j engine.Journal, r *e
 	}
 	log := &logActivities{journal: j, keys: cfg.Tickets, namespace: cfg.Namespace}
 	runs := &workflows{meter: newMeter(cfg.Namespace, time.Now), log: log, keys: cfg.Tickets}
-	slots, inFlight := newSlotMeter(), &flights{}
+	slots, running := newSlotMeter(), cfg.Executions
+	if running == nil {
+		running = NewExecutions()
+	}
+	running.serve()
 	var workers []worker.Worker
 	serve := func(queue string, o worker.Options) worker.Worker {
 		w := worker.New(c, queue, o)
 		workers = append(workers, w)
 		return w
 	}
-	steps := func(queue string, w plan.Workload, r *executor.Runner) worker.Worker {
+	steps := func(queue string, w plan.Workload, r *executor.Runner, drains bool) worker.Worker {
 		o := options
 		o.DisableWorkflowWorker = w != plan.NoopWorkload
 		cfg.bound(&o, w)
+		if drains {
+			running.addSlots(cfg.slots(w))
+			running.drainable(&o, cfg.slots(w))
+		}
 		x := &executeActivity{
-			runner: r, beats: c, workload: w, tenants: newTenantSlots(cfg.slots(w), cfg.Limits), meter: slots, flights: inFlight,
+			runner: r, beats: c, workload: w, tenants: newTenantSlots(cfg.slots(w), cfg.Limits), meter: slots,
+			running: running, drains: drains,
 		}
 		slots.serves(w, x.tenants)
 		out := serve(w.TaskQueue(queue), o)
@@ -95,14 +106,14 @@ func Run(ctx context.Context, c Client, cfg WorkerConfig, j engine.Journal, r *e
 		return out
 	}
 	for _, queue := range cfg.Control {
-		runs.register(steps(queue, plan.NoopWorkload, cmp.Or(cfg.ControlSteps, r)))
+		runs.register(steps(queue, plan.NoopWorkload, cmp.Or(cfg.ControlSteps, r), false))
 		o := options
 		o.DisableWorkflowWorker, o.MaxConcurrentActivityExecutionSize = true, logConcurrency
 		log.register(serve(logQueue(queue), o))
 	}
 	for _, queue := range cfg.Data {
 		for _, w := range plan.WorkloadsOf(queue) {
-			steps(queue, w, r)
+			steps(queue, w, r, true)
 		}
 	}
 	if len(workers) == 0 {
@@ -115,7 +126,7 @@ func Run(ctx context.Context, c Client, cfg WorkerConfig, j engine.Journal, r *e
 	}
 	defer func() {
 		stop(workers)
-		inFlight.wait(cutShort)
+		running.wait(cutShort)
 	}()
 	for _, w := range workers {
 		if err := w.Start(); err != nil {

@@ -57,6 +57,7 @@ var rights = []right{ //nolint:gochecknoglobals // a table
 	{"run_note", "SELECT, INSERT"},
 	{"saved_view", "SELECT, INSERT, UPDATE, DELETE"},
 	{"worker_report", "SELECT, INSERT, UPDATE, DELETE"},
+	{"worker_drain", "SELECT, INSERT, DELETE"},
 	{"feed_cursor", "SELECT, INSERT, UPDATE"},
 	{"goose_db_version", "SELECT"},
 	{"goose_lock", ""},

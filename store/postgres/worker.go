@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -21,6 +22,8 @@ const (
   (SELECT account, worker, queue FROM worker_report WHERE account = $1 ORDER BY at DESC, worker, queue OFFSET $2)`
 	forgetMostReportsSQL = `DELETE FROM worker_report WHERE (account, worker, queue) IN
   (SELECT account, worker, queue FROM worker_report ORDER BY at DESC, account, worker, queue OFFSET $1)`
+	forgetDrainsSQL = `DELETE FROM worker_drain d WHERE NOT EXISTS
+  (SELECT FROM worker_report r WHERE r.account = d.account AND r.worker = d.worker)`
 )
 
 // PutWorkerReports implements store.Workers. A table lock serializes its transactions, so that they cannot deadlock on
@@ -43,6 +46,7 @@ func (s *Store) PutWorkerReports(ctx context.Context, rows []store.WorkerReport,
 		b.Queue(forgetOldReportsSQL, store.WorkerReportLife)
 		b.Queue(forgetMostOfSQL, rows[0].Account, store.MaxAccountReports)
 		b.Queue(forgetMostReportsSQL, store.MaxWorkerReports)
+		b.Queue(forgetDrainsSQL)
 		queueAudit(&b, audit)
 		b.Queue(`commit`)
 		return c.SendBatch(ctx, &b).Close()
@@ -56,4 +60,69 @@ func (s *Store) WorkerReports(ctx context.Context, queues []string, age time.Dur
 	}, `SELECT account, worker, queue, doc, at FROM worker_report
 		WHERE (cardinality($1::text[]) = 0 OR queue = ANY ($1)) AND at >= clock_timestamp() - $2::interval
 		ORDER BY queue, account, worker LIMIT $3`, append([]string{}, queues...), age, store.MaxWorkerReports)
+}
+
+const (
+	drainColumns   = `account, worker, request_id, actor, reason, at`
+	drainWorkerSQL = `INSERT INTO worker_drain (` + drainColumns + `)
+  SELECT $1, $2, $3, $4, $5, clock_timestamp()
+  WHERE EXISTS (SELECT FROM worker_report WHERE account = $1 AND worker = $2) ON CONFLICT DO NOTHING RETURNING ` +
+		drainColumns
+)
+
+func scanDrain(row pgx.CollectableRow) (d store.WorkerDrain, err error) {
+	return d, row.Scan(&d.Account, &d.Worker, &d.RequestID, &d.Actor, &d.Reason, utc{&d.At})
+}
+
+// DrainWorker implements store.Workers.
+func (s *Store) DrainWorker(ctx context.Context, d store.WorkerDrain, audit ...store.AuditRow) (store.WorkerDrain,
+	error) {
+	var out store.WorkerDrain
+	err := s.do(ctx, "drain worker", func(ctx context.Context, c *pgx.Conn) (err error) {
+		var begin, end pgx.Batch
+		queueBegin(&begin)
+		if err := c.SendBatch(ctx, &begin).Close(); err != nil {
+			return err
+		}
+		out, err = one(ctx, c, scanDrain, drainWorkerSQL, d.Account, d.Worker, d.RequestID, d.Actor, d.Reason)
+		if errors.Is(err, pgx.ErrNoRows) {
+			out, err = one(ctx, c, scanDrain, `SELECT `+drainColumns+` FROM worker_drain WHERE account = $1 AND worker = $2`,
+				d.Account, d.Worker)
+		} else {
+			queueAudit(&end, audit)
+		}
+		if err != nil {
+			return err
+		}
+		end.Queue(`commit`)
+		return c.SendBatch(ctx, &end).Close()
+	})
+	return out, err
+}
+
+// EndWorkerDrain implements store.Workers.
+func (s *Store) EndWorkerDrain(ctx context.Context, account, worker string, audit ...store.AuditRow) error {
+	return s.do(ctx, "end drain of worker", func(ctx context.Context, c *pgx.Conn) error {
+		var begin, end pgx.Batch
+		queueBegin(&begin)
+		if err := c.SendBatch(ctx, &begin).Close(); err != nil {
+			return err
+		}
+		tag, err := c.Exec(ctx, `DELETE FROM worker_drain WHERE account = $1 AND worker = $2`, account, worker)
+		if err != nil {
+			return err
+		}
+		if tag.RowsAffected() == 0 {
+			return store.ErrNotFound
+		}
+		queueAudit(&end, audit)
+		end.Queue(`commit`)
+		return c.SendBatch(ctx, &end).Close()
+	})
+}
+
+// WorkerDrains implements store.Workers.
+func (s *Store) WorkerDrains(ctx context.Context, account string) ([]store.WorkerDrain, error) {
+	return collect(ctx, s, "drains of workers", scanDrain, `SELECT `+drainColumns+` FROM worker_drain
+		WHERE $1 IN ('', account) ORDER BY account, worker LIMIT $2`, account, store.MaxWorkerReports)
 }

@@ -13,6 +13,8 @@ var workerCases = []testCase{
 	{"WorkerReportsByQueueAndAge", testWorkerReportsByQueueAndAge},
 	{"WorkerReportsAreBounded", testWorkerReportsAreBounded},
 	{"WorkerReportWritesItsAuditInOneTransaction", testWorkerReportWritesItsAuditInOneTransaction},
+	{"WorkerDrainIsOneAndOfAKnownWorker", testWorkerDrainIsOneAndOfAKnownWorker},
+	{"WorkerDrainGoesWithItsReports", testWorkerDrainGoesWithItsReports},
 }
 
 func reportOf(account, worker, queue, runtime string) store.WorkerReport {
@@ -77,4 +79,47 @@ func testWorkerReportWritesItsAuditInOneTransaction(f *fixture) {
 	f.ok(f.store.PutWorkerReports(f.ctx(), []store.WorkerReport{reportOf("a", "w", "q", "process")}, row, auditRow("t2")))
 	f.ok(f.store.PutWorkerReports(f.ctx(), []store.WorkerReport{reportOf("a", "w", "q", "process")}, row))
 	f.equal(2, f.auditCount(), "audit rows: a row with a known id is not written again")
+}
+
+func testWorkerDrainIsOneAndOfAKnownWorker(f *fixture) {
+	d := store.WorkerDrain{Account: "a", Worker: "w", RequestID: "r1", Actor: "sue", Reason: "a new kernel"}
+	_, err := f.store.DrainWorker(f.ctx(), d, auditRow("t1"))
+	f.wantError(err, store.ErrNotFound)
+	f.wantError(f.store.EndWorkerDrain(f.ctx(), "a", "w", auditRow("t1")), store.ErrNotFound)
+	f.equal(0, f.auditCount(), "audit rows of refused calls")
+
+	f.ok(f.store.PutWorkerReports(f.ctx(), []store.WorkerReport{reportOf("a", "w", "q", "process"),
+		reportOf("b", "w", "q", "process")}))
+	first, err := f.store.DrainWorker(f.ctx(), d, auditRow("t1"))
+	f.ok(err)
+	other := d
+	other.RequestID, other.Actor, other.Reason = "r2", "tom", "another reason"
+	second, err := f.store.DrainWorker(f.ctx(), other, auditRow("t1"))
+	f.ok(err)
+	f.equal(first, second, "a second drain of the same worker")
+	f.equal("sue", first.Actor, "actor")
+	f.equal(1, f.auditCount(), "audit rows of two drains of one worker")
+	for account, want := range map[string]int{"": 1, "a": 1, "b": 0} {
+		list, err := f.store.WorkerDrains(f.ctx(), account)
+		f.ok(err)
+		f.equal(want, len(list), "drains of the account "+account)
+	}
+
+	f.ok(f.store.EndWorkerDrain(f.ctx(), "a", "w", auditRow("t1")))
+	f.equal(2, f.auditCount(), "audit rows after the end")
+	list, err := f.store.WorkerDrains(f.ctx(), "")
+	f.ok(err)
+	f.equal(0, len(list), "drains after the end")
+}
+
+func testWorkerDrainGoesWithItsReports(f *fixture) {
+	report := []store.WorkerReport{reportOf("a", "w", "q", "process")}
+	f.ok(f.store.PutWorkerReports(f.ctx(), report))
+	_, err := f.store.DrainWorker(f.ctx(), store.WorkerDrain{Account: "a", Worker: "w", Actor: "sue"})
+	f.ok(err)
+	f.ok(f.store.PutWorkerReports(f.ctx(), report))
+	f.equal(1, f.db.Count(f, `SELECT count(*) FROM worker_drain`), "drains while the worker reports")
+	f.ok(f.db.Exec(f, `DELETE FROM worker_report`))
+	f.ok(f.store.PutWorkerReports(f.ctx(), []store.WorkerReport{reportOf("b", "x", "q", "process")}))
+	f.equal(0, f.db.Count(f, `SELECT count(*) FROM worker_drain`), "drains when no report of the worker is left")
 }

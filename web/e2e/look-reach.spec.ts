@@ -16,6 +16,7 @@ const PATHS = [
   "admin/quotas",
   "admin/service",
   "health",
+  "workers",
 ];
 const STOPS = 45;
 

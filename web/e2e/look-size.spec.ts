@@ -70,6 +70,7 @@ test("12 nothing on a page moves while it loads", async ({ page, url }) => {
     "audit",
     "inbox",
     "health",
+    "workers",
     "admin/policy",
   ]) {
     await page.goto(`${url}/${path}`);

@@ -528,6 +528,11 @@ type ComplexityRoot struct {
 		TenantID  func(childComplexity int) int
 	}
 
+	DrainWorkerPayload struct {
+		Change  func(childComplexity int) int
+		Workers func(childComplexity int) int
+	}
+
 	EndBreakGlassPayload struct {
 		Change        func(childComplexity int) int
 		PolicyVersion func(childComplexity int) int
@@ -723,6 +728,7 @@ type ComplexityRoot struct {
 		CompleteManualStep func(childComplexity int, input model.CompleteManualStepInput) int
 		CreateToken        func(childComplexity int, input model.CreateTokenInput) int
 		DeleteView         func(childComplexity int, input model.DeleteViewInput) int
+		DrainWorker        func(childComplexity int, input model.DrainWorkerInput) int
 		EndBreakGlass      func(childComplexity int, input model.EndBreakGlassInput) int
 		EndSilence         func(childComplexity int, input model.EndSilenceInput) int
 		FreezeTenant       func(childComplexity int, input model.FreezeTenantInput) int
@@ -1669,9 +1675,19 @@ type ComplexityRoot struct {
 		Who           func(childComplexity int) int
 	}
 
+	WorkerDrain struct {
+		Actor  func(childComplexity int) int
+		At     func(childComplexity int) int
+		Reason func(childComplexity int) int
+	}
+
 	WorkerReport struct {
 		Account    func(childComplexity int) int
 		Digest     func(childComplexity int) int
+		Drain      func(childComplexity int) int
+		Drained    func(childComplexity int) int
+		InUse      func(childComplexity int) int
+		Last       func(childComplexity int) int
 		Live       func(childComplexity int) int
 		Missing    func(childComplexity int) int
 		Ok         func(childComplexity int) int
@@ -1680,8 +1696,19 @@ type ComplexityRoot struct {
 		Queue      func(childComplexity int) int
 		ReportedAt func(childComplexity int) int
 		Runtime    func(childComplexity int) int
+		Slots      func(childComplexity int) int
+		StartedAt  func(childComplexity int) int
+		Steps      func(childComplexity int) int
 		UID        func(childComplexity int) int
+		Version    func(childComplexity int) int
 		Worker     func(childComplexity int) int
+	}
+
+	WorkerStep struct {
+		RunID    func(childComplexity int) int
+		Since    func(childComplexity int) int
+		StepID   func(childComplexity int) int
+		TenantID func(childComplexity int) int
 	}
 }
 
@@ -1722,6 +1749,7 @@ type MutationResolver interface {
 	SetShareLinks(ctx context.Context, input model.SetShareLinksInput) (*model.ServicePayload, error)
 	ShareRun(ctx context.Context, input model.ShareRunInput) (*model.ShareRunPayload, error)
 	SetEngineMode(ctx context.Context, input model.SetEngineModeInput) (*model.ServicePayload, error)
+	DrainWorker(ctx context.Context, input model.DrainWorkerInput) (*model.DrainWorkerPayload, error)
 }
 type QueryResolver interface {
 	Viewer(ctx context.Context) (*model.Viewer, error)
@@ -3782,6 +3810,19 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.DevPrincipal.TenantID(childComplexity), true
 
+	case "DrainWorkerPayload.change":
+		if e.ComplexityRoot.DrainWorkerPayload.Change == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DrainWorkerPayload.Change(childComplexity), true
+	case "DrainWorkerPayload.workers":
+		if e.ComplexityRoot.DrainWorkerPayload.Workers == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DrainWorkerPayload.Workers(childComplexity), true
+
 	case "EndBreakGlassPayload.change":
 		if e.ComplexityRoot.EndBreakGlassPayload.Change == nil {
 			break
@@ -4571,6 +4612,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.DeleteView(childComplexity, args["input"].(model.DeleteViewInput)), true
+	case "Mutation.drainWorker":
+		if e.ComplexityRoot.Mutation.DrainWorker == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_drainWorker_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.DrainWorker(childComplexity, args["input"].(model.DrainWorkerInput)), true
 	case "Mutation.endBreakGlass":
 		if e.ComplexityRoot.Mutation.EndBreakGlass == nil {
 			break
@@ -8911,6 +8963,25 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.Wait.Who(childComplexity), true
 
+	case "WorkerDrain.actor":
+		if e.ComplexityRoot.WorkerDrain.Actor == nil {
+			break
+		}
+
+		return e.ComplexityRoot.WorkerDrain.Actor(childComplexity), true
+	case "WorkerDrain.at":
+		if e.ComplexityRoot.WorkerDrain.At == nil {
+			break
+		}
+
+		return e.ComplexityRoot.WorkerDrain.At(childComplexity), true
+	case "WorkerDrain.reason":
+		if e.ComplexityRoot.WorkerDrain.Reason == nil {
+			break
+		}
+
+		return e.ComplexityRoot.WorkerDrain.Reason(childComplexity), true
+
 	case "WorkerReport.account":
 		if e.ComplexityRoot.WorkerReport.Account == nil {
 			break
@@ -8923,6 +8994,30 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.WorkerReport.Digest(childComplexity), true
+	case "WorkerReport.drain":
+		if e.ComplexityRoot.WorkerReport.Drain == nil {
+			break
+		}
+
+		return e.ComplexityRoot.WorkerReport.Drain(childComplexity), true
+	case "WorkerReport.drained":
+		if e.ComplexityRoot.WorkerReport.Drained == nil {
+			break
+		}
+
+		return e.ComplexityRoot.WorkerReport.Drained(childComplexity), true
+	case "WorkerReport.inUse":
+		if e.ComplexityRoot.WorkerReport.InUse == nil {
+			break
+		}
+
+		return e.ComplexityRoot.WorkerReport.InUse(childComplexity), true
+	case "WorkerReport.last":
+		if e.ComplexityRoot.WorkerReport.Last == nil {
+			break
+		}
+
+		return e.ComplexityRoot.WorkerReport.Last(childComplexity), true
 	case "WorkerReport.live":
 		if e.ComplexityRoot.WorkerReport.Live == nil {
 			break
@@ -8971,18 +9066,67 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.WorkerReport.Runtime(childComplexity), true
+	case "WorkerReport.slots":
+		if e.ComplexityRoot.WorkerReport.Slots == nil {
+			break
+		}
+
+		return e.ComplexityRoot.WorkerReport.Slots(childComplexity), true
+	case "WorkerReport.startedAt":
+		if e.ComplexityRoot.WorkerReport.StartedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.WorkerReport.StartedAt(childComplexity), true
+	case "WorkerReport.steps":
+		if e.ComplexityRoot.WorkerReport.Steps == nil {
+			break
+		}
+
+		return e.ComplexityRoot.WorkerReport.Steps(childComplexity), true
 	case "WorkerReport.uid":
 		if e.ComplexityRoot.WorkerReport.UID == nil {
 			break
 		}
 
 		return e.ComplexityRoot.WorkerReport.UID(childComplexity), true
+	case "WorkerReport.version":
+		if e.ComplexityRoot.WorkerReport.Version == nil {
+			break
+		}
+
+		return e.ComplexityRoot.WorkerReport.Version(childComplexity), true
 	case "WorkerReport.worker":
 		if e.ComplexityRoot.WorkerReport.Worker == nil {
 			break
 		}
 
 		return e.ComplexityRoot.WorkerReport.Worker(childComplexity), true
+
+	case "WorkerStep.runId":
+		if e.ComplexityRoot.WorkerStep.RunID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.WorkerStep.RunID(childComplexity), true
+	case "WorkerStep.since":
+		if e.ComplexityRoot.WorkerStep.Since == nil {
+			break
+		}
+
+		return e.ComplexityRoot.WorkerStep.Since(childComplexity), true
+	case "WorkerStep.stepId":
+		if e.ComplexityRoot.WorkerStep.StepID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.WorkerStep.StepID(childComplexity), true
+	case "WorkerStep.tenantId":
+		if e.ComplexityRoot.WorkerStep.TenantID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.WorkerStep.TenantID(childComplexity), true
 
 	}
 	return 0, false
@@ -9013,6 +9157,7 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 		ec.unmarshalInputCreateTokenInput,
 		ec.unmarshalInputDeadLettersInput,
 		ec.unmarshalInputDeleteViewInput,
+		ec.unmarshalInputDrainWorkerInput,
 		ec.unmarshalInputEmergencyStopInput,
 		ec.unmarshalInputEndBreakGlassInput,
 		ec.unmarshalInputEndSilenceInput,
@@ -9563,6 +9708,13 @@ type Mutation {
   SET_ENGINE_MODE. Safe to repeat. Errors: FORBIDDEN, BAD_USER_INPUT, STORE_UNAVAILABLE.
   """
   setEngineMode(input: SetEngineModeInput!): ServicePayload!
+  """
+  Drains a data worker: within 20 s it begins no further steps, and its running steps go on; or ends its drain. Look first
+  at ` + "`" + `workers` + "`" + `: ` + "`" + `last` + "`" + ` says that steps of a queue would wait. A new process is not drained. Only for principals of the
+  operators' tenant with the action SET_ENGINE_MODE. Safe to repeat. Errors: NOT_FOUND, FORBIDDEN, BAD_USER_INPUT,
+  STORE_UNAVAILABLE.
+  """
+  drainWorker(input: DrainWorkerInput!): DrainWorkerPayload!
 }
 
 type Subscription {
@@ -10756,6 +10908,20 @@ input FreezeTenantInput {
   frozen: Boolean!
   reason: String!
 }
+input DrainWorkerInput {
+  requestId: String!
+  account: String!
+  worker: String!
+  "true: the worker begins no further steps; false: it begins some again."
+  drain: Boolean!
+  reason: String!
+}
+type DrainWorkerPayload {
+  "The worker, once for each of its queues."
+  workers: [WorkerReport!]!
+  "Null when the worker was already as asked."
+  change: ChangeReceipt
+}
 input SetEngineModeInput {
   requestId: String!
   mode: EngineMode!
@@ -11719,6 +11885,33 @@ type WorkerReport {
   reportedAt: Time!
   "The worker reported in the last two minutes, so its report counts when plans are admitted."
   live: Boolean!
+  "Of dvt, as the worker says; null for one of an earlier version."
+  version: String
+  startedAt: Time
+  "How many steps the worker can run at once, on all of its queues together."
+  slots: Int!
+  "How many it ran when it reported."
+  inUse: Int!
+  "Those that it ran, the longest first, at most 50."
+  steps: [WorkerStep!]!
+  "The worker says that it begins no further steps."
+  drained: Boolean!
+  "Why it shall begin none; null when nobody drained it."
+  drain: WorkerDrain
+  "No other worker that may begin steps serves the queue: without this one its steps wait."
+  last: Boolean!
+}
+"A step that a worker runs."
+type WorkerStep {
+  tenantId: String!
+  runId: ID!
+  stepId: String!
+  since: Time!
+}
+type WorkerDrain {
+  actor: String!
+  reason: String!
+  at: Time!
 }
 type MissingSandboxPart {
   part: String!
@@ -13346,6 +13539,16 @@ func (ec *executionContext) childFields_DevPrincipal(ctx context.Context, field 
 		return ec.fieldContext_DevPrincipal_role(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type DevPrincipal", field.Name)
+}
+
+func (ec *executionContext) childFields_DrainWorkerPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "workers":
+		return ec.fieldContext_DrainWorkerPayload_workers(ctx, field)
+	case "change":
+		return ec.fieldContext_DrainWorkerPayload_change(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type DrainWorkerPayload", field.Name)
 }
 
 func (ec *executionContext) childFields_EndBreakGlassPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -15446,6 +15649,18 @@ func (ec *executionContext) childFields_Wait(ctx context.Context, field graphql.
 	return nil, fmt.Errorf("no field named %q was found under type Wait", field.Name)
 }
 
+func (ec *executionContext) childFields_WorkerDrain(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "actor":
+		return ec.fieldContext_WorkerDrain_actor(ctx, field)
+	case "reason":
+		return ec.fieldContext_WorkerDrain_reason(ctx, field)
+	case "at":
+		return ec.fieldContext_WorkerDrain_at(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type WorkerDrain", field.Name)
+}
+
 func (ec *executionContext) childFields_WorkerReport(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "account":
@@ -15472,8 +15687,38 @@ func (ec *executionContext) childFields_WorkerReport(ctx context.Context, field 
 		return ec.fieldContext_WorkerReport_reportedAt(ctx, field)
 	case "live":
 		return ec.fieldContext_WorkerReport_live(ctx, field)
+	case "version":
+		return ec.fieldContext_WorkerReport_version(ctx, field)
+	case "startedAt":
+		return ec.fieldContext_WorkerReport_startedAt(ctx, field)
+	case "slots":
+		return ec.fieldContext_WorkerReport_slots(ctx, field)
+	case "inUse":
+		return ec.fieldContext_WorkerReport_inUse(ctx, field)
+	case "steps":
+		return ec.fieldContext_WorkerReport_steps(ctx, field)
+	case "drained":
+		return ec.fieldContext_WorkerReport_drained(ctx, field)
+	case "drain":
+		return ec.fieldContext_WorkerReport_drain(ctx, field)
+	case "last":
+		return ec.fieldContext_WorkerReport_last(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type WorkerReport", field.Name)
+}
+
+func (ec *executionContext) childFields_WorkerStep(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "tenantId":
+		return ec.fieldContext_WorkerStep_tenantId(ctx, field)
+	case "runId":
+		return ec.fieldContext_WorkerStep_runId(ctx, field)
+	case "stepId":
+		return ec.fieldContext_WorkerStep_stepId(ctx, field)
+	case "since":
+		return ec.fieldContext_WorkerStep_since(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type WorkerStep", field.Name)
 }
 
 func (ec *executionContext) childFields___Directive(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -15762,6 +16007,20 @@ func (ec *executionContext) field_Mutation_deleteView_args(ctx context.Context, 
 	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
 		func(ctx context.Context, v any) (model.DeleteViewInput, error) {
 			return ec.unmarshalNDeleteViewInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐDeleteViewInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Mutation_drainWorker_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (model.DrainWorkerInput, error) {
+			return ec.unmarshalNDrainWorkerInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐDrainWorkerInput(ctx, v)
 		})
 	if err != nil {
 		return nil, err
@@ -25067,6 +25326,70 @@ func (ec *executionContext) fieldContext_DevPrincipal_role(_ context.Context, fi
 	return graphql.NewScalarFieldContext("DevPrincipal", field, false, false, errors.New("field of type Role does not have child fields"))
 }
 
+func (ec *executionContext) _DrainWorkerPayload_workers(ctx context.Context, field graphql.CollectedField, obj *model.DrainWorkerPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DrainWorkerPayload_workers(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Workers, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []model.WorkerReport) graphql.Marshaler {
+			return ec.marshalNWorkerReport2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐWorkerReportᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_DrainWorkerPayload_workers(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "DrainWorkerPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_WorkerReport(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _DrainWorkerPayload_change(ctx context.Context, field graphql.CollectedField, obj *model.DrainWorkerPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DrainWorkerPayload_change(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Change, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.ChangeReceipt) graphql.Marshaler {
+			return ec.marshalOChangeReceipt2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐChangeReceipt(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_DrainWorkerPayload_change(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "DrainWorkerPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ChangeReceipt(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _EndBreakGlassPayload_policyVersion(ctx context.Context, field graphql.CollectedField, obj *model.EndBreakGlassPayload) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -28918,6 +29241,50 @@ func (ec *executionContext) fieldContext_Mutation_setEngineMode(ctx context.Cont
 	}()
 	ctx = graphql.WithFieldContext(ctx, fc)
 	if fc.Args, err = ec.field_Mutation_setEngineMode_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_drainWorker(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_drainWorker(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().DrainWorker(ctx, fc.Args["input"].(model.DrainWorkerInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.DrainWorkerPayload) graphql.Marshaler {
+			return ec.marshalNDrainWorkerPayload2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐDrainWorkerPayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_drainWorker(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_DrainWorkerPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_drainWorker_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
 		ec.Error(ctx, err)
 		return fc, err
 	}
@@ -45899,6 +46266,75 @@ func (ec *executionContext) fieldContext_Wait_pollerSeenAt(_ context.Context, fi
 	return graphql.NewScalarFieldContext("Wait", field, true, true, errors.New("field of type Time does not have child fields"))
 }
 
+func (ec *executionContext) _WorkerDrain_actor(ctx context.Context, field graphql.CollectedField, obj *model.WorkerDrain) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_WorkerDrain_actor(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Actor, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_WorkerDrain_actor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("WorkerDrain", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _WorkerDrain_reason(ctx context.Context, field graphql.CollectedField, obj *model.WorkerDrain) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_WorkerDrain_reason(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Reason, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_WorkerDrain_reason(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("WorkerDrain", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _WorkerDrain_at(ctx context.Context, field graphql.CollectedField, obj *model.WorkerDrain) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_WorkerDrain_at(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.At, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_WorkerDrain_at(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("WorkerDrain", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
 func (ec *executionContext) _WorkerReport_account(ctx context.Context, field graphql.CollectedField, obj *model.WorkerReport) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -46182,6 +46618,300 @@ func (ec *executionContext) _WorkerReport_live(ctx context.Context, field graphq
 }
 func (ec *executionContext) fieldContext_WorkerReport_live(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("WorkerReport", field, false, false, errors.New("field of type Boolean does not have child fields"))
+}
+
+func (ec *executionContext) _WorkerReport_version(ctx context.Context, field graphql.CollectedField, obj *model.WorkerReport) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_WorkerReport_version(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Version, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_WorkerReport_version(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("WorkerReport", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _WorkerReport_startedAt(ctx context.Context, field graphql.CollectedField, obj *model.WorkerReport) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_WorkerReport_startedAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.StartedAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_WorkerReport_startedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("WorkerReport", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _WorkerReport_slots(ctx context.Context, field graphql.CollectedField, obj *model.WorkerReport) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_WorkerReport_slots(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Slots, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_WorkerReport_slots(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("WorkerReport", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _WorkerReport_inUse(ctx context.Context, field graphql.CollectedField, obj *model.WorkerReport) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_WorkerReport_inUse(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.InUse, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_WorkerReport_inUse(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("WorkerReport", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _WorkerReport_steps(ctx context.Context, field graphql.CollectedField, obj *model.WorkerReport) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_WorkerReport_steps(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Steps, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []model.WorkerStep) graphql.Marshaler {
+			return ec.marshalNWorkerStep2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐWorkerStepᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_WorkerReport_steps(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "WorkerReport",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_WorkerStep(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _WorkerReport_drained(ctx context.Context, field graphql.CollectedField, obj *model.WorkerReport) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_WorkerReport_drained(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Drained, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_WorkerReport_drained(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("WorkerReport", field, false, false, errors.New("field of type Boolean does not have child fields"))
+}
+
+func (ec *executionContext) _WorkerReport_drain(ctx context.Context, field graphql.CollectedField, obj *model.WorkerReport) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_WorkerReport_drain(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Drain, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.WorkerDrain) graphql.Marshaler {
+			return ec.marshalOWorkerDrain2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐWorkerDrain(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_WorkerReport_drain(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "WorkerReport",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_WorkerDrain(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _WorkerReport_last(ctx context.Context, field graphql.CollectedField, obj *model.WorkerReport) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_WorkerReport_last(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Last, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_WorkerReport_last(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("WorkerReport", field, false, false, errors.New("field of type Boolean does not have child fields"))
+}
+
+func (ec *executionContext) _WorkerStep_tenantId(ctx context.Context, field graphql.CollectedField, obj *model.WorkerStep) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_WorkerStep_tenantId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.TenantID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_WorkerStep_tenantId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("WorkerStep", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _WorkerStep_runId(ctx context.Context, field graphql.CollectedField, obj *model.WorkerStep) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_WorkerStep_runId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.RunID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNID2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_WorkerStep_runId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("WorkerStep", field, false, false, errors.New("field of type ID does not have child fields"))
+}
+
+func (ec *executionContext) _WorkerStep_stepId(ctx context.Context, field graphql.CollectedField, obj *model.WorkerStep) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_WorkerStep_stepId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.StepID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_WorkerStep_stepId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("WorkerStep", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _WorkerStep_since(ctx context.Context, field graphql.CollectedField, obj *model.WorkerStep) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_WorkerStep_since(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Since, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_WorkerStep_since(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("WorkerStep", field, false, false, errors.New("field of type Time does not have child fields"))
 }
 
 func (ec *executionContext) ___Directive_name(ctx context.Context, field graphql.CollectedField, obj *introspection.Directive) (ret graphql.Marshaler) {
@@ -48308,6 +49038,64 @@ func (ec *executionContext) unmarshalInputDeleteViewInput(ctx context.Context, o
 				return it, err
 			}
 			it.ID = data
+		}
+	}
+	return it, nil
+}
+
+func (ec *executionContext) unmarshalInputDrainWorkerInput(ctx context.Context, obj any) (model.DrainWorkerInput, error) {
+	var it model.DrainWorkerInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"requestId", "account", "worker", "drain", "reason"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "requestId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("requestId"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.RequestID = data
+		case "account":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("account"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Account = data
+		case "worker":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("worker"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Worker = data
+		case "drain":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("drain"))
+			data, err := ec.unmarshalNBoolean2bool(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Drain = data
+		case "reason":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("reason"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Reason = data
 		}
 	}
 	return it, nil
@@ -54224,6 +55012,49 @@ func (ec *executionContext) _DevPrincipal(ctx context.Context, sel ast.Selection
 	return out
 }
 
+var drainWorkerPayloadImplementors = []string{"DrainWorkerPayload"}
+
+func (ec *executionContext) _DrainWorkerPayload(ctx context.Context, sel ast.SelectionSet, obj *model.DrainWorkerPayload) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, drainWorkerPayloadImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("DrainWorkerPayload")
+		case "workers":
+			out.Values[i] = ec._DrainWorkerPayload_workers(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "change":
+			out.Values[i] = ec._DrainWorkerPayload_change(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
 var endBreakGlassPayloadImplementors = []string{"EndBreakGlassPayload"}
 
 func (ec *executionContext) _EndBreakGlassPayload(ctx context.Context, sel ast.SelectionSet, obj *model.EndBreakGlassPayload) graphql.Marshaler {
@@ -55799,6 +56630,13 @@ func (ec *executionContext) _Mutation(ctx context.Context, sel ast.SelectionSet)
 		case "setEngineMode":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_setEngineMode(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "drainWorker":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_drainWorker(ctx, field)
 			})
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
@@ -63840,6 +64678,54 @@ func (ec *executionContext) _Wait(ctx context.Context, sel ast.SelectionSet, obj
 	return out
 }
 
+var workerDrainImplementors = []string{"WorkerDrain"}
+
+func (ec *executionContext) _WorkerDrain(ctx context.Context, sel ast.SelectionSet, obj *model.WorkerDrain) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, workerDrainImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("WorkerDrain")
+		case "actor":
+			out.Values[i] = ec._WorkerDrain_actor(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "reason":
+			out.Values[i] = ec._WorkerDrain_reason(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "at":
+			out.Values[i] = ec._WorkerDrain_at(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
 var workerReportImplementors = []string{"WorkerReport"}
 
 func (ec *executionContext) _WorkerReport(ctx context.Context, sel ast.SelectionSet, obj *model.WorkerReport) graphql.Marshaler {
@@ -63909,6 +64795,99 @@ func (ec *executionContext) _WorkerReport(ctx context.Context, sel ast.Selection
 			}
 		case "live":
 			out.Values[i] = ec._WorkerReport_live(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "version":
+			out.Values[i] = ec._WorkerReport_version(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "startedAt":
+			out.Values[i] = ec._WorkerReport_startedAt(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "slots":
+			out.Values[i] = ec._WorkerReport_slots(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "inUse":
+			out.Values[i] = ec._WorkerReport_inUse(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "steps":
+			out.Values[i] = ec._WorkerReport_steps(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "drained":
+			out.Values[i] = ec._WorkerReport_drained(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "drain":
+			out.Values[i] = ec._WorkerReport_drain(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "last":
+			out.Values[i] = ec._WorkerReport_last(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var workerStepImplementors = []string{"WorkerStep"}
+
+func (ec *executionContext) _WorkerStep(ctx context.Context, sel ast.SelectionSet, obj *model.WorkerStep) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, workerStepImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("WorkerStep")
+		case "tenantId":
+			out.Values[i] = ec._WorkerStep_tenantId(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "runId":
+			out.Values[i] = ec._WorkerStep_runId(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "stepId":
+			out.Values[i] = ec._WorkerStep_stepId(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "since":
+			out.Values[i] = ec._WorkerStep_since(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -65313,6 +66292,21 @@ func (ec *executionContext) marshalNDevPrincipal2ᚕgithubᚗcomᚋdvtᚑengine�
 	}
 
 	return ret
+}
+
+func (ec *executionContext) unmarshalNDrainWorkerInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐDrainWorkerInput(ctx context.Context, v any) (model.DrainWorkerInput, error) {
+	res, err := ec.unmarshalInputDrainWorkerInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNDrainWorkerPayload2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐDrainWorkerPayload(ctx context.Context, sel ast.SelectionSet, v *model.DrainWorkerPayload) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._DrainWorkerPayload(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalNDuration2timeᚐDuration(ctx context.Context, v any) (time.Duration, error) {
@@ -67660,6 +68654,26 @@ func (ec *executionContext) marshalNWorkerReport2ᚕgithubᚗcomᚋdvtᚑengine�
 	return ret
 }
 
+func (ec *executionContext) marshalNWorkerStep2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐWorkerStep(ctx context.Context, sel ast.SelectionSet, v model.WorkerStep) graphql.Marshaler {
+	return ec._WorkerStep(ctx, sel, &v)
+}
+
+func (ec *executionContext) marshalNWorkerStep2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐWorkerStepᚄ(ctx context.Context, sel ast.SelectionSet, v []model.WorkerStep) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNWorkerStep2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐWorkerStep(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
 func (ec *executionContext) marshalN__Directive2githubᚗcomᚋ99designsᚋgqlgenᚋgraphqlᚋintrospectionᚐDirective(ctx context.Context, sel ast.SelectionSet, v introspection.Directive) graphql.Marshaler {
 	return ec.___Directive(ctx, sel, &v)
 }
@@ -68858,6 +69872,13 @@ func (ec *executionContext) marshalOWait2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋ
 		return graphql.Null
 	}
 	return ec._Wait(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalOWorkerDrain2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐWorkerDrain(ctx context.Context, sel ast.SelectionSet, v *model.WorkerDrain) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._WorkerDrain(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalO__EnumValue2ᚕgithubᚗcomᚋ99designsᚋgqlgenᚋgraphqlᚋintrospectionᚐEnumValueᚄ(ctx context.Context, sel ast.SelectionSet, v []introspection.EnumValue) graphql.Marshaler {

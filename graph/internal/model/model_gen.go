@@ -854,6 +854,22 @@ type DevPrincipal struct {
 	Role      Role   `json:"role"`
 }
 
+type DrainWorkerInput struct {
+	RequestID string `json:"requestId"`
+	Account   string `json:"account"`
+	Worker    string `json:"worker"`
+	// true: the worker begins no further steps; false: it begins some again.
+	Drain  bool   `json:"drain"`
+	Reason string `json:"reason"`
+}
+
+type DrainWorkerPayload struct {
+	// The worker, once for each of its queues.
+	Workers []WorkerReport `json:"workers"`
+	// Null when the worker was already as asked.
+	Change *ChangeReceipt `json:"change,omitempty"`
+}
+
 type EmergencyStopInput struct {
 	Reason string `json:"reason"`
 	// End the execution in the engine at once, without its cooperation: running attempts end as TERMINATED, and their programs may go on for a while.
@@ -2644,6 +2660,12 @@ type Wait struct {
 	PollerSeenAt *time.Time `json:"pollerSeenAt,omitempty"`
 }
 
+type WorkerDrain struct {
+	Actor  string    `json:"actor"`
+	Reason string    `json:"reason"`
+	At     time.Time `json:"at"`
+}
+
 // The report of a data worker about its sandbox. Runtimes and parts are strings, because later versions may add some.
 type WorkerReport struct {
 	// The account that sent the report; `worker` is the name that the worker gave itself.
@@ -2664,6 +2686,29 @@ type WorkerReport struct {
 	ReportedAt time.Time `json:"reportedAt"`
 	// The worker reported in the last two minutes, so its report counts when plans are admitted.
 	Live bool `json:"live"`
+	// Of dvt, as the worker says; null for one of an earlier version.
+	Version   *string    `json:"version,omitempty"`
+	StartedAt *time.Time `json:"startedAt,omitempty"`
+	// How many steps the worker can run at once, on all of its queues together.
+	Slots int `json:"slots"`
+	// How many it ran when it reported.
+	InUse int `json:"inUse"`
+	// Those that it ran, the longest first, at most 50.
+	Steps []WorkerStep `json:"steps"`
+	// The worker says that it begins no further steps.
+	Drained bool `json:"drained"`
+	// Why it shall begin none; null when nobody drained it.
+	Drain *WorkerDrain `json:"drain,omitempty"`
+	// No other worker that may begin steps serves the queue: without this one its steps wait.
+	Last bool `json:"last"`
+}
+
+// A step that a worker runs.
+type WorkerStep struct {
+	TenantID string    `json:"tenantId"`
+	RunID    string    `json:"runId"`
+	StepID   string    `json:"stepId"`
+	Since    time.Time `json:"since"`
 }
 
 // An action that a principal may be allowed to do.

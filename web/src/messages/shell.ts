@@ -13,6 +13,7 @@ export const nav = {
   audit: "Audit",
   admin: "Admin",
   health: "Health",
+  workers: "Workers",
 };
 
 export const page = {

@@ -114,6 +114,12 @@ const health = createRoute({
   component: lazyPage(() => import("./HealthPage").then((part) => part.HealthPage)),
 });
 
+const workers = createRoute({
+  getParentRoute: () => root,
+  path: "/workers",
+  component: lazyPage(() => import("./WorkersPage").then((part) => part.WorkersPage)),
+});
+
 const dlq = createRoute({
   getParentRoute: () => root,
   path: "/dlq",
@@ -182,6 +188,7 @@ export const router = createRouter({
     admin,
     adminIndex,
     health,
+    workers,
     explorer,
   ]),
   parseSearch,

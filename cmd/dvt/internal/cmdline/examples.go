@@ -102,6 +102,8 @@ var Examples = map[string]string{
 	"dvt run watch": "dvt run watch @last\ndvt run watch 4fec12ab && deploy\ndvt run watch 4fec12ab | " +
 		"grep FAILED",
 	"dvt server":           "dvt server --config dvt.yaml",
+	"dvt service drain":    "dvt service drain data-1/host-7/4711 --reason \"a new kernel\"",
+	"dvt service undrain":  "dvt service undrain data-1/host-7/4711 --reason \"the kernel is new\"",
 	"dvt service mode":     "dvt service mode read-only --reason \"the store moves\"",
 	"dvt service status":   "dvt service status",
 	"dvt service workers":  "dvt service workers",

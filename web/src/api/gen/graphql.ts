@@ -280,6 +280,15 @@ export type DeleteViewInput = {
   id: string;
 };
 
+export type DrainWorkerInput = {
+  account: string;
+  /** true: the worker begins no further steps; false: it begins some again. */
+  drain: boolean;
+  reason: string;
+  requestId: string;
+  worker: string;
+};
+
 export type EmergencyStopInput = {
   /** End the execution in the engine at once, without its cooperation: running attempts end as TERMINATED, and their programs may go on for a while. */
   forceKill?: boolean | null | undefined;
@@ -1718,6 +1727,20 @@ export type RerunsQueryVariables = Exact<{
 
 export type RerunsQuery = { runs: { edges: Array<{ node: { runId: string, parentRunId: string | null, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null } }> } };
 
+export type WorkerFieldsFragment = { account: string, worker: string, queue: string, runtime: string, ok: boolean, problem: string | null, reportedAt: string, live: boolean, version: string | null, slots: number, inUse: number, drained: boolean, last: boolean, missing: Array<{ part: string, reason: string }>, steps: Array<{ tenantId: string, runId: string, stepId: string, since: string }>, drain: { actor: string, reason: string, at: string } | null };
+
+export type WorkersQueryVariables = Exact<{ [key: string]: never; }>;
+
+
+export type WorkersQuery = { workers: Array<{ account: string, worker: string, queue: string, runtime: string, ok: boolean, problem: string | null, reportedAt: string, live: boolean, version: string | null, slots: number, inUse: number, drained: boolean, last: boolean, missing: Array<{ part: string, reason: string }>, steps: Array<{ tenantId: string, runId: string, stepId: string, since: string }>, drain: { actor: string, reason: string, at: string } | null }> };
+
+export type DrainWorkerMutationVariables = Exact<{
+  input: DrainWorkerInput;
+}>;
+
+
+export type DrainWorkerMutation = { drainWorker: { workers: Array<{ account: string, worker: string, queue: string, runtime: string, ok: boolean, problem: string | null, reportedAt: string, live: boolean, version: string | null, slots: number, inUse: number, drained: boolean, last: boolean, missing: Array<{ part: string, reason: string }>, steps: Array<{ tenantId: string, runId: string, stepId: string, since: string }>, drain: { actor: string, reason: string, at: string } | null }>, change: { action: string, requestId: string, actor: string, at: string, version: number | null, versionBefore: number | null } | null } };
+
 export class TypedDocumentString<TResult, TVariables>
   extends String
   implements DocumentTypeDecoration<TResult, TVariables>
@@ -2528,6 +2551,38 @@ export const ComparedStepFieldsFragmentDoc = new TypedDocumentString(`
   errorCode
 }
     `, {"fragmentName":"ComparedStepFields"}) as unknown as TypedDocumentString<ComparedStepFieldsFragment, unknown>;
+export const WorkerFieldsFragmentDoc = new TypedDocumentString(`
+    fragment WorkerFields on WorkerReport {
+  account
+  worker
+  queue
+  runtime
+  missing {
+    part
+    reason
+  }
+  ok
+  problem
+  reportedAt
+  live
+  version
+  slots
+  inUse
+  steps {
+    tenantId
+    runId
+    stepId
+    since
+  }
+  drained
+  drain {
+    actor
+    reason
+    at
+  }
+  last
+}
+    `, {"fragmentName":"WorkerFields"}) as unknown as TypedDocumentString<WorkerFieldsFragment, unknown>;
 export const AttentionCountDocument = new TypedDocumentString(`
     subscription AttentionCount {
   attentionUpdates(first: 1) {
@@ -6077,3 +6132,88 @@ export const RerunsDocument = new TypedDocumentString(`
   }
 }
     `) as unknown as TypedDocumentString<RerunsQuery, RerunsQueryVariables>;
+export const WorkersDocument = new TypedDocumentString(`
+    query Workers {
+  workers {
+    ...WorkerFields
+  }
+}
+    fragment WorkerFields on WorkerReport {
+  account
+  worker
+  queue
+  runtime
+  missing {
+    part
+    reason
+  }
+  ok
+  problem
+  reportedAt
+  live
+  version
+  slots
+  inUse
+  steps {
+    tenantId
+    runId
+    stepId
+    since
+  }
+  drained
+  drain {
+    actor
+    reason
+    at
+  }
+  last
+}`) as unknown as TypedDocumentString<WorkersQuery, WorkersQueryVariables>;
+export const DrainWorkerDocument = new TypedDocumentString(`
+    mutation DrainWorker($input: DrainWorkerInput!) {
+  drainWorker(input: $input) {
+    workers {
+      ...WorkerFields
+    }
+    change {
+      ...ChangeFields
+    }
+  }
+}
+    fragment ChangeFields on ChangeReceipt {
+  action
+  requestId
+  actor
+  at
+  version
+  versionBefore
+}
+fragment WorkerFields on WorkerReport {
+  account
+  worker
+  queue
+  runtime
+  missing {
+    part
+    reason
+  }
+  ok
+  problem
+  reportedAt
+  live
+  version
+  slots
+  inUse
+  steps {
+    tenantId
+    runId
+    stepId
+    since
+  }
+  drained
+  drain {
+    actor
+    reason
+    at
+  }
+  last
+}`) as unknown as TypedDocumentString<DrainWorkerMutation, DrainWorkerMutationVariables>;

@@ -1,0 +1,45 @@
+// The workers that run the steps of programs. They are loaded with their page.
+import { plural } from "../format/format";
+
+export const workers = {
+  title: "Workers",
+  says: "Data workers that reported in the last 24 hours. Each reports every 20 seconds.",
+  empty:
+    "No data worker has reported in the last 24 hours: steps that need one wait. docs/operations.md says how to start one.",
+  worker: "Worker",
+  queue: "Queue",
+  state: "State",
+  states: {
+    OK: "Takes steps",
+    SILENT: "Silent",
+    FAILED: "Sandbox failed",
+    DRAINING: "Draining",
+    DRAINED: "Drained",
+  },
+  last: "The only one of its queue",
+  runs: "Runs",
+  of: (inUse: number, slots: number) => `${inUse} of ${plural(slots, "slot")}`,
+  unknown: "Unknown",
+  steps: (n: number) => plural(n, "step"),
+  more: (n: number) => `and ${n} more`,
+  ofTenant: (tenant: string) => `a step of ${tenant}`,
+  since: "since",
+  version: "Version",
+  heard: "Last report",
+  sandbox: "Sandbox",
+  lacks: "Cannot limit",
+  drained: (actor: string, reason: string) => `by ${actor}: ${reason}`,
+  act: "Action",
+  drain: "Drain",
+  undrain: "End drain",
+  drainOf: (worker: string) => `Drain ${worker}`,
+  undrainOf: (worker: string) => `End the drain of ${worker}`,
+  drainMeans: "Within 20 seconds the worker begins no further steps. A new process of it is not drained.",
+  runsNow: (n: number) =>
+    n === 0 ? "It ran nothing when it last reported." : `The ${plural(n, "step")} that it runs will go on.`,
+  alone: (queues: readonly string[]) =>
+    `No other worker serves ${queues.join(", ")}: new steps wait there until one does.`,
+  undrainMeans: "Within 20 seconds the worker begins steps again.",
+  didDrain: (worker: string) => `Drained the worker ${worker}`,
+  didUndrain: (worker: string) => `Ended the drain of the worker ${worker}`,
+} as const;
