@@ -68,6 +68,10 @@ func (p poster) post(ctx context.Context, to *url.URL, header http.Header, body 
 		return transportError(ctx, err)
 	}
 	defer resp.Body.Close()
+	if resp.StatusCode == http.StatusSwitchingProtocols {
+		// The body of this answer is the connection itself, whose reads no context ends.
+		return errors.New("destination: the destination answered 101")
+	}
 	// The status decides. A destination that sends its body slowly costs drainTime, not the deadline.
 	defer time.AfterFunc(drainTime, cancel).Stop()
 	excerpt, _ := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))

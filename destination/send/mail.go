@@ -266,8 +266,8 @@ func (c *quietConn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// reached remembers who has accepted a message, so that a repetition for one recipient is no second mail for the others.
-// It is best effort: a restart forgets, and then the mail has the same Message-ID. The zero value is ready.
+// reached remembers who has accepted a message, so that a repetition for one recipient is no second mail for others. It
+// is best effort: a restart forgets, and then the mail has the same Message-ID. The zero value is ready.
 type reached struct {
 	mu    sync.Mutex
 	by    map[string][]string

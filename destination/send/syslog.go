@@ -10,6 +10,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -27,7 +28,7 @@ const (
 	syslogID = "dvt@32473"
 )
 
-// syslogger writes RFC 5424: octet counting over TCP (RFC 6587) and TLS (RFC 5425), a datagram each over UDP (RFC 5426).
+// syslogger writes RFC 5424: counted frames over TCP (RFC 6587) and TLS (RFC 5425), datagrams over UDP (RFC 5426).
 // Syslog acknowledges nothing: a message is accepted when the operating system has taken it.
 type syslogger struct {
 	dial    func(ctx context.Context, network, address string) (net.Conn, error)
@@ -101,8 +102,9 @@ func (s *syslogger) write(ctx context.Context, line []byte) error {
 		}
 		s.conn = watch(conn)
 	}
-	stop := context.AfterFunc(ctx, func() { _ = s.conn.SetWriteDeadline(time.Now()) })
-	_, err := s.conn.Write(line)
+	conn := s.conn // the function may run after the connection was dropped
+	stop := context.AfterFunc(ctx, func() { _ = conn.SetWriteDeadline(time.Now()) })
+	_, err := conn.Write(line)
 	if inTime := stop(); err != nil || !inTime {
 		s.drop() // the deadline may be set for ever
 	}
@@ -195,11 +197,11 @@ func (s *syslogger) format(m destination.Message) []byte {
 // syslogText is the alert in words, or the event as JSON.
 func (s *syslogger) syslogText(m destination.Message) string {
 	if m.Alert != nil {
-		parts := []string{titleOf(m, maxSummary), statusLine(m), printable(m.Alert.Detail, maxDetail)}
+		parts := []string{titleOf(m, maxSummary), statusLine(m), printable(m.Alert.Detail, 2*maxSyslogStream)}
 		if link := s.opt.linkOf(m.Alert); link != "" {
 			parts = append(parts, link)
 		}
-		return printable(strings.Join(parts, " "), maxSyslogStream)
+		return strings.Join(slices.DeleteFunc(parts, func(p string) bool { return p == "" }), " ")
 	}
 	var compact bytes.Buffer
 	if json.Compact(&compact, m.Data) != nil || compact.Len() == 0 {
