@@ -101,7 +101,7 @@ func script(conn net.Conn, lines ...string) {
 }
 
 // withinDeadline sends a message to a server that accepts none, and checks what the port promises.
-func withinDeadline(t *testing.T, s destination.Sender, m destination.Message, deadline time.Duration) {
+func withinDeadline(t *testing.T, s destination.Sender, m destination.Message, deadline time.Duration) error {
 	t.Helper()
 	began := time.Now()
 	err := s.Send(t.Context(), m)
@@ -112,6 +112,7 @@ func withinDeadline(t *testing.T, s destination.Sender, m destination.Message, d
 	if err == nil || len(text) > 400 || strings.ContainsAny(text, "\r\n\x1b\x00") || strings.Contains(text, "pa55word") {
 		t.Errorf("the send ended with %q, want an error of one short line", text)
 	}
+	return err
 }
 
 // afterRequest reads the head of a request, and leaves the rest to talk.
@@ -250,7 +251,7 @@ func TestWebhook_HostileReceivers(t *testing.T) {
 				address := rawServer(t, &tls.Config{Certificates: []tls.Certificate{certificate}}, talk)
 				s := newSender(t, destination.Config{Kind: destination.Webhook, URL: "https://" + address + "/hook",
 					Timeout: deadline, Secrets: []destination.SecretRef{secretFile(t, newKey('a'))}})
-				withinDeadline(t, s, eventMessage(), deadline)
+				_ = withinDeadline(t, s, eventMessage(), deadline)
 			})
 		}
 	})

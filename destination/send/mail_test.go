@@ -389,7 +389,11 @@ func TestMail_HostileServers(t *testing.T) {
 			cfg := mailConfig("smtp://" + rawServer(t, nil, talk))
 			cfg.Timeout = time.Second
 			withPassword(t, "pa55word")(&cfg)
-			withinDeadline(t, newSender(t, cfg), alertMessage(), cfg.Timeout)
+			err := withinDeadline(t, newSender(t, cfg), alertMessage(), cfg.Timeout)
+			tooMuch := strings.Contains(fmt.Sprint(err), "more than an answer can have")
+			if strings.HasPrefix(name, "endless ") && !tooMuch {
+				t.Errorf("the error is %v, want that the server says too much", err)
+			}
 		})
 	}
 }

@@ -223,8 +223,9 @@ func TestSyslog_HangingCollectorCostsTheDeadline(t *testing.T) {
 	defer l.Close()
 	s := newSender(t, destination.Config{Kind: destination.Syslog, URL: "tcp://" + l.Addr().String()})
 	m := eventMessage()
-	m.Data = []byte(`"` + strings.Repeat("x", 100_000) + `"`)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	m.Data = []byte(`"` + strings.Repeat("x", 8_000) + `"`)
+	const deadline = 3 * time.Second
+	ctx, cancel := context.WithTimeout(t.Context(), deadline)
 	defer cancel()
 	began := time.Now()
 	ended := make(chan error, 8)
@@ -238,11 +239,18 @@ func TestSyslog_HangingCollectorCostsTheDeadline(t *testing.T) {
 			}
 		}()
 	}
+	time.Sleep(deadline / 3) // by then the buffers of both sides are full
+	short, cancelShort := context.WithTimeout(t.Context(), deadline/10)
+	defer cancelShort()
+	wantKind(t, s.Send(short, m), "again")
+	if took := time.Since(began); took > deadline*4/5 {
+		t.Errorf("a send that waits for its turn ended after %s, want its own deadline", took)
+	}
 	for range 8 {
 		wantKind(t, <-ended, "again")
 	}
-	if took := time.Since(began); took > 3*time.Second {
-		t.Errorf("the sends ended after %s, want about 1 s", took)
+	if took := time.Since(began); took > deadline+2*time.Second {
+		t.Errorf("the sends ended after %s, want %s", took, deadline)
 	}
 }
 

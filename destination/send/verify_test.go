@@ -95,6 +95,9 @@ func TestWebhook_VerifiersOfOthersAcceptEverySignature(t *testing.T) {
 			for _, name := range []string{"webhook-id", "webhook-timestamp", "webhook-signature"} {
 				headers[name] = last.header.Get(name)
 			}
+			if id := headers["webhook-id"]; strings.ContainsAny(id, ". ,") || id == "" {
+				t.Errorf("the webhook-id %q has a character that the specification forbids", id)
+			}
 			for _, secret := range phase.valid {
 				requests = append(requests, signed{secret, headers, last.body})
 				want = append(want, "ok "+m.ID)
@@ -125,13 +128,15 @@ func verifiedMessages() []destination.Message {
 	bare := destination.Message{ID: "bare", Topic: destination.Events, Type: "RunStarted"}
 	odd := eventMessage()
 	odd.ID = "run.1/17 äöü"
+	dotted := eventMessage()
+	dotted.ID = "run.17"
 	large := eventMessage()
 	large.ID = "large"
 	large.Data = json.RawMessage(fmt.Sprintf("{\"text\":%q}", strings.Repeat("ß</script>", 20_000)))
 	spaced := eventMessage()
 	spaced.ID = "spaced"
 	spaced.Data = json.RawMessage("{ \"n\" : 12345678901234567890, \"e\": 1e300, \"u\": \"\\ud83d\\ude00 \u2028\" }")
-	return append(messages, bare, odd, large, spaced)
+	return append(messages, bare, odd, dotted, large, spaced)
 }
 
 // The examples of the guide are the functions that the test above runs.
