@@ -80,12 +80,17 @@ func tenantOf(ctx context.Context) string {
 	return tenant
 }
 
+// maxIdle is the number of connections to one host that a transport with Timeouts.Idle keeps.
+const maxIdle = 8
+
 // Timeouts bound one call.
 type Timeouts struct {
 	Dial   time.Duration // of a connection, and of the TLS handshake
 	Answer time.Duration // from the request to the header of the response; 0 means no limit
 	// Idle keeps connections for as long, so that the next call needs no handshake; 0 keeps none. Only for a transport
-	// whose calls all have the same rules: a connection of one tenant must not carry the request of another.
+	// whose calls all have the same rules: a connection of one tenant must not carry the request of another. Kept
+	// connections speak HTTP/1.1, where a call that is cancelled ends its connection. A dead connection of HTTP/2 would
+	// fail call after call.
 	Idle time.Duration
 }
 
@@ -98,7 +103,8 @@ func (g *Guard) Transport(t Timeouts) http.RoundTripper {
 		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
 			return g.dial(ctx, dialer, network, address)
 		},
-		DisableKeepAlives: t.Idle == 0, IdleConnTimeout: t.Idle, ForceAttemptHTTP2: true,
+		DisableKeepAlives: t.Idle == 0, IdleConnTimeout: t.Idle, MaxIdleConnsPerHost: maxIdle,
+		ForceAttemptHTTP2: t.Idle == 0,
 		TLSHandshakeTimeout: t.Dial, ResponseHeaderTimeout: t.Answer, MaxResponseHeaderBytes: 64 << 10,
 	}}
 }

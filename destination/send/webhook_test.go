@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"strings"
@@ -321,6 +322,40 @@ func TestWebhook_KeepsItsConnection(t *testing.T) {
 	if n := connections.Load(); n != 1 {
 		t.Errorf("10 messages took %d connections, want 1", n)
 	}
+}
+
+// A connection whose other side is gone costs one send, not every send until the operating system notices.
+func TestWebhook_LeavesADeadConnection(t *testing.T) {
+	t.Parallel()
+	r := newReceiver(t, nil)
+	address := strings.TrimPrefix(r.url, "https://receiver.test")
+	var frozen atomic.Bool
+	proxy := rawServer(t, nil, func(conn net.Conn) {
+		to, err := new(net.Dialer).DialContext(t.Context(), "tcp", "127.0.0.1"+address)
+		if err != nil {
+			return
+		}
+		defer to.Close()
+		go func() { _, _ = io.Copy(conn, to) }()
+		buf := make([]byte, 32<<10)
+		for {
+			n, err := conn.Read(buf)
+			if err != nil {
+				return
+			}
+			if frozen.Load() {
+				continue // the network loses what is sent on this connection from now on
+			}
+			_, _ = to.Write(buf[:n])
+		}
+	})
+	s := newSender(t, destination.Config{Kind: destination.Webhook, URL: "https://" + proxy,
+		Timeout: time.Second, Secrets: []destination.SecretRef{secretFile(t, newKey('a'))}})
+	wantKind(t, s.Send(t.Context(), eventMessage()), "accepted")
+	frozen.Store(true)
+	wantKind(t, s.Send(t.Context(), eventMessage()), "again")
+	frozen.Store(false)
+	wantKind(t, s.Send(t.Context(), eventMessage()), "accepted")
 }
 
 func TestSend_EndsWithItsContext(t *testing.T) {
