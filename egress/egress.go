@@ -104,7 +104,7 @@ func (g *Guard) Transport(t Timeouts) http.RoundTripper {
 			return g.dial(ctx, dialer, network, address)
 		},
 		DisableKeepAlives: t.Idle == 0, IdleConnTimeout: t.Idle, MaxIdleConnsPerHost: maxIdle,
-		ForceAttemptHTTP2: t.Idle == 0,
+		ForceAttemptHTTP2:   t.Idle == 0,
 		TLSHandshakeTimeout: t.Dial, ResponseHeaderTimeout: t.Answer, MaxResponseHeaderBytes: 64 << 10,
 	}}
 }

@@ -53,21 +53,13 @@ func (s secrets) read() ([]string, error) {
 }
 
 func (s secrets) readOne(ref destination.SecretRef) (string, error) {
-	name, value := "the file "+ref.File, ""
+	name, read := "the file "+ref.File, readSmallFile
 	if ref.Env != "" {
-		name = "the variable " + ref.Env
-		found := false
-		if value, found = s.lookupEnv(ref.Env); !found {
-			return "", fmt.Errorf("%s of a secret is not set", name)
-		}
-		if len(value) > maxSecretBytes {
-			return "", fmt.Errorf("%s has more than %d bytes", name, maxSecretBytes)
-		}
-	} else {
-		var err error
-		if value, err = readSmallFile(ref.File); err != nil {
-			return "", fmt.Errorf("%s of a secret cannot be read: %w", name, err)
-		}
+		name, read = "the variable "+ref.Env, s.readVariable
+	}
+	value, err := read(ref.File + ref.Env) // one of them is empty
+	if err != nil {
+		return "", fmt.Errorf("%s of a secret %w", name, err)
 	}
 	value = strings.TrimSpace(value)
 	switch {
@@ -79,6 +71,17 @@ func (s secrets) readOne(ref destination.SecretRef) (string, error) {
 	return value, nil
 }
 
+func (s secrets) readVariable(name string) (string, error) {
+	value, found := s.lookupEnv(name)
+	switch {
+	case !found:
+		return "", errors.New("is not set")
+	case len(value) > maxSecretBytes:
+		return "", fmt.Errorf("has more than %d bytes", maxSecretBytes)
+	}
+	return value, nil
+}
+
 // readSmallFile looks at the file first, because opening a named pipe would wait for a writer.
 func readSmallFile(path string) (string, error) {
 	info, err := os.Stat(path)
@@ -86,7 +89,7 @@ func readSmallFile(path string) (string, error) {
 		return "", withoutPath(err)
 	}
 	if !info.Mode().IsRegular() {
-		return "", errors.New("it is not a regular file")
+		return "", errors.New("is not a regular file")
 	}
 	f, err := os.Open(path)
 	if err != nil {
@@ -98,7 +101,7 @@ func readSmallFile(path string) (string, error) {
 	case err != nil:
 		return "", withoutPath(err)
 	case len(content) > maxSecretBytes:
-		return "", fmt.Errorf("it has more than %d bytes", maxSecretBytes)
+		return "", fmt.Errorf("has more than %d bytes", maxSecretBytes)
 	}
 	return string(content), nil
 }
@@ -106,9 +109,9 @@ func readSmallFile(path string) (string, error) {
 // withoutPath returns the cause, because the message already names the file.
 func withoutPath(err error) error {
 	if e, ok := errors.AsType[*os.PathError](err); ok {
-		return e.Err
+		err = e.Err
 	}
-	return err
+	return fmt.Errorf("cannot be read: %w", err)
 }
 
 // hide replaces the secrets in the beginning of a text that a destination wrote: some echo what they refuse. A secret
