@@ -50,6 +50,20 @@ func New(s Settings, log *slog.Logger) (*Guard, error) {
 	return &Guard{private: s.AllowPrivate, lists: lists, own: s.Own, log: log}, nil
 }
 
+// WithPrivate returns a guard with the same rules that permits private networks too.
+func (g *Guard) WithPrivate() *Guard {
+	g = g.orPublic()
+	return &Guard{private: true, lists: g.lists, own: g.own, log: g.log, resolver: g.resolver}
+}
+
+// orPublic returns the guard that a nil Guard stands for.
+func (g *Guard) orPublic() *Guard {
+	if g == nil {
+		return &Guard{log: slog.New(slog.DiscardHandler)}
+	}
+	return g
+}
+
 // Private reports whether private networks may be called. It is false for a nil Guard.
 func (g *Guard) Private() bool { return g != nil && g.private }
 
@@ -66,27 +80,40 @@ func tenantOf(ctx context.Context) string {
 	return tenant
 }
 
+// maxIdle is the number of connections to one host that a transport with Timeouts.Idle keeps.
+const maxIdle = 8
+
 // Timeouts bound one call.
 type Timeouts struct {
 	Dial   time.Duration // of a connection, and of the TLS handshake
 	Answer time.Duration // from the request to the header of the response; 0 means no limit
+	// Idle keeps connections for as long, so that the next call needs no handshake; 0 keeps none. Only for a transport
+	// whose calls all have the same rules: a connection of one tenant must not carry the request of another. Kept
+	// connections speak HTTP/1.1, where a call that is cancelled ends its connection. A dead connection of HTTP/2 would
+	// fail call after call.
+	Idle time.Duration
 }
 
 // Transport returns a RoundTripper that calls permitted addresses only; it returns ErrRefused for others. It uses no
-// proxy and keeps no connections, because a connection of one tenant must not carry the request of another with other
-// rules.
+// proxy.
 func (g *Guard) Transport(t Timeouts) http.RoundTripper {
-	if g == nil {
-		g = &Guard{log: slog.New(slog.DiscardHandler)}
-	}
+	g = g.orPublic()
 	dialer := &net.Dialer{Timeout: t.Dial, ControlContext: g.control, Resolver: g.resolver}
 	return &transport{guard: g, next: &http.Transport{
 		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
 			return g.dial(ctx, dialer, network, address)
 		},
-		DisableKeepAlives: true, ForceAttemptHTTP2: true,
+		DisableKeepAlives: t.Idle == 0, IdleConnTimeout: t.Idle, MaxIdleConnsPerHost: maxIdle,
+		ForceAttemptHTTP2:   t.Idle == 0,
 		TLSHandshakeTimeout: t.Dial, ResponseHeaderTimeout: t.Answer, MaxResponseHeaderBytes: 64 << 10,
 	}}
+}
+
+// DialContext connects to a permitted address over TCP or UDP; it returns ErrRefused for others. Callers that speak
+// HTTP take a Transport.
+func (g *Guard) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
+	g = g.orPublic()
+	return g.dial(ctx, &net.Dialer{ControlContext: g.control, Resolver: g.resolver}, network, address)
 }
 
 type transport struct {
@@ -109,6 +136,9 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	return res, err
 }
+
+// CloseIdleConnections is called by http.Client.
+func (t *transport) CloseIdleConnections() { t.next.CloseIdleConnections() }
 
 type hostKey struct{}
 
@@ -135,7 +165,8 @@ func (g *Guard) dial(ctx context.Context, d *net.Dialer, network, address string
 func (g *Guard) control(ctx context.Context, network, address string, _ syscall.RawConn) error {
 	host, _ := ctx.Value(hostKey{}).(string)
 	at, err := netip.ParseAddrPort(address)
-	if err != nil || !strings.HasPrefix(network, "tcp") || !g.permits(tenantOf(ctx), host, at.Addr()) {
+	known := strings.HasPrefix(network, "tcp") || strings.HasPrefix(network, "udp")
+	if err != nil || !known || !g.permits(tenantOf(ctx), host, at.Addr()) {
 		g.logRefusal(ctx, host, address, "the address")
 		return ErrRefused
 	}

@@ -23,8 +23,10 @@ var imports = map[string][]string{
 	// Servers derive traces from the store's log, and commands from the log that the API returns.
 	"run/trace": {"run"},
 
-	// The one package that knows OpenTelemetry: servers send traces, and a command writes them to a file.
 	"destination": {},
+	// One sender for each kind of destination, behind the port and the guard of outgoing connections.
+	"destination/send": {"destination", "egress"},
+	// The one package that knows OpenTelemetry: servers send traces, and a command writes them to a file.
 	"otlp": {"run/trace"},
 
 	"store":           {"run", "plan"},

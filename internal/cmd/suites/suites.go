@@ -68,6 +68,7 @@ func preparations() []task {
 		prepare("workflowcheck", "workflowcheck", false),
 		prepare("govulncheck", "govulncheck", false),
 		prepare("promcheck", "promcheck", false),
+		prepare("webhooks", "verifiers of webhooks", false),
 		{name: "binary", what: "bin/dvt", needs: []string{"web"}, heavy: true, argv: []string{"make", "bin/dvt"}},
 	}
 }
@@ -96,7 +97,7 @@ func suites(root string) ([]task, error) {
 		},
 		{
 			name: "go", what: "Go packages", heavy: true, goTest: true, tests: true, env: []string{path},
-			needs: []string{"postgres", "redis", "dbt", "promcheck"},
+			needs: []string{"postgres", "redis", "dbt", "promcheck", "webhooks"},
 			argv:  goTestOf([]string{"-shuffle=on"}, slices.Concat(pure, plain)),
 		},
 		{
@@ -148,7 +149,7 @@ func longSuites(root string) ([]task, error) {
 		{
 			name: "race", what: "Go packages under the race detector", heavy: true, goTest: true, tests: true,
 			env:   []string{"CGO_ENABLED=1", path},
-			needs: []string{"postgres", "redis", "dbt", "promcheck"},
+			needs: []string{"postgres", "redis", "dbt", "promcheck", "webhooks"},
 			argv:  goTestOf(raced, pure),
 		},
 		{
