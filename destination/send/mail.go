@@ -9,6 +9,7 @@ import (
 	"net/mail"
 	"net/smtp"
 	"net/textproto"
+	"slices"
 	"strings"
 	"sync"
 
@@ -277,7 +278,7 @@ type reached struct {
 func (r *reached) has(id, address string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return contains(r.by[id], address)
+	return slices.Contains(r.by[id], address)
 }
 
 func (r *reached) count(id string) int {
