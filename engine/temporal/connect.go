@@ -51,6 +51,7 @@ func (to Connection) options(log *slog.Logger) client.Options {
 // Connect returns a client. The client connects at its first call, so that a dvt server can start, read and stream
 // while Temporal is down.
 func Connect(to Connection, log *slog.Logger) (Client, error) {
+	logGRPC(log)
 	made, err := client.NewLazyClient(to.options(log))
 	if err != nil {
 		return nil, fmt.Errorf("temporal: client: %w", err)

@@ -25,7 +25,7 @@ var imports = map[string][]string{
 
 	// The one package that knows OpenTelemetry: servers send traces, and a command writes them to a file.
 	"destination": {},
-	"otlp": {"run/trace"},
+	"otlp":        {"run/trace"},
 
 	"store":           {"run", "plan"},
 	"store/storetest": {"store", "run", "plan", "internal/testtime", "internal/testserver"},
@@ -112,7 +112,8 @@ var imports = map[string][]string{
 	"cmd/dvt/internal/consoletest": {},
 	"cmd/dvt/internal/contexts":    {"cmd/dvt/internal/cmdline"},
 	"cmd/dvt/internal/document":    {},
-	"cmd/dvt/internal/installcmd":  {"cmd/dvt/internal/cmdline", "cmd/dvt/internal/document", "server", "server/config"},
+	"cmd/dvt/internal/installcmd": {"cmd/dvt/internal/cmdline", "cmd/dvt/internal/document", "internal/logfold", "server",
+		"server/config"},
 	"cmd/dvt/internal/plancmd": {"cmd/dvt/internal/cmdline", "cmd/dvt/internal/console", "cmd/dvt/internal/document",
 		"engine/mock", "plan", "run"},
 	"cmd/dvt/internal/runtext": {"client"},
@@ -138,7 +139,9 @@ var imports = map[string][]string{
 	// One rule says which values are secret, for answers, requests and the output of steps.
 	"internal/secretvalue": {},
 	"internal/sizedlru":    {},
-	"internal/testserver":  {},
+	// The handler of all loggers of a process: a line that names a run gets the id of its trace.
+	"internal/logfold":    {"run/trace"},
+	"internal/testserver": {},
 	// The table of metrics, objectives and alerts. Rules, dashboards and documentation are generated from it.
 	"internal/slo":               {},
 	"internal/cmd/slogen":        {"internal/slo"},

@@ -27,10 +27,11 @@ func ProcessCommand(c *cobra.Command, dev bool, flags []string, run func(context
 			return cmdline.Usage(err)
 		}
 		config.ForgetEnvironment()
-		log, err := newLogger(os.Stderr, cfg.LogLevel, cfg.LogFormat)
+		log, flush, err := newLogger(os.Stderr, cfg.LogLevel, cfg.LogFormat)
 		if err != nil {
 			return err
 		}
+		defer flush()
 		settings, _ := c.Flags().GetString("config") // cannot fail: the flag exists
 		cfg.WarnOfReadableFiles(log, settings)
 		if err := config.ProtectMemory(); err != nil {
