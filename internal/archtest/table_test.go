@@ -26,6 +26,8 @@ var imports = map[string][]string{
 	// The one package that knows OpenTelemetry: servers send traces, and a command writes them to a file.
 	"destination": {},
 	"otlp":        {"run/trace"},
+	// Spans of requests and calls. Stores and engines get functions and do not know of it.
+	"otlp/spans": {"otlp", "run/trace"},
 
 	"store":           {"run", "plan"},
 	"store/storetest": {"store", "run", "plan", "internal/testtime", "internal/testserver"},
@@ -48,8 +50,8 @@ var imports = map[string][]string{
 	// Plans name the addresses that executors and the fetch of plans call: one guard judges both.
 	"egress":  {},
 	"sandbox": {"plan"},
-	"engine/executor": {"engine", "store", "run", "plan", "artifact", "egress", "sandbox", "internal/errorline",
-		"internal/secretvalue"},
+	"engine/executor": {"engine", "store", "run", "run/trace", "plan", "artifact", "egress", "sandbox",
+		"internal/errorline", "internal/secretvalue"},
 	"engine/temporal": {"engine", "engine/interp", "engine/executor", "engine/ticket", "store", "run", "plan"},
 	// The mock's log is decided by the authority that every store asks, and its retries by the policy of workers.
 	"engine/mock": {"engine", "engine/interp", "engine/executor", "engine/ticket", "store", "store/authority", "run",
@@ -160,7 +162,8 @@ var drivers = map[string][]string{
 	// a floor is a workflow written by hand
 	"go.temporal.io":                {"engine/temporal", "bench"},
 	"google.golang.org/grpc":        {"engine/temporal", "otlp"}, // options of the SDK; codes of receivers
-	"go.opentelemetry.io":           {"otlp"},
+	"go.opentelemetry.io":           {"otlp", "otlp/spans"},
+	"github.com/go-logr":            {"otlp"},
 	"google.golang.org/protobuf":    {"otlp"},
 	"github.com/casbin":             {"authz"},
 	"github.com/redis/go-redis":     {"live/redisbus"},

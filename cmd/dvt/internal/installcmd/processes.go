@@ -51,7 +51,7 @@ func Server() *cobra.Command {
 		"data-queue", "isolation-queue", "isolation-tenants", "known-queues",
 		"no-worker-after", "stop-within", "pause-drain-timeout",
 		"allowed-origins", "public-url", "trusted-proxies", "duties", "heartbeat",
-		"write-budget", "rotate-after",
+		"write-budget", "rotate-after", "trace-runs", "trace-sample",
 		"allow-plaintext", "temporal-tls", "temporal-tls-ca", "temporal-tls-cert", "temporal-tls-key",
 		"temporal-tls-server-name",
 		"temporal-api-key-file", "store-password-file", "redis-tls-ca", "redis-tls-cert", "redis-tls-key",
