@@ -27,6 +27,7 @@ import (
 
 const (
 	tracedRuns     = 50
+	tracedSteps    = int((traceWarmUp+traceTime)/tracedInterval)/2 + 1
 	tracedInterval = 100 * time.Millisecond // per run: 500 appends a second in total
 	traceWarmUp    = 3 * time.Second        // the export catches up with what was written without it
 	traceTime      = 6 * time.Second
@@ -61,11 +62,7 @@ func traceExport(ctx context.Context, r *rig.Rig) (*rig.Trial, error) {
 	if err != nil {
 		return nil, err
 	}
-	ids, err := rig.MakeRuns(ctx, s, tracedRuns, watchedSteps)
-	if err != nil {
-		return nil, err
-	}
-	b := &traceBench{store: s, bus: bus, client: client, writers: rig.WritersOf(s, ids, watchedSteps)}
+	b := &traceBench{store: s, bus: bus, client: client}
 	return &rig.Trial{
 		Repeat: rig.Alternate(traceTurns, b.withExport, b.withoutExport),
 		Done: func() error {
@@ -86,10 +83,10 @@ func serveTraces(context.Context, rig.Options) (figureServer, error) {
 }
 
 type traceBench struct {
-	store   *postgres.Store
-	bus     *redisbus.Bus
-	client  *otlp.Client
-	writers []*rig.Writer
+	store  *postgres.Store
+	bus    *redisbus.Bus
+	client *otlp.Client
+	runs   int // that were made
 }
 
 func (b *traceBench) withExport(ctx context.Context, _ int) (time.Duration, error) {
@@ -131,27 +128,32 @@ func (b *traceBench) withoutExport(ctx context.Context, _ int) (time.Duration, e
 	return b.cpu(ctx, func(s store.Store) store.Store { return s })
 }
 
-// cpu returns the processor time of this process for each event.
+// cpu returns the processor time of this process for each event. It writes to new runs, because a step that succeeded
+// gives no more spans.
 func (b *traceBench) cpu(ctx context.Context, wrap func(store.Store) store.Store) (took time.Duration, err error) {
 	p := projector.New(b.store, b.bus, projector.Config{})
 	log := wrap(decorate.WakeOnCommit(coalesced(b.store), p))
 	running, stop := context.WithCancel(ctx)
 	var g errgroup.Group
 	g.Go(func() error { return p.Run(running) })
-	for _, w := range b.writers {
-		w.Log = log
+	var ids []string
+	for range tracedRuns {
+		ids = append(ids, rig.RunName(b.runs))
+		b.runs++
+		err = errors.Join(err, rig.MakeRun(ctx, b.store, ids[len(ids)-1], tracedSteps))
 	}
+	writers := rig.WritersOf(log, ids, tracedSteps)
 	write := func(d time.Duration) error {
-		return rig.Paced(ctx, len(b.writers), tracedInterval, d, func(ctx context.Context, i int, _ time.Time) error {
-			_, err := b.writers[i].Append(ctx, 1)
+		return rig.Paced(ctx, tracedRuns, tracedInterval, d, func(ctx context.Context, i int, _ time.Time) error {
+			_, err := writers[i].Append(ctx, 1)
 			return err
 		})
 	}
-	err = write(traceWarmUp)
+	err = errors.Join(err, write(traceWarmUp))
 	before, cpuErr := ownCPU()
 	err = errors.Join(err, cpuErr, write(traceTime))
 	after, cpuErr := ownCPU()
 	stop()
-	events := int64(traceTime/tracedInterval) * int64(len(b.writers))
+	events := int64(traceTime/tracedInterval) * tracedRuns
 	return (after - before) / time.Duration(events), errors.Join(err, cpuErr, g.Wait())
 }
