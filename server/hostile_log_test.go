@@ -27,7 +27,8 @@ func TestLog_HostileEnvironmentAndNames(t *testing.T) {
 		"--heartbeat", "2s")
 	token := devToken(t, data, "dev-engineer")
 	hostile := "\x1b]0;x\x07\n{\"level\":\"ERROR\"}\u009b2J\u202e"
-	for _, path := range []string{"/graphql", "/engine/runs/%1b%5b2J%0aforged/debug", "/share/" + secret, "/journal/v1/" + secret} {
+	for _, path := range []string{"/graphql", "/engine/runs/%1b%5b2J%0aforged/debug", "/share/" + secret,
+		"/journal/v1/" + secret} {
 		body, _ := json.Marshal(map[string]string{"operationName": hostile, "query": "query { " + secret + " }"})
 		q, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+address+path,
 			strings.NewReader(string(body)))
