@@ -96,7 +96,7 @@ func current(ctx context.Context) *span {
 // start begins a span below that of ctx.
 func (t *Tracer) start(ctx context.Context, name string, o ...trace.SpanStartOption) (context.Context, *span) {
 	s := &span{around: current(ctx)}
-	ctx, s.Span = t.tracer.Start(ctx, name, o...)
+	ctx, s.Span = t.tracer.Start(ctx, name, o...) //nolint:spancheck // end of the result ends it
 	return context.WithValue(ctx, spanKey{}, s), s
 }
 
