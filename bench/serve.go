@@ -59,6 +59,7 @@ func serveKind(ctx context.Context, kind string) (err error) {
 	}
 	begin, ok := map[string]func(context.Context, rig.Options) (figureServer, error){
 		"runs": serveRuns, "prepared": servePrepared, "list": serveList, "encoding": serveEncoding, "dev": serveDev,
+		"traces": serveTraces,
 	}[kind]
 	if !ok {
 		return fmt.Errorf("unknown kind of server %q", kind)

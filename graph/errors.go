@@ -23,11 +23,13 @@ import (
 type presenter struct {
 	log       *slog.Logger
 	requestID func(context.Context) string
+	fault     func(ctx context.Context, code string) // nil for none
 	status    map[run.Code]int
 }
 
-func newPresenter(log *slog.Logger, requestID func(context.Context) string) *presenter {
-	p := &presenter{log: log, requestID: requestID, status: map[run.Code]int{}}
+func newPresenter(log *slog.Logger, requestID func(context.Context) string,
+	fault func(ctx context.Context, code string)) *presenter {
+	p := &presenter{log: log, requestID: requestID, fault: fault, status: map[run.Code]int{}}
 	for _, info := range run.CodeTable() {
 		p.status[info.Code] = info.HTTPStatus
 	}
@@ -59,6 +61,9 @@ func (p *presenter) present(ctx context.Context, err error) *gqlerror.Error {
 				"the request id to your operator."}
 	}
 	out.Message, out.Extensions = e.Message, p.extensions(e)
+	if p.status[e.Code] >= 500 && p.fault != nil {
+		p.fault(ctx, string(e.Code))
+	}
 	if p.status[e.Code] >= 500 && (e.Code == run.CodeInternal || e.Unwrap() != nil) {
 		id := p.requestID(ctx)
 		if id == "" {

@@ -57,6 +57,8 @@ type Config struct {
 	RequestID func(context.Context) string
 	// Operation gets the operationName of each request over HTTP, as the client sent it; nil ignores it.
 	Operation func(ctx context.Context, name string)
+	// Fault gets the code of each answer of the status 500 and above; nil ignores it.
+	Fault func(ctx context.Context, code string)
 }
 
 // DevPrincipal is a principal of `dvt dev`.
@@ -125,7 +127,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func newExecutor(c UseCases, cfg Config, operations *operationLimit) (graphql.GraphExecutor, *selection.Compiler) {
 	schema := Schema(c, cfg)
 	e := executor.New(schema)
-	errs := newPresenter(cfg.Logger, cfg.RequestID)
+	errs := newPresenter(cfg.Logger, cfg.RequestID, cfg.Fault)
 	e.SetErrorPresenter(errs.present)
 	e.SetRecoverFunc(panicError)
 	e.SetParserTokenLimit(cfg.Limits.Tokens)

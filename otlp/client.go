@@ -4,14 +4,18 @@ package otlp
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"net/url"
 	"regexp"
 	"strconv"
 	"strings"
 
+	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracegrpc"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	"go.opentelemetry.io/otel/sdk/resource"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
 	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
@@ -36,7 +40,9 @@ func IsEnabled(getenv func(string) string) bool {
 }
 
 // Open returns a client for the endpoint that the environment names. It does not connect yet. version is that of dvt.
-func Open(ctx context.Context, getenv func(string) string, version string) (*Client, error) {
+// The lines of OpenTelemetry's libraries go to log.
+func Open(ctx context.Context, getenv func(string) string, version string, log *slog.Logger) (*Client, error) {
+	logLibrary(log)
 	c := &Client{resource: resourceOf(getenv), version: version}
 	protocol := getenv("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL")
 	if protocol == "" {
@@ -55,6 +61,18 @@ func Open(ctx context.Context, getenv func(string) string, version string) (*Cli
 
 // Close releases the connection.
 func (c *Client) Close(ctx context.Context) error { return c.upload.Stop(ctx) }
+
+// Exporter returns an exporter for the SDK of OpenTelemetry on the same connection. Its Shutdown does not close it.
+func (c *Client) Exporter() sdktrace.SpanExporter { return otlptrace.NewUnstarted(c.upload) }
+
+// Resource returns the resource of the spans of this process.
+func (c *Client) Resource() *resource.Resource {
+	var attrs []attribute.KeyValue
+	for _, a := range c.resource.Attributes {
+		attrs = append(attrs, attribute.String(a.Key, a.Value.GetStringValue()))
+	}
+	return resource.NewSchemaless(attrs...)
+}
 
 // RefusedError says that the receiver will never accept the spans of a call, or did not accept some of them. Repeating
 // the call is of no use. Spans is the number of refused spans.

@@ -5,6 +5,8 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"log/slog"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -38,7 +40,7 @@ func TestSend_ReachesTheReceiver(t *testing.T) {
 	r := otlptest.New(t)
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", r.URL)
 	t.Setenv("OTEL_EXPORTER_OTLP_COMPRESSION", "gzip")
-	c, err := otlp.Open(t.Context(), env(), "test")
+	c, err := otlp.Open(t.Context(), env(), "test", slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,10 +58,80 @@ func TestSend_ReachesTheReceiver(t *testing.T) {
 	}
 }
 
+// The server is generated from the protocol of the OpenTelemetry project, as that of a collector is.
+func TestSend_ReachesAReceiverOverGRPC(t *testing.T) {
+	r := otlptest.NewGRPC(t)
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", r.URL)
+	c, err := otlp.Open(t.Context(), env("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"), "test", slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := c.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}()
+	for status, refused := range map[int]bool{400: true, 429: false, 503: false} {
+		r.Answer(func() int { return status })
+		err := c.Send(t.Context(), spans())
+		var e *otlp.RefusedError
+		if err == nil || errors.As(err, &e) != refused {
+			t.Errorf("status %d: the error is %v, want a refusal: %t", status, err, refused)
+		}
+	}
+	r.Answer(nil)
+	if err := c.Send(t.Context(), spans()); err != nil {
+		t.Fatal(err)
+	}
+	if calls, _ := r.Calls(); calls != 4 {
+		t.Errorf("4 calls made %d requests, want no retry", calls)
+	}
+	if got := r.Trace(trace.IDOf(runtest.ID.RunID).String()); len(got) != len(spans()) {
+		t.Errorf("the receiver has %d spans, want %d", len(got), len(spans()))
+	}
+}
+
+// The libraries of OpenTelemetry write what they cannot read to standard error, with the secret in it.
+func TestOpen_LetsNoSecretOfTheEnvironmentReachTheLog(t *testing.T) {
+	const secret = "hunter2-is-secret"
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://user:"+secret+"@127.0.0.1:1/%zz")
+	t.Setenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://user:"+secret+"@127.0.0.1:1")
+	t.Setenv("OTEL_EXPORTER_OTLP_HEADERS", "api-key "+secret+",authorization=%zz"+secret)
+	t.Setenv("OTEL_EXPORTER_OTLP_TIMEOUT", secret)
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stderr := os.Stderr
+	os.Stderr = write
+	var log bytes.Buffer
+	for _, protocol := range []string{"grpc", "http/protobuf"} {
+		c, err := otlp.Open(t.Context(), env("OTEL_EXPORTER_OTLP_PROTOCOL", protocol), "test",
+			slog.New(slog.NewJSONHandler(&log, nil)))
+		if err != nil {
+			log.WriteString(err.Error())
+			continue
+		}
+		if err := c.Send(t.Context(), spans()); err != nil {
+			log.WriteString(err.Error())
+		}
+		_ = c.Close(t.Context())
+	}
+	os.Stderr = stderr
+	_ = write.Close()
+	_, _ = log.ReadFrom(read)
+	if strings.Contains(log.String(), secret) {
+		t.Errorf("the log has a secret of the environment:\n%s", log.String())
+	}
+	if !strings.Contains(log.String(), "check the OTEL_") {
+		t.Errorf("the log is %q, want a line that says which setting is wrong", log.String())
+	}
+}
+
 func TestSend_TellsRefusalsFromOutages(t *testing.T) {
 	r := otlptest.New(t)
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", r.URL)
-	c, err := otlp.Open(t.Context(), env(), "test")
+	c, err := otlp.Open(t.Context(), env(), "test", slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +151,8 @@ func TestSend_TellsRefusalsFromOutages(t *testing.T) {
 
 func TestOpen_RefusesAnUnknownProtocol(t *testing.T) {
 	t.Parallel()
-	_, err := otlp.Open(t.Context(), env("OTEL_EXPORTER_OTLP_PROTOCOL", "carrier-pigeon"), "test")
+	_, err := otlp.Open(t.Context(), env("OTEL_EXPORTER_OTLP_PROTOCOL", "carrier-pigeon"), "test",
+		slog.New(slog.DiscardHandler))
 	if err == nil || !strings.Contains(err.Error(), "use grpc, http/protobuf or http/json") {
 		t.Errorf("the error is %v, want one that lists the protocols", err)
 	}

@@ -6,12 +6,19 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/pprof"
+	"os"
+	"strings"
 	"time"
 
+	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/engine/remote"
+	"github.com/dvt-engine/dvt/otlp"
+	"github.com/dvt-engine/dvt/otlp/spans"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/run/trace"
 	"github.com/dvt-engine/dvt/server/config"
 	"github.com/dvt-engine/dvt/store"
+	"github.com/dvt-engine/dvt/store/decorate"
 	"github.com/dvt-engine/dvt/tracer"
 
 	"golang.org/x/sync/errgroup"
@@ -59,7 +66,8 @@ func (p *parts) protectedMetrics(w http.ResponseWriter, r *http.Request) {
 }
 
 // serveObservers serves routes on metrics-listen until ctx ends. It does nothing when metrics-listen is empty.
-func serveObservers(ctx context.Context, cfg config.Config, routes http.Handler, g *errgroup.Group) error {
+func serveObservers(ctx context.Context, cfg config.Config, routes http.Handler, log *slog.Logger,
+	g *errgroup.Group) error {
 	if cfg.MetricsListen == "" {
 		return nil
 	}
@@ -68,6 +76,7 @@ func serveObservers(ctx context.Context, cfg config.Config, routes http.Handler,
 		return err
 	}
 	srv := httpServer(routes)
+	srv.ErrorLog = httpErrors(log)
 	g.Go(func() error {
 		if err := srv.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
 			return err
@@ -79,6 +88,55 @@ func serveObservers(ctx context.Context, cfg config.Config, routes http.Handler,
 		return srv.Close()
 	})
 	return nil
+}
+
+// openTraces opens the connection to the receiver of traces, if the environment names one.
+func (p *parts) openTraces(ctx context.Context) (err error) {
+	if !otlp.IsEnabled(os.Getenv) {
+		return nil
+	}
+	if p.spans, err = otlp.Open(ctx, os.Getenv, "", p.log); err != nil {
+		return err
+	}
+	p.requests = spans.New(spans.Config{Client: p.spans, Ratio: p.cfg.TraceSample, Runs: p.cfg.TraceRuns,
+		Metrics: p.registry})
+	return nil
+}
+
+// traceStore returns s with a span for each call, or s without a receiver of traces.
+func (p *parts) traceStore(s store.Store) store.Store {
+	if p.requests == nil {
+		return s
+	}
+	system := "postgresql"
+	if strings.HasPrefix(p.cfg.Store, "sqlite:") {
+		system = "sqlite"
+	}
+	return decorate.Trace(s, func(ctx context.Context, call, runID string) (context.Context, func(string)) {
+		return p.requests.Store(ctx, system, call, runID)
+	})
+}
+
+// traceRequests makes a span of each request, but for probes and scrapes.
+func (p *parts) traceRequests(next http.Handler) http.Handler {
+	if p.requests == nil {
+		return next
+	}
+	traced := p.requests.Requests(next, func(r *http.Request) bool {
+		if !strings.HasPrefix(r.URL.Path, remote.Path+"/") {
+			return false
+		}
+		_, err := p.directory.AuthenticateWorker(authz.Bearer(r.Header.Get("Authorization")))
+		return err == nil
+	})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/livez", "/readyz", "/metrics":
+			next.ServeHTTP(w, r)
+		default:
+			traced.ServeHTTP(w, r)
+		}
+	})
 }
 
 // newTracer returns the exporter of the traces of runs.

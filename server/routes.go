@@ -25,6 +25,7 @@ import (
 	"github.com/dvt-engine/dvt/engine"
 	"github.com/dvt-engine/dvt/engine/remote"
 	"github.com/dvt-engine/dvt/graph"
+	"github.com/dvt-engine/dvt/otlp/spans"
 	"github.com/dvt-engine/dvt/plan"
 )
 
@@ -64,9 +65,9 @@ func (p *parts) routes() http.Handler {
 		mux.Handle("/", p.interfaceFiles())
 	}
 	if p.dev != nil {
-		return withRequestID(p.logAccess(p.withHeaders(p.requireLoopback(p.requireOwnOrigin(mux)))))
+		return withRequestID(p.logAccess(p.traceRequests(p.withHeaders(p.requireLoopback(p.requireOwnOrigin(mux))))))
 	}
-	return withRequestID(p.logAccess(p.withHeaders(p.requireOwnOrigin(mux))))
+	return withRequestID(p.logAccess(p.traceRequests(p.withHeaders(p.requireOwnOrigin(mux)))))
 }
 
 // planSchema serves the JSON Schema of a version of plans, such as /schemas/plan/v1.2.json, to editors. It is the same
@@ -114,7 +115,7 @@ func (p *parts) apiConfig() graph.Config {
 func (p *parts) graphQL() *graph.Handler {
 	cfg := p.apiConfig()
 	cfg.Logger, cfg.Introspection, cfg.RequestID = p.log, true, requestID
-	cfg.Operation = noteOperation
+	cfg.Operation, cfg.Fault = noteOperation, spans.Fail
 	cfg.Streams.Metrics = p.registry
 	cfg.Limits = limit.Limits{PerMinute: p.cfg.RequestsPerMinute, AddressPerMinute: p.cfg.AddressRequestsPerMinute}
 	if p.dev != nil {
@@ -251,7 +252,11 @@ func (a *accessEntry) setPrincipal(who authz.Principal) {
 
 // noteOperation remembers the name of an operation if it is one: anything else could be a text of a query.
 func noteOperation(ctx context.Context, name string) {
-	if a := accessOf(ctx); a != nil && isRequestID(name) {
+	if !isRequestID(name) {
+		return
+	}
+	spans.SetOperation(ctx, name)
+	if a := accessOf(ctx); a != nil {
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		a.operation = name

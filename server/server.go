@@ -38,6 +38,7 @@ import (
 	"github.com/dvt-engine/dvt/live"
 	"github.com/dvt-engine/dvt/live/redisbus"
 	"github.com/dvt-engine/dvt/otlp"
+	"github.com/dvt-engine/dvt/otlp/spans"
 	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/projector"
 	"github.com/dvt-engine/dvt/run"
@@ -91,6 +92,7 @@ type parts struct {
 	executions *executor.Meter   // of the workers in this process; nil in a server without one
 	auditHeads *artifact.Archive // nil when no heads are written
 	spans      *otlp.Client      // nil when the environment names no receiver of traces
+	requests   *spans.Tracer     // of requests and calls; nil as spans
 	// authFailed counts a failed authentication by its kind.
 	authFailed func(kind string)
 
@@ -114,6 +116,9 @@ func assemble(
 		p.cfg.Now = time.Now
 	}
 	now := p.cfg.Now
+	if err := p.openTraces(ctx); err != nil {
+		return p, err
+	}
 	if p.raw = cfg.Parts.Store; p.raw == nil {
 		if p.raw, err = openStore(ctx, cfg, log); err != nil {
 			return p, err
@@ -128,6 +133,9 @@ func assemble(
 	to, err := temporalConnection(&cfg, log, false)
 	if err != nil {
 		return p, err
+	}
+	if p.requests != nil {
+		to.Trace = p.requests.Engine
 	}
 	if p.temporal, err = temporal.Connect(to, log); err != nil {
 		return p, err
@@ -154,6 +162,7 @@ func assemble(
 		OnAlert: p.raiseProjectorAlert, OnSweep: func() { p.control.Mark(control.DutyProject) }})
 	listed := decorate.WithApprovals(p.raw)
 	p.store = decorate.NotifyRunEnd(decorate.WakeOnCommit(listed, p.projector), admission.SlotNotifier(p.bus))
+	p.store = p.traceStore(p.store)
 	p.hub = live.New(p.raw, p.gate.Readers(), live.Config{Now: now, Metrics: p.registry, Logger: log})
 	p.lists = live.NewLists(listed, p.gate.Readers(), live.ListsConfig{Metrics: p.registry, Logger: log})
 	if p.tickets, err = cfg.ParseTicketKeys(); err != nil {
@@ -174,11 +183,6 @@ func assemble(
 	guard, err := newGuard(&cfg, cfg.Dev, log)
 	if err != nil {
 		return p, err
-	}
-	if otlp.IsEnabled(os.Getenv) {
-		if p.spans, err = otlp.Open(ctx, os.Getenv, ""); err != nil {
-			return p, err
-		}
 	}
 	heads, err := p.openAuditHeads(ctx)
 	if err != nil {
@@ -222,7 +226,7 @@ func (p *parts) close() {
 		errs = append(errs, p.auditHeads.Close())
 	}
 	if p.spans != nil {
-		errs = append(errs, p.spans.Close(context.Background()))
+		errs = append(errs, p.requests.Close(context.Background()), p.spans.Close(context.Background()))
 	}
 	if p.raw != nil {
 		errs = append(errs, p.raw.Close())
@@ -381,7 +385,9 @@ func runControlWorker(ctx context.Context, cfg config.Config, w temporal.WorkerC
 		return err
 	}
 	defer p.close()
-	return withMetrics(ctx, cfg, p.registry, func(ctx context.Context) error { return p.runControl(ctx, w, p.journal) })
+	return withMetrics(ctx, cfg, p.registry, log, func(ctx context.Context) error {
+		return p.runControl(ctx, w, p.journal)
+	})
 }
 
 // runControl serves control queues with the duties that belong to them.
@@ -458,7 +464,7 @@ func (p *parts) serve(ctx context.Context, ln net.Listener, routes http.Handler,
 		}
 		return nil
 	})
-	if err := serveObservers(api, p.cfg, p.observers(), g); err != nil {
+	if err := serveObservers(api, p.cfg, p.observers(), p.log, g); err != nil {
 		stopAPI()
 		return errors.Join(err, srv.Close(), g.Wait())
 	}

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -140,7 +141,7 @@ func TestTrace_ReachesWhatAStepCalls(t *testing.T) {
 	defer called.Close()
 	data, address := dataDir(t), testserver.FreeAddress(t)
 	p := spawn(t, "dvt dev", []string{"OTEL_EXPORTER_OTLP_ENDPOINT=" + r.URL}, "dev", "--listen", address, "--data", data,
-		"--no-sample", "--heartbeat", "2s")
+		"--no-sample", "--heartbeat", "2s", "--trace-sample", "1")
 	c := client.New("http://"+address, devToken(t, data, "dev-engineer"))
 	id := start(t, c, "called", stepsPlan("called",
 		fmt.Sprintf(`{"stepId":"call","type":"HTTP_NOTIFY","inputs":{"url":%q},"timeout":"1m","dependsOn":[]}`, called.URL)))
@@ -151,4 +152,36 @@ func TestTrace_ReachesWhatAStepCalls(t *testing.T) {
 		t.Errorf("traceparent %q, want %q", got, want)
 	}
 	p.terminate()
+	checkRequests(t, r, id)
+}
+
+// checkRequests looks for the spans of the request that started a run, of its calls, and of the writes of the engine.
+func checkRequests(t *testing.T, r *otlptest.Receiver, runID string) {
+	t.Helper()
+	byID, found := map[string]*tracepb.Span{}, map[string]int{}
+	for _, s := range r.Requests() {
+		byID[string(s.SpanId)] = s
+	}
+	for _, s := range byID {
+		name := s.Name
+		switch parent := byID[string(s.ParentSpanId)]; {
+		case parent != nil:
+			name += " below " + parent.Name
+		case hex.EncodeToString(s.ParentSpanId) == trace.RootSpan(runID).String():
+			name += " below the run"
+		}
+		found[name]++
+		for _, a := range s.Attributes {
+			if strings.Contains(strings.ToLower(a.Value.GetStringValue()), "mutation") {
+				t.Errorf("the span %s has a text of a query: %v", name, a)
+			}
+		}
+	}
+	const start = "temporal.api.workflowservice.v1.WorkflowService/StartWorkflowExecution"
+	for _, want := range []string{"POST /graphql", "create run below POST /graphql", "append below the run",
+		"start attempt below the run", start} {
+		if found[want] == 0 {
+			t.Errorf("there is no span %s; found are %v", want, found)
+		}
+	}
 }

@@ -54,7 +54,7 @@ func runDataWorker(ctx context.Context, cfg config.Config, w temporal.WorkerConf
 	w.Metrics, w.Executions = registry, temporal.NewExecutions()
 	reports := newWorkerReports(journal, w, box, log)
 	// temporal.Run gets no journal: without control queues only the runner writes events, through its own journal.
-	return withMetrics(ctx, cfg, registry, func(ctx context.Context) error {
+	return withMetrics(ctx, cfg, registry, log, func(ctx context.Context) error {
 		return whileGranted(ctx, journal, log, func(ctx context.Context) error {
 			return whileReporting(ctx, reports, func(ctx context.Context) error {
 				return box.whileIsolated(ctx, func(ctx context.Context) error { return temporal.Run(ctx, c, w, nil, runner) })
@@ -72,7 +72,7 @@ func workerConfig(c *config.Config) (temporal.WorkerConfig, error) {
 // withMetrics runs work, and serves the metrics of a worker on metrics-listen meanwhile. It returns the error of
 // either.
 func withMetrics(
-	ctx context.Context, cfg config.Config, r *prometheus.Registry, work func(context.Context) error,
+	ctx context.Context, cfg config.Config, r *prometheus.Registry, log *slog.Logger, work func(context.Context) error,
 ) error {
 	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	mux := http.NewServeMux()
@@ -81,7 +81,7 @@ func withMetrics(
 	g, ctx := errgroup.WithContext(ctx)
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	if err := serveObservers(ctx, cfg, mux, g); err != nil {
+	if err := serveObservers(ctx, cfg, mux, log, g); err != nil {
 		return err
 	}
 	g.Go(func() error {

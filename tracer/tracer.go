@@ -28,7 +28,7 @@ const (
 	// renewEvery is the time between two saves of the position, and the longest wait before a request is repeated: both
 	// extend the lease.
 	renewEvery = leaseTTL / 4
-	idle       = 500 * time.Millisecond // between two looks at the feed
+	idle       = 2 * time.Second        // between two looks at the feed; each costs a query per changed run
 	firstWait  = 200 * time.Millisecond // before a request is repeated
 	// maxWeight bounds the steps and signals of the runs that are kept in memory. The log of another run is read again
 	// from its begin.

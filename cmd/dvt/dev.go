@@ -44,6 +44,7 @@ func devCommand() *cobra.Command {
 		"temporal-port", "temporal-ui-port", "artifacts",
 		"project-root", "dbt", "plan-roots", "concurrency", "slots-by-type", "slots-by-tenant", "rate-by-type",
 		"heartbeat", "write-budget", "rotate-after", "allow-plaintext", "metrics-listen",
+		"trace-runs", "trace-sample",
 		"sandbox-runtime", "sandbox-image", "sandbox-memory", "sandbox-cpu", "sandbox-pids", "sandbox-disk", "sandbox-max",
 		"sandbox-read", "sandbox-write", "sandbox-roots",
 		"sandbox-allow-missing",

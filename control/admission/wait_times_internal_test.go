@@ -6,7 +6,9 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/dvt-engine/dvt/control"
 	"github.com/dvt-engine/dvt/plan"
+	"github.com/dvt-engine/dvt/store"
 )
 
 func TestWaitTimes_TellThe95thPercentileOfTheNewestWaits(t *testing.T) {
@@ -48,5 +50,28 @@ func TestEngineBacklog_MeasuresABoundedNumberOfQueues(t *testing.T) {
 	if len(recent) != 0 || len(forgotten) != maxBacklogQueues {
 		t.Errorf("after an hour without a start %d queues are measured and %d forgotten, want 0 and %d", len(recent),
 			len(forgotten), maxBacklogQueues)
+	}
+}
+
+// The store's clock goes on between the arrival of a run and the answer, so a run that starts at once can have a start
+// that is microseconds after the time of its view.
+func TestCountAccepted_ARunThatStartsAtOnceIsNotDelayed(t *testing.T) {
+	t.Parallel()
+	r, now := prometheus.NewRegistry(), time.Unix(1000, 0)
+	m := NewMetrics(r)
+	for _, q := range []store.QueueRow{
+		{NotBefore: now.Add(7 * time.Microsecond)},
+		{NotBefore: now.Add(time.Minute), Estimate: time.Minute}, // delayed
+	} {
+		m.CountAccepted(control.RunView{AsOf: now, Queue: &control.QueueEntry{WaitingRun: store.WaitingRun{QueueRow: q}}})
+	}
+	families, err := r.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if n := f.GetMetric()[0].GetGauge().GetValue(); f.GetName() == "engine_backpressure_delayed" && n != 1 {
+			t.Errorf("%.0f runs count as delayed, want only the one that starts a minute later", n)
+		}
 	}
 }

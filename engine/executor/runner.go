@@ -18,6 +18,7 @@ import (
 	"github.com/dvt-engine/dvt/engine"
 	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/run/trace"
 	"github.com/dvt-engine/dvt/store"
 )
 
@@ -102,7 +103,9 @@ func (r *Runner) Run(ctx context.Context, d Dispatch, beat func(Heartbeat)) (eng
 
 	var begun engine.AttemptStarted
 	back, err := r.begin(ctx, d, &blocked, func(b engine.StartAttempt) (err error) {
-		begun, err = r.Journal.StartAttempt(ctx, b)
+		// The answer has the context of the trace. The call itself must have one too; servers do not read its flag.
+		begun, err = r.Journal.StartAttempt(engine.WithTraceparent(ctx,
+			trace.Parent(d.RunID, d.StepID, d.LogicalAttempt, 0)), b)
 		return err
 	})
 	if err != nil || back.Kind != "" {

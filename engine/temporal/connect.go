@@ -9,6 +9,8 @@ import (
 
 	"go.temporal.io/sdk/client"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 )
 
 // Connection describes the connection to one namespace of a Temporal server. A server on this machine needs only
@@ -24,6 +26,9 @@ type Connection struct {
 	Dial func(ctx context.Context) (net.Conn, error)
 	// Payloads encrypts the payloads that the server stores; nil stores them in clear.
 	Payloads *Payloads
+	// Trace begins the span of a call of the server. method is the full name of gRPC. The client calls end with the code
+	// of a failure, or with "". nil makes no spans.
+	Trace func(ctx context.Context, method string) (_ context.Context, end func(failure string))
 }
 
 // options returns the options of a client for this connection.
@@ -37,6 +42,10 @@ func (to Connection) options(log *slog.Logger) client.Options {
 		o.ConnectionOptions.DialOptions = append(o.ConnectionOptions.DialOptions,
 			grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return to.Dial(ctx) }))
 	}
+	if to.Trace != nil {
+		o.ConnectionOptions.DialOptions = append(o.ConnectionOptions.DialOptions,
+			grpc.WithChainUnaryInterceptor(to.traced))
+	}
 	if to.APIKey != nil {
 		o.Credentials = client.NewAPIKeyDynamicCredentials(func(context.Context) (string, error) {
 			return to.APIKey(), nil
@@ -48,9 +57,24 @@ func (to Connection) options(log *slog.Logger) client.Options {
 	return o
 }
 
+// traced makes a span of each call.
+func (to Connection) traced(ctx context.Context, method string, req, reply any, c *grpc.ClientConn,
+	invoke grpc.UnaryInvoker, o ...grpc.CallOption) error {
+	ctx, end := to.Trace(ctx, method)
+	err := invoke(ctx, method, req, reply, c, o...)
+	switch code := status.Code(err); code {
+	case codes.OK, codes.Canceled, codes.NotFound, codes.AlreadyExists, codes.InvalidArgument, codes.FailedPrecondition:
+		end("") // an answer
+	default:
+		end(code.String())
+	}
+	return err
+}
+
 // Connect returns a client. The client connects at its first call, so that a dvt server can start, read and stream
 // while Temporal is down.
 func Connect(to Connection, log *slog.Logger) (Client, error) {
+	logGRPC(log)
 	made, err := client.NewLazyClient(to.options(log))
 	if err != nil {
 		return nil, fmt.Errorf("temporal: client: %w", err)

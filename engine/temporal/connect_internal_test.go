@@ -2,14 +2,17 @@ package temporal
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"log/slog"
 	"strings"
 	"testing"
-	"time"
 
+	"github.com/google/go-cmp/cmp"
 	sdklog "go.temporal.io/sdk/log"
 	"go.temporal.io/sdk/temporal"
+
+	"github.com/dvt-engine/dvt/run"
 )
 
 func TestSDKLogger_ShowsFaultsAndHidesStops(t *testing.T) {
@@ -25,20 +28,28 @@ func TestSDKLogger_ShowsFaultsAndHidesStops(t *testing.T) {
 	}
 }
 
-func TestSDKLogger_WritesTheSameFailureOnceAMinuteWithACount(t *testing.T) {
+// contract: T63
+func TestSDKLogger_HasTheKeysOfDvt(t *testing.T) {
+	t.Parallel()
 	var out bytes.Buffer
-	l := newSDKLogger(slog.New(slog.NewTextHandler(&out, nil)))
-	at := time.Unix(1_700_000_000, 0)
-	l.repeats.now = func() time.Time { return at }
-	log := sdklog.With(l, "Queue", "q")
-	for range 40 {
-		log.Warn("Failed to poll for task.", "Error", errors.New("connection refused"))
-		at = at.Add(2 * time.Second)
+	log := sdklog.With(newSDKLogger(slog.New(slog.NewJSONHandler(&out, nil))), "Namespace", "dvt", "TaskQueue", "q",
+		"WorkerID", "w", "WorkflowID", WorkflowID(run.Identity{TenantID: "acme", RunID: "r1"}), "RunID", "e1",
+		"ActivityID", "load/2.1", "ActivityType", "execute", "Attempt", 3)
+	log.Warn("Activity error.", "Error", errors.New("refused"))
+	var got map[string]any
+	if err := json.Unmarshal(out.Bytes(), &got); err != nil {
+		t.Fatal(err)
 	}
-	log.Warn("Failed to poll for task.", "Error", errors.New("another reason"))
-	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
-	if len(lines) != 3 || strings.Contains(lines[0], "Repeated") || !strings.Contains(lines[1], "Repeated=29") ||
-		!strings.Contains(lines[2], "another reason") {
-		t.Errorf("80 s of one failure have the lines %q, want one a minute and one for the other failure", lines)
+	delete(got, "time")
+	want := map[string]any{"level": "WARN", "msg": "Activity error.", "namespace": "dvt", "queue": "q", "worker": "w",
+		"runId": "r1", "tenantId": "acme", "engineRunId": "e1", "stepId": "load", "dispatch": "2.1", "activity": "execute",
+		"try": 3.0, "error": "refused"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("the line (-want +got):\n%s", diff)
+	}
+	out.Reset()
+	sdklog.With(newSDKLogger(slog.New(slog.NewJSONHandler(&out, nil))), "WorkflowID", "a-stranger's").Info("started")
+	if !strings.Contains(out.String(), `"workflowId":"a-stranger's"`) {
+		t.Errorf("the line of a workflow that is not dvt's is %s, want its workflowId and no runId", out.String())
 	}
 }

@@ -1,46 +1,61 @@
 package temporal
 
 import (
+	"bytes"
 	"fmt"
+	"io"
 	"log/slog"
+	"strings"
 	"sync"
-	"time"
 
 	sdklog "go.temporal.io/sdk/log"
 	"go.temporal.io/sdk/temporal"
+	"google.golang.org/grpc/grpclog"
 )
 
-// sdkLogger writes the lines of the SDK. The SDK reports every execution that returns an error as an error of the
-// worker. A step that was stopped as requested is no fault of dvt, and the log of the run has it, so its line has the
-// level DEBUG.
+// sdkLogger writes the lines of the SDK with the keys of dvt's logs. The SDK reports every execution that returns an
+// error as an error of the worker. A step that was stopped as requested is no fault of dvt, and the log of the run has
+// it, so its line has the level DEBUG.
 //
-// While Temporal is down, each poller reports the same error every few seconds. Such a failure has one line a minute,
-// with the number of those that it stands for.
-type sdkLogger struct {
-	sdklog.Logger
-	repeats *repeats
-}
+// While Temporal is down, each poller reports the same error every few seconds; the handler of the process folds them.
+type sdkLogger struct{ to sdklog.Logger }
 
 func newSDKLogger(log *slog.Logger) sdkLogger {
-	return sdkLogger{sdklog.NewStructuredLogger(log), &repeats{now: time.Now, last: map[string]*repeat{}}}
+	return sdkLogger{sdklog.Skip(sdklog.NewStructuredLogger(log), 1)}
 }
+
+// Debug implements log.Logger.
+func (l sdkLogger) Debug(msg string, keyvals ...any) { l.to.Debug(msg, ownKeys(keyvals)...) }
+
+// Info implements log.Logger.
+func (l sdkLogger) Info(msg string, keyvals ...any) { l.to.Info(msg, ownKeys(keyvals)...) }
+
+// Warn implements log.Logger.
+func (l sdkLogger) Warn(msg string, keyvals ...any) { l.to.Warn(msg, ownKeys(keyvals)...) }
 
 // Error implements log.Logger.
 func (l sdkLogger) Error(msg string, keyvals ...any) {
 	if err := errorIn(keyvals); err != nil && temporal.IsCanceledError(err) {
-		l.Debug(msg, keyvals...)
+		l.to.Debug(msg, ownKeys(keyvals)...)
 		return
 	}
-	if more, write := l.repeats.add(msg, keyvals); write {
-		l.Logger.Error(msg, more...)
-	}
+	l.to.Error(msg, ownKeys(keyvals)...)
 }
 
-// Warn implements log.Logger.
-func (l sdkLogger) Warn(msg string, keyvals ...any) {
-	if more, write := l.repeats.add(msg, keyvals); write {
-		l.Logger.Warn(msg, more...)
-	}
+// logGRPC makes gRPC, which has one logger for the process, write its errors to log. Its warnings are about connections
+// that it makes again, so they are left out.
+func logGRPC(log *slog.Logger) {
+	onceGRPC.Do(func() { grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, grpcErrors{log})) })
+}
+
+var onceGRPC sync.Once //nolint:gochecknoglobals // the library has one logger for the process
+
+type grpcErrors struct{ to *slog.Logger }
+
+// Write implements io.Writer.
+func (l grpcErrors) Write(line []byte) (int, error) {
+	l.to.Error("gRPC reported an error", slog.String("error", string(bytes.TrimSpace(line))))
+	return len(line), nil
 }
 
 func errorIn(keyvals []any) error {
@@ -52,51 +67,38 @@ func errorIn(keyvals []any) error {
 	return nil
 }
 
-const (
-	repeatEvery = time.Minute
-	maxRepeats  = 100 // kinds of lines that are remembered
-)
-
-// repeats knows the failures that were logged. It is safe for concurrent use.
-type repeats struct {
-	now  func() time.Time
-	mu   sync.Mutex
-	last map[string]*repeat
+// ownNames are dvt's names of the SDK's keys. WorkflowID and ActivityID become several keys.
+var ownNames = map[string]string{ //nolint:gochecknoglobals // a constant table
+	"RunID": "engineRunId", "Error": "error", "Namespace": "namespace", "TaskQueue": "queue", "Attempt": "try",
+	"WorkerID": "worker", "WorkerType": "workerType", "WorkflowType": "workflow", "ActivityType": "activity",
+	"StackTrace": "stack", "PanicError": "panic", "PanicStack": "stack", "EventID": "eventId",
 }
 
-type repeat struct {
-	at    time.Time // of the newest line
-	more  int       // lines left out since then
-	since time.Time // of the first line left out
-}
-
-// add reports whether to write a line, and returns its fields. A line without an error is always written.
-func (r *repeats) add(msg string, keyvals []any) ([]any, bool) {
-	err := errorIn(keyvals)
-	if err == nil {
-		return keyvals, true
-	}
-	key := fmt.Sprintf("%s|%v", msg, err)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	now := r.now()
-	x := r.last[key]
-	switch {
-	case x == nil:
-		if len(r.last) >= maxRepeats {
-			clear(r.last)
+// ownKeys returns the pairs of a line with dvt's keys. The workflow's id names the tenant and the run. The activity's
+// id names the step and its dispatch, as the logical attempt and the ordinal; the SDK does not know the engine attempt.
+func ownKeys(keyvals []any) []any {
+	out := make([]any, 0, len(keyvals)+2)
+	for i := 0; i+1 < len(keyvals); i += 2 {
+		key, value := fmt.Sprint(keyvals[i]), keyvals[i+1]
+		text, _ := value.(string)
+		switch key {
+		case "WorkflowID":
+			if id, ok := runOf(text); ok {
+				out = append(out, "runId", id.RunID, "tenantId", id.TenantID)
+				continue
+			}
+			key = "workflowId"
+		case "ActivityID":
+			if step, dispatch, ok := strings.Cut(text, "/"); ok {
+				out = append(out, "stepId", step, "dispatch", dispatch)
+				continue
+			}
+			key = "activityId"
 		}
-		r.last[key] = &repeat{at: now}
-		return keyvals, true
-	case now.Sub(x.at) < repeatEvery:
-		if x.more++; x.more == 1 {
-			x.since = now
+		if own := ownNames[key]; own != "" {
+			key = own
 		}
-		return nil, false
+		out = append(out, key, value)
 	}
-	if x.more > 0 {
-		keyvals = append(keyvals[:len(keyvals):len(keyvals)], "Repeated", x.more, "Since", x.since)
-	}
-	*x = repeat{at: now}
-	return keyvals, true
+	return out
 }

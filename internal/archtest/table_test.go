@@ -28,6 +28,8 @@ var imports = map[string][]string{
 	"destination/send": {"destination", "egress"},
 	// The one package that knows OpenTelemetry: servers send traces, and a command writes them to a file.
 	"otlp": {"run/trace"},
+	// Spans of requests and calls. Stores and engines get functions and do not know of it.
+	"otlp/spans": {"otlp", "run/trace"},
 
 	"store":           {"run", "plan"},
 	"store/storetest": {"store", "run", "plan", "internal/testtime", "internal/testserver"},
@@ -50,8 +52,8 @@ var imports = map[string][]string{
 	// Plans name the addresses that executors and the fetch of plans call: one guard judges both.
 	"egress":  {},
 	"sandbox": {"plan"},
-	"engine/executor": {"engine", "store", "run", "plan", "artifact", "egress", "sandbox", "internal/errorline",
-		"internal/secretvalue"},
+	"engine/executor": {"engine", "store", "run", "run/trace", "plan", "artifact", "egress", "sandbox",
+		"internal/errorline", "internal/secretvalue"},
 	"engine/temporal": {"engine", "engine/interp", "engine/executor", "engine/ticket", "store", "run", "plan"},
 	// The mock's log is decided by the authority that every store asks, and its retries by the policy of workers.
 	"engine/mock": {"engine", "engine/interp", "engine/executor", "engine/ticket", "store", "store/authority", "run",
@@ -114,7 +116,8 @@ var imports = map[string][]string{
 	"cmd/dvt/internal/consoletest": {},
 	"cmd/dvt/internal/contexts":    {"cmd/dvt/internal/cmdline"},
 	"cmd/dvt/internal/document":    {},
-	"cmd/dvt/internal/installcmd":  {"cmd/dvt/internal/cmdline", "cmd/dvt/internal/document", "server", "server/config"},
+	"cmd/dvt/internal/installcmd": {"cmd/dvt/internal/cmdline", "cmd/dvt/internal/document", "internal/logfold", "server",
+		"server/config"},
 	"cmd/dvt/internal/plancmd": {"cmd/dvt/internal/cmdline", "cmd/dvt/internal/console", "cmd/dvt/internal/document",
 		"engine/mock", "plan", "run"},
 	"cmd/dvt/internal/runtext": {"client"},
@@ -140,7 +143,9 @@ var imports = map[string][]string{
 	// One rule says which values are secret, for answers, requests and the output of steps.
 	"internal/secretvalue": {},
 	"internal/sizedlru":    {},
-	"internal/testserver":  {},
+	// The handler of all loggers of a process: a line that names a run gets the id of its trace.
+	"internal/logfold":    {"run/trace"},
+	"internal/testserver": {},
 	// The table of metrics, objectives and alerts. Rules, dashboards and documentation are generated from it.
 	"internal/slo":               {},
 	"internal/cmd/slogen":        {"internal/slo"},
@@ -159,7 +164,8 @@ var drivers = map[string][]string{
 	// a floor is a workflow written by hand
 	"go.temporal.io":                {"engine/temporal", "bench"},
 	"google.golang.org/grpc":        {"engine/temporal", "otlp"}, // options of the SDK; codes of receivers
-	"go.opentelemetry.io":           {"otlp"},
+	"go.opentelemetry.io":           {"otlp", "otlp/spans"},
+	"github.com/go-logr":            {"otlp"},
 	"google.golang.org/protobuf":    {"otlp"},
 	"github.com/casbin":             {"authz"},
 	"github.com/redis/go-redis":     {"live/redisbus"},

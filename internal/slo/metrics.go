@@ -87,6 +87,8 @@ func Metrics() []Metric {
 			Meaning: "requests that it did not accept; they are repeated"},
 		{Name: "dvt_trace_lag_seconds", Type: Gauge, On: API, Rare: true,
 			Meaning: "age of the oldest event whose spans wait; 0 when none waits"},
+		{Name: "dvt_request_spans_dropped_total", Type: Counter, On: Stores, Rare: true,
+			Meaning: "spans of requests and calls that were not sent, because a process sends at most 200 in a second"},
 		// The queue and quotas.
 		{Name: "engine_queue_wait_seconds", Type: Histogram, On: Stores,
 			Meaning: "time that runs waited in the queue, from RunQueued to RunApproved"},

@@ -26,7 +26,8 @@ type Receiver struct {
 
 	mu        sync.Mutex
 	answer    func() int
-	spans     map[string]map[string]*tracepb.Span // by trace and span
+	spans     map[string]map[string]*tracepb.Span // of runs, by trace and span
+	others    []*tracepb.Span                     // of requests and calls
 	different []string                            // spans that came twice with other contents
 	calls     int
 	repeats   int
@@ -74,25 +75,37 @@ func (r *Receiver) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 		http.Error(w, "not an OTLP request for traces", http.StatusBadRequest)
 		return
 	}
+	if status := r.receive(&in); status != http.StatusOK {
+		http.Error(w, "refused by the test", status)
+		return
+	}
+	out, _ := proto.Marshal(&coltracepb.ExportTraceServiceResponse{})
+	w.Header().Set("Content-Type", "application/x-protobuf")
+	_, _ = w.Write(out)
+}
+
+// receive keeps the spans of a request, and returns the status of the answer in HTTP.
+func (r *Receiver) receive(in *coltracepb.ExportTraceServiceRequest) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.calls++
 	if r.answer != nil {
 		if status := r.answer(); status != http.StatusOK {
-			http.Error(w, "refused by the test", status)
-			return
+			return status
 		}
 	}
 	for _, rs := range in.ResourceSpans {
 		for _, ss := range rs.ScopeSpans {
+			if ss.Scope.GetName() != ofRuns {
+				r.others = append(r.others, ss.Spans...)
+				continue
+			}
 			for _, s := range ss.Spans {
 				r.keep(s)
 			}
 		}
 	}
-	out, _ := proto.Marshal(&coltracepb.ExportTraceServiceResponse{})
-	w.Header().Set("Content-Type", "application/x-protobuf")
-	_, _ = w.Write(out)
+	return http.StatusOK
 }
 
 func (r *Receiver) keep(s *tracepb.Span) {
@@ -109,7 +122,17 @@ func (r *Receiver) keep(s *tracepb.Span) {
 	r.spans[trace][id] = s
 }
 
-// Trace returns the spans of a trace by their ids, both in hex.
+// ofRuns is the scope of the spans that are derived from the logs of runs.
+const ofRuns = "github.com/dvt-engine/dvt/run/trace"
+
+// Requests returns the spans of requests and calls, in the order in which they came.
+func (r *Receiver) Requests() []*tracepb.Span {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.others)
+}
+
+// Trace returns the spans of a run's trace, without those of requests, by their ids, both in hex.
 func (r *Receiver) Trace(traceID string) map[string]*tracepb.Span {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -116,6 +116,8 @@ type Config struct {
 	Duties         []string      `koanf:"duties"`          // any of api, project, dispatch, deliver, reconcile, trace
 	// share of the runs whose traces are exported, from 0 to 1; those of runs with failures always are
 	TraceRuns float64 `koanf:"trace-runs"`
+	// share of the requests whose spans are exported, from 0 to 1; those of failures always are
+	TraceSample float64 `koanf:"trace-sample"`
 	// keys of tokens that complete manual steps, as id:secret; the first one signs; in the file or the environment
 	ManualKeys []Secret `koanf:"manual-keys"`
 	// keys of the tickets that steps need to begin, as id:secret; the first one signs; in the file or the environment
@@ -182,7 +184,7 @@ func Defaults(dev bool) map[string]any {
 		"approval-ttl": "24h", "health-interval": "15s", "concurrency": 4,
 		"requests-per-minute": 12_000, "address-requests-per-minute": 30_000,
 		"session-life": "12h", "session-idle": "2h", "clock-skew": "60s", "duties": []string{"api", "project", "dispatch",
-			"deliver", "reconcile", "trace"}, "trace-runs": 1.0,
+			"deliver", "reconcile", "trace"}, "trace-runs": 1.0, "trace-sample": 0.1,
 	}
 	maps.Copy(d, sandboxDefaults())
 	if dev {
@@ -221,6 +223,7 @@ func Flags(f *pflag.FlagSet, names ...string) {
 		"heartbeat":    "time without a heartbeat after which an execution counts as lost",
 		"write-budget": "how long the store may take to confirm that a step begins or completed",
 		"trace-runs":   "share of the runs whose traces are exported, from 0 to 1",
+		"trace-sample": "share of the requests whose spans are exported, from 0 to 1; failures always are",
 	}
 	lists := map[string]string{
 		"plan-roots":         "directories that file: plan references may point into",
@@ -254,7 +257,7 @@ func Flags(f *pflag.FlagSet, names ...string) {
 			f.Int(n, 0, "port on loopback of the API of the Temporal server that is started; 0: only dvt reaches it")
 		case n == "temporal-ui-port":
 			f.Int(n, 0, "port on loopback of the UI of the Temporal server that is started; 0: no UI")
-		case n == "sandbox-cpu", n == "trace-runs":
+		case n == "sandbox-cpu", n == "trace-runs", n == "trace-sample":
 			f.Float64(n, 0, help[n])
 		case n == "sandbox-pids":
 			f.Int(n, 0, help[n])
@@ -392,7 +395,7 @@ func knownKeys() map[string]bool {
 		server worker-token allow-private accounts allowed-origins duties no-sample log-level log-format heartbeat
 		write-budget rotate-after manual-keys ticket-keys oidc public-url sign-in-key session-life session-idle clock-skew trusted-proxies operators-tenant approval-ttl health-interval quotas egress
 		requests-per-minute address-requests-per-minute audit-heads audit-heads-key audit-heads-interval
-		trace-runs`) {
+		trace-runs trace-sample`) {
 		out[k] = true
 	}
 	for k := range groupedKeys() {
@@ -457,6 +460,9 @@ func (c *Config) verify() (errs []error) {
 	}
 	if c.TraceRuns < 0 || c.TraceRuns > 1 {
 		bad("trace-runs must be between 0 and 1")
+	}
+	if c.TraceSample < 0 || c.TraceSample > 1 {
+		bad("trace-sample must be between 0 and 1")
 	}
 	if c.NoWorkerAfter < 2*time.Minute || c.NoWorkerAfter > 24*time.Hour {
 		bad("no-worker-after must be between 2m and 24h: an idle worker asks its queue for work once a minute")

@@ -168,6 +168,13 @@ func longSuites(root string) ([]task, error) {
 			needs: []string{"temporal", "postgres", "redis", "binary"},
 			argv:  goTestOf([]string{"-run=RandomFaults"}, []string{"./server"}),
 		},
+		{
+			name: "traces", what: "traces under 30 kills of every process", heavy: true, goTest: true, tests: true,
+			env:   []string{path, binary},
+			needs: []string{"temporal", "postgres", "redis", "dbt", "binary"},
+			argv: goTestOf([]string{"-run=KillsOfEveryProcess"},
+				[]string{"./server", "-trace-runs=90", "-trace-campaign-kills=30"}),
+		},
 	}, nil
 }
 

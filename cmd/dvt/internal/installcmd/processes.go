@@ -27,10 +27,11 @@ func ProcessCommand(c *cobra.Command, dev bool, flags []string, run func(context
 			return cmdline.Usage(err)
 		}
 		config.ForgetEnvironment()
-		log, err := newLogger(os.Stderr, cfg.LogLevel, cfg.LogFormat)
+		log, flush, err := newLogger(os.Stderr, cfg.LogLevel, cfg.LogFormat)
 		if err != nil {
 			return err
 		}
+		defer flush()
 		settings, _ := c.Flags().GetString("config") // cannot fail: the flag exists
 		cfg.WarnOfReadableFiles(log, settings)
 		if err := config.ProtectMemory(); err != nil {
@@ -50,7 +51,7 @@ func Server() *cobra.Command {
 		"data-queue", "isolation-queue", "isolation-tenants", "known-queues",
 		"no-worker-after", "stop-within", "pause-drain-timeout",
 		"allowed-origins", "public-url", "trusted-proxies", "duties", "heartbeat",
-		"write-budget", "rotate-after",
+		"write-budget", "rotate-after", "trace-runs", "trace-sample",
 		"allow-plaintext", "temporal-tls", "temporal-tls-ca", "temporal-tls-cert", "temporal-tls-key",
 		"temporal-tls-server-name",
 		"temporal-api-key-file", "store-password-file", "redis-tls-ca", "redis-tls-cert", "redis-tls-key",

@@ -63,10 +63,11 @@ func (u *storeCommands) command(c *cobra.Command, args int, byRun bool, flags []
 		if err != nil {
 			return cmdline.Usage(err)
 		}
-		log, err := newLogger(os.Stderr, cfg.LogLevel, cfg.LogFormat)
+		log, flush, err := newLogger(os.Stderr, cfg.LogLevel, cfg.LogFormat)
 		if err != nil {
 			return err
 		}
+		defer flush()
 		u.out = c.OutOrStdout()
 		err = f(c.Context(), cfg, log, args)
 		var e *cmdline.Error

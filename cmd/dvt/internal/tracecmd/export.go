@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 
 	"github.com/Khan/genqlient/graphql"
@@ -117,7 +118,7 @@ const (
 )
 
 func sendTrace(ctx context.Context, s Session, spans []trace.Span) error {
-	to, err := otlp.Open(ctx, os.Getenv, s.Version)
+	to, err := otlp.Open(ctx, os.Getenv, s.Version, slog.Default())
 	if err != nil {
 		return cmdline.Usage(err)
 	}
