@@ -98,7 +98,13 @@ func TestProjector_AnomaliesAreCounted(t *testing.T) {
 		"alert=PROJECTOR_CAUSAL_VIOLATION"); n == 0 || n != float64(reported.Load()) {
 		t.Errorf("%v anomalies counted, %d reported", n, reported.Load())
 	}
-	if n := metric(t, "projector_alerts_total", "alert=PROJECTOR_NON_CONTIGUOUS_FETCH_DETECTED"); n != 0 {
+	holes := func() float64 {
+		return metric(t, "projector_alerts_total", "alert=PROJECTOR_NON_CONTIGUOUS_FETCH_DETECTED", "severity=P2")
+	}
+	if n := holes(); n != 0 {
 		t.Errorf("%v holes reported in a log without holes", n)
+	}
+	if p.CountGap(); holes() != 1 {
+		t.Errorf("a gap that a stream saw left %v alerts with the severity P2, want 1", holes())
 	}
 }

@@ -154,7 +154,8 @@ func assemble(
 		OnAlert: p.raiseProjectorAlert, OnSweep: func() { p.control.Mark(control.DutyProject) }})
 	listed := decorate.WithApprovals(p.raw)
 	p.store = decorate.NotifyRunEnd(decorate.WakeOnCommit(listed, p.projector), admission.SlotNotifier(p.bus))
-	p.hub = live.New(p.raw, p.gate.Readers(), live.Config{Now: now, Metrics: p.registry, Logger: log})
+	p.hub = live.New(p.raw, p.gate.Readers(), live.Config{Now: now, OnGap: p.projector.CountGap,
+		Metrics: p.registry, Logger: log})
 	p.lists = live.NewLists(listed, p.gate.Readers(), live.ListsConfig{Metrics: p.registry, Logger: log})
 	if p.tickets, err = cfg.ParseTicketKeys(); err != nil {
 		return p, err

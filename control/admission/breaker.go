@@ -22,9 +22,9 @@ const (
 
 // Breaker stops new runs while the engine does not answer or starts them too slowly. Each process has its own, which
 // knows only the starts of this process. A process that starts none, such as a server of the API alone, follows the
-// breakers of those that do, through their heartbeats in the store. While it is open, one start every probeEvery tests whether the engine has
-// recovered; when no run waits, a call to the engine takes its place. The breaker therefore never waits for samples
-// that cannot come.
+// breakers of those that do, through their heartbeats in the store. While it is open, one start every probeEvery tests
+// whether the engine has recovered; when no run waits, a call to the engine takes its place. The breaker therefore
+// never waits for samples that cannot come.
 type Breaker struct {
 	now     func() time.Time
 	mu      sync.Mutex
@@ -188,7 +188,8 @@ func (b *Breaker) percentile(now time.Time) (p95 time.Duration, n int) {
 	return took[(n*95+99)/100-1], n
 }
 
-// Stats returns the P95 of the starts of the last minute by this process, their number, and whether the breaker is open.
+// Stats returns the P95 of the starts of the last minute by this process, their number, and whether the breaker is
+// open.
 func (b *Breaker) Stats() (p95 time.Duration, n int, open bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -169,8 +169,8 @@ func (s *Modes) LoadSettings(_ context.Context, settings []store.StoredSetting) 
 	control.Wake(s.Waker.Starts) // runs that were held may start
 }
 
-// FollowBreakers takes the heartbeats of all processes, by which a process that starts no runs learns that those that do
-// refuse new ones. Heartbeats older than fresh do not count. It does no I/O.
+// FollowBreakers takes the heartbeats of all processes, by which a process that starts no runs learns that those that
+// do refuse new ones. Heartbeats older than fresh do not count. It does no I/O.
 func (s *Modes) FollowBreakers(beats []store.Heartbeat, fresh time.Duration) {
 	if s.Breaker.followPeers(beats, fresh) {
 		s.State.Set(nil)

@@ -265,7 +265,7 @@ func New(cfg Config) *UseCases {
 	s.LogSearcher = reads.NewLogSearcher(s.Rights, st, cfg.Logs, cfg.Searching)
 	s.ArtifactReader = reads.NewArtifactReader(s.Rights, st, cfg.Blobs)
 	s.DBTReader = reads.NewDBTReader(s.Rights, st, cfg.Blobs)
-	s.Debugger = reads.NewDebugger(s.Rights, st, cfg.Engine, s.ReceiptReader)
+	s.Debugger = reads.NewDebugger(s.Rights, st, cfg.Engine, s.ReceiptReader, cfg.Logs)
 	s.DeadLetterDesk = reads.NewDeadLetterDesk(s.Rights, st, cfg.Redriver)
 
 	s.ViewKeeper = reads.NewViewKeeper(s.Rights, st)
