@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"io"
@@ -81,12 +82,8 @@ func refusedHTTP(w http.ResponseWriter, err error) bool {
 }
 
 func httpStatus(code run.Code) int {
-	for _, c := range run.CodeTable() {
-		if c.Code == code && c.HTTPStatus != 0 {
-			return c.HTTPStatus
-		}
-	}
-	return http.StatusInternalServerError
+	info, _ := code.Info()
+	return cmp.Or(info.HTTPStatus, http.StatusInternalServerError)
 }
 
 // ErrNotHistory is the error of ReplayWorkflow for a file that is not a workflow history.

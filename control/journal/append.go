@@ -147,7 +147,7 @@ func openSteps(st run.State) (open []string) {
 		return []string{"none: the run has not started"}
 	}
 	for _, s := range st.Steps {
-		if s.Status != run.StepSuccess && s.Status != run.StepSkipped {
+		if !s.Status.Unblocks() {
 			open = append(open, s.StepID)
 		}
 	}
