@@ -262,6 +262,8 @@ func (j *Journal) completeStarted(ctx context.Context, runID string, d *run.Draf
 		PlanVersion: r.PlanVersion,
 	}
 	p.Policy = r.Policy
+	p.EngineType = p.Engine.Provider
+	p.Context = &run.RunContext{TriggerSource: r.TriggerSource}
 	f, err := j.factsBy(ctx, runID, fetch)
 	var broken *PlanError
 	switch {
