@@ -97,7 +97,7 @@ var imports = map[string][]string{
 	// Settings: what each says is judged by the package that it is for.
 	"server/internal/machine": {},
 	"server/config": {"authz", "authz/oidc", "control/admission", "control/runs", "egress", "engine/temporal",
-		"engine/ticket", "plan", "sandbox", "store", "store/postgres"},
+		"engine/ticket", "plan", "run", "sandbox", "store", "store/postgres"},
 	"server":   {everything},
 	"client":   {},
 	"web":      {},

@@ -148,6 +148,7 @@ type Config struct {
 
 	Encryption      `koanf:",squash"`
 	SandboxSettings `koanf:",squash"`
+	RunPolicy       `koanf:",squash"`
 
 	Dev          bool   `koanf:"-"` // set for `dvt dev`, which has other defaults and rules
 	SettingsFile string `koanf:"-"` // path of --config; empty when there is none
@@ -185,9 +186,12 @@ func Defaults(dev bool) map[string]any {
 			"deliver", "reconcile", "trace"}, "trace-runs": 1.0,
 	}
 	maps.Copy(d, sandboxDefaults())
+	maps.Copy(d, runPolicyDefaults())
 	if dev {
 		d["log-level"], d["heartbeat"], d["concurrency"], d["allow-private"] = "warn", "10s", 16, true
 		d["operators-tenant"] = "acme"
+		d["lease"] = "5s" // one process uses these data, so nobody else renews the lease of a killed one
+
 		d["control-queue"], d["data-queue"] = plan.ControlPrefix+"dev", "tq-data-dev" // one process serves every environment
 	}
 	return d
@@ -337,6 +341,7 @@ func Load(f *pflag.FlagSet, dev bool) (Config, error) {
 	errs = append(errs, c.verifyIdentity()...)
 	errs = append(errs, c.verifyEncryption()...)
 	errs = append(errs, c.verifySandbox()...)
+	errs = append(errs, c.RunPolicy.verify()...)
 	return c, errors.Join(errs...)
 }
 
