@@ -189,9 +189,7 @@ func Defaults(dev bool) map[string]any {
 	maps.Copy(d, runPolicyDefaults())
 	if dev {
 		d["log-level"], d["heartbeat"], d["concurrency"], d["allow-private"] = "warn", "10s", 16, true
-		d["operators-tenant"] = "acme"
-		d["lease"] = "5s" // one process uses these data, so nobody else renews the lease of a killed one
-
+		d["operators-tenant"], d["lease"] = "acme", "5s"                              // one process uses these data: a killed one comes back soon
 		d["control-queue"], d["data-queue"] = plan.ControlPrefix+"dev", "tq-data-dev" // one process serves every environment
 	}
 	return d
