@@ -25,7 +25,7 @@ var imports = map[string][]string{
 
 	// The one package that knows OpenTelemetry: servers send traces, and a command writes them to a file.
 	"destination": {},
-	"otlp": {"run/trace"},
+	"otlp":        {"run/trace"},
 
 	"store":           {"run", "plan"},
 	"store/storetest": {"store", "run", "plan", "internal/testtime", "internal/testserver"},
@@ -122,8 +122,9 @@ var imports = map[string][]string{
 	"bench":                      {everything},
 	"bench/rig":                  {everything},
 
-	"internal/attacks":   {}, // tests only, which speak to processes
-	"internal/vulncheck": {}, // tests only, which run govulncheck and npm audit
+	"internal/attacks":       {}, // tests only, which speak to processes
+	"internal/vulncheck":     {}, // tests only, which run govulncheck and npm audit
+	"internal/workflowcheck": {}, // tests only, which run workflowcheck on workflows
 	// A panic of background work ends that work and not the process.
 	"internal/contain":  {},
 	"internal/archtest": {},

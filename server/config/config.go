@@ -189,7 +189,8 @@ func Defaults(dev bool) map[string]any {
 	maps.Copy(d, runPolicyDefaults())
 	if dev {
 		d["log-level"], d["heartbeat"], d["concurrency"], d["allow-private"] = "warn", "10s", 16, true
-		d["operators-tenant"], d["lease"] = "acme", "5s"                              // one process uses these data: a killed one comes back soon
+		// One process uses these data, so the lease of a killed one may expire soon.
+		d["operators-tenant"], d["lease"] = "acme", "5s"
 		d["control-queue"], d["data-queue"] = plan.ControlPrefix+"dev", "tq-data-dev" // one process serves every environment
 	}
 	return d
