@@ -52,9 +52,10 @@ func TestProjector_LagRaisesOneAlert(t *testing.T) {
 	ahead.Add(int64(6 * time.Second))
 	p = projector.New(s, bus, quickConfig(func(c *projector.Config) {
 		metric, c.Logger = registerMetrics(c), logTo(log)
-		c.SweepAge = 500 * time.Millisecond // an alert lasts for ten sweeps
+		c.SweepAge = time.Second // an alert lasts for ten sweeps, and the gauge shows a lag for one
 	}))
 	start(t, p)
+	eventually(t, 5*time.Second, "the lag of 6 s is shown", func() bool { return metric(t, "projector_lag_seconds") >= 6 })
 	eventually(t, 5*time.Second, "published", clean(t, s))
 	if alerts() != 1 || len(log.lines("PROJECTOR_LAG_HIGH", `"severity":"P2"`)) != 1 {
 		t.Errorf("%v alerts, want 1; log: %v", alerts(), log.lines("PROJECTOR_LAG_HIGH"))
