@@ -79,6 +79,10 @@ fmt: ## format the Go code and the UI
 	@.tools/bin/golangci-lint fmt
 	@cd web && npm run --silent fmt
 
+.PHONY: hooks
+hooks: ## let git check format, vet and the rules of the repository before each commit, in seconds
+	@ln -sf "$(CURDIR)/tools/pre-commit" "$$(git rev-parse --git-path hooks)/pre-commit"
+
 .PHONY: generate
 generate: ## write all generated code
 	@$(PREPARE) go npm

@@ -70,6 +70,9 @@ type Logs interface {
 	// Follow wakes the channel when an attempt has new lines. Wake-ups carry no data and may be spurious. It ends with
 	// ctx.
 	Follow(ctx context.Context, id AttemptID) <-chan struct{}
+	// CheckWritable returns an error when nothing can be stored. It writes and deletes a small object, at most once in
+	// 15 s while that succeeds.
+	CheckWritable(ctx context.Context) error
 }
 
 // Blobs stores artifacts.

@@ -505,3 +505,29 @@ func TestOpen_DoesNotCreateADirectoryUnlessAsked(t *testing.T) {
 		t.Error("the directory was created, want none")
 	}
 }
+
+// contract: H01, R410
+func TestCheckWritable_WritesRarelyAndLeavesNothing(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s := open(t, "file://"+dir, artifact.Limits{})
+	for range 3 {
+		if err := s.CheckWritable(t.Context()); err != nil {
+			t.Errorf("CheckWritable of a bucket that can be written: %v", err)
+		}
+	}
+	if left, err := filepath.Glob(filepath.Join(dir, "health", "*")); err != nil || len(left) > 0 {
+		t.Errorf("the probe left %v (%v), want nothing", left, err)
+	}
+	// A file in the way is what root, who may write everywhere, notices of a bucket without a right to write.
+	_ = os.RemoveAll(filepath.Join(dir, "health"))
+	if err := os.WriteFile(filepath.Join(dir, "health"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.CheckWritable(t.Context()); err != nil {
+		t.Errorf("CheckWritable wrote again within seconds of a success: %v", err)
+	}
+	if err := open(t, "file://"+dir, artifact.Limits{}).CheckWritable(t.Context()); err == nil {
+		t.Error("CheckWritable of a bucket that cannot be written returned nil, want an error")
+	}
+}

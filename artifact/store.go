@@ -69,6 +69,7 @@ type Store struct {
 	pieces  pieceCache
 	seen    lengths
 	follow  followers
+	probe   writeProbe
 }
 
 var (

@@ -19,6 +19,8 @@ type BeatSettings struct {
 	Every time.Duration // time between two heartbeats; 10 s
 	// AbsentAfter is the age of the newest heartbeat of a duty after which the duty counts as absent; 30 s.
 	AbsentAfter time.Duration
+	// Seen takes the heartbeats of all processes after each reading, and the age up to which one counts; may be nil.
+	Seen func(beats []store.Heartbeat, fresh time.Duration)
 }
 
 // Heartbeats tells the store which duties of this process make progress, and raises an alert about a duty that makes
@@ -135,6 +137,9 @@ func (s *Heartbeats) checkAbsent(ctx context.Context, watched time.Duration) err
 	beats, err := s.store.Heartbeats(ctx)
 	if err != nil {
 		return err
+	}
+	if s.cfg.Seen != nil {
+		s.cfg.Seen(beats, s.cfg.AbsentAfter)
 	}
 	work, err := s.store.OverdueWork(ctx)
 	if err != nil {

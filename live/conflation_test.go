@@ -2,6 +2,7 @@ package live_test
 
 import (
 	"math/rand/v2"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -9,10 +10,11 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// contract: S14
+// contract: S14, R077
 func TestStream_LateReaderGetsOnlyTheNewestState(t *testing.T) {
 	t.Parallel()
-	runScenario(t, 10, live.Config{}, func(s *fixture) {
+	var gaps atomic.Int32
+	runScenario(t, 10, live.Config{OnGap: func() { gaps.Add(1) }}, func(s *fixture) {
 		st := s.watch()
 		s.expect(st, isLive(10))
 		s.store.grow(testRunID, 2)
@@ -30,6 +32,9 @@ func TestStream_LateReaderGetsOnlyTheNewestState(t *testing.T) {
 		time.Sleep(900 * time.Millisecond)
 		s.expect(st, frameSummary{live.Stale, live.Gap, 13, 15, false}, frameSummary{live.Resyncing, live.Gap, 13, 15,
 			false}, isLive(15))
+		if gaps.Load() == 0 {
+			t.Error("the stream missed a message and reported no gap")
+		}
 	})
 }
 

@@ -70,7 +70,8 @@ func (e *entry) handleMessage(ctx context.Context, m Message) {
 		case !down:
 			e.hub.cfg.Logger.WarnContext(ctx, "a message of a run is missing; the run is read again",
 				slog.String("code", "PROJECTOR_NON_CONTIGUOUS_FETCH_DETECTED"), slog.String("runId", e.runID),
-				slog.Int64("runSeq", int64(f.State.Seq)), slog.Int64("headSeq", int64(m.To)))
+				slog.Int64("runSeq", int64(f.State.Seq)), slog.Int64("headSeq", int64(m.To)), slog.String("severity", "P2"))
+			e.hub.cfg.OnGap()
 			e.resync(ctx, m)
 		}
 	case !down:

@@ -41,7 +41,9 @@ type Config struct {
 	MaxStreams int
 	// Now is the local clock, time.Now by default. It only measures the time that has passed since the store reported
 	// its own.
-	Now     func() time.Time
+	Now func() time.Time
+	// OnGap is called for each missing message that a stream notices, and must not block; may be nil.
+	OnGap   func()
 	Metrics prometheus.Registerer // nil: no metrics
 	Logger  *slog.Logger
 }
@@ -55,6 +57,9 @@ func (c *Config) defaults() {
 	c.MaxStreams = cmp.Or(c.MaxStreams, 20000)
 	if c.Now == nil {
 		c.Now = time.Now
+	}
+	if c.OnGap == nil {
+		c.OnGap = func() {}
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)

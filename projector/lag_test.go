@@ -52,9 +52,10 @@ func TestProjector_LagRaisesOneAlert(t *testing.T) {
 	ahead.Add(int64(6 * time.Second))
 	p = projector.New(s, bus, quickConfig(func(c *projector.Config) {
 		metric, c.Logger = registerMetrics(c), logTo(log)
-		c.SweepAge = 500 * time.Millisecond // an alert lasts for ten sweeps
+		c.SweepAge = time.Second // an alert lasts for ten sweeps, and the gauge shows a lag for one
 	}))
 	start(t, p)
+	eventually(t, 5*time.Second, "the lag of 6 s is shown", func() bool { return metric(t, "projector_lag_seconds") >= 6 })
 	eventually(t, 5*time.Second, "published", clean(t, s))
 	if alerts() != 1 || len(log.lines("PROJECTOR_LAG_HIGH", `"severity":"P2"`)) != 1 {
 		t.Errorf("%v alerts, want 1; log: %v", alerts(), log.lines("PROJECTOR_LAG_HIGH"))
@@ -98,7 +99,13 @@ func TestProjector_AnomaliesAreCounted(t *testing.T) {
 		"alert=PROJECTOR_CAUSAL_VIOLATION"); n == 0 || n != float64(reported.Load()) {
 		t.Errorf("%v anomalies counted, %d reported", n, reported.Load())
 	}
-	if n := metric(t, "projector_alerts_total", "alert=PROJECTOR_NON_CONTIGUOUS_FETCH_DETECTED"); n != 0 {
+	holes := func() float64 {
+		return metric(t, "projector_alerts_total", "alert=PROJECTOR_NON_CONTIGUOUS_FETCH_DETECTED", "severity=P2")
+	}
+	if n := holes(); n != 0 {
 		t.Errorf("%v holes reported in a log without holes", n)
+	}
+	if p.CountGap(); holes() != 1 {
+		t.Errorf("a gap that a stream saw left %v alerts with the severity P2, want 1", holes())
 	}
 }

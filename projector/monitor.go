@@ -22,6 +22,11 @@ const (
 	alertDelivery      = "EVENT_BUS_DELIVERY_FAILED"
 )
 
+// severities are the levels of the alerts, in the log and in the metric.
+var severities = map[string]string{ //nolint:gochecknoglobals // a table
+	alertLag: "P2", alertCausal: "P3", alertNonContiguous: "P2", alertDelivery: "P1",
+}
+
 // monitor records the metrics of a projector and raises its alerts. Safe for concurrent use.
 type monitor struct {
 	cfg         Config
@@ -49,12 +54,13 @@ func newMonitor(cfg Config, breaker func() BreakerState) *monitor {
 		latencies: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "engine_event_latency_seconds",
 			Help:    "Time from the commit of an event until the bus has it, for the oldest event of each message.",
 			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 60, 300}}),
-		alerts: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "projector_alerts_total", Help: "Alerts, by name."},
-			[]string{"alert"}),
+		alerts: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "projector_alerts_total",
+			Help: "Alerts, by name and severity."},
+			[]string{"alert", "severity"}),
 		record: newRecordMeter(),
 	}
 	for _, name := range []string{alertLag, alertCausal, alertNonContiguous, alertDelivery} {
-		w.alerts.WithLabelValues(name)
+		w.alerts.WithLabelValues(name, severities[name])
 	}
 	if cfg.Metrics == nil {
 		return w
@@ -78,6 +84,8 @@ func newMonitor(cfg Config, breaker func() BreakerState) *monitor {
 	return w
 }
 
+func (w *monitor) count(alert string) { w.alerts.WithLabelValues(alert, severities[alert]).Inc() }
+
 func (w *monitor) countFailure() { w.failures.Inc() }
 
 // observePublished records a message that the bus accepted: how old its oldest event is, and what it says that ended.
@@ -89,8 +97,8 @@ func (w *monitor) observePublished(m live.Message, age time.Duration) {
 }
 
 func (w *monitor) reportAnomaly(runID string, a run.Anomaly) {
-	w.alerts.WithLabelValues(alertCausal).Inc()
-	w.cfg.Logger.Info(alertCausal, slog.String("severity", "P3"), slog.String("runId", runID),
+	w.count(alertCausal)
+	w.cfg.Logger.Info(alertCausal, slog.String("severity", severities[alertCausal]), slog.String("runId", runID),
 		slog.Int64("runSeq", int64(a.Seq)),
 		slog.String("code", string(a.Code)), slog.String("detail", a.Detail))
 	if w.cfg.OnAnomaly != nil {
@@ -104,9 +112,9 @@ func (w *monitor) reportAnomaly(runID string, a run.Anomaly) {
 func (w *monitor) checkContiguous(runID string, after run.Seq, evs []run.Event) {
 	for _, e := range evs {
 		if e.Seq != after+1 {
-			w.alerts.WithLabelValues(alertNonContiguous).Inc()
-			w.cfg.Logger.Warn(alertNonContiguous, slog.String("severity", "P2"), slog.String("runId", runID),
-				slog.Int64("after", int64(after)), slog.Int64("runSeq", int64(e.Seq)))
+			w.count(alertNonContiguous)
+			w.cfg.Logger.Warn(alertNonContiguous, slog.String("severity", severities[alertNonContiguous]),
+				slog.String("runId", runID), slog.Int64("after", int64(after)), slog.Int64("runSeq", int64(e.Seq)))
 			return
 		}
 		after = e.Seq
@@ -116,10 +124,10 @@ func (w *monitor) checkContiguous(runID string, after run.Seq, evs []run.Event) 
 // reportDeadLetter raises the alert for a message that became a dead letter (contract R102).
 func (w *monitor) reportDeadLetter(ctx context.Context, m live.Message, r store.Refusal, cause string) {
 	w.deadLetters.Inc()
-	w.alerts.WithLabelValues(alertDelivery).Inc()
-	w.cfg.Logger.ErrorContext(ctx, alertDelivery, slog.String("severity", "P1"), slog.String("runId", m.RunID),
-		slog.Int64("fromSeq", int64(m.From)), slog.Int64("toSeq", int64(r.Upto)), slog.Int("attempts", r.Attempts),
-		slog.String("cause", cause))
+	w.count(alertDelivery)
+	w.cfg.Logger.ErrorContext(ctx, alertDelivery, slog.String("severity", severities[alertDelivery]),
+		slog.String("runId", m.RunID), slog.Int64("fromSeq", int64(m.From)), slog.Int64("toSeq", int64(r.Upto)),
+		slog.Int("attempts", r.Attempts), slog.String("cause", cause))
 	w.alert(m.RunID, run.CodeDeliveryFailed, cause)
 }
 
@@ -147,8 +155,9 @@ func (w *monitor) observeLag(runID string, age time.Duration) {
 		return
 	}
 	w.high = true
-	w.alerts.WithLabelValues(alertLag).Inc()
-	w.cfg.Logger.Warn(alertLag, slog.String("severity", "P2"), slog.String("runId", runID), slog.Duration("lag", age))
+	w.count(alertLag)
+	w.cfg.Logger.Warn(alertLag, slog.String("severity", severities[alertLag]), slog.String("runId", runID),
+		slog.Duration("lag", age))
 }
 
 // endSweep is called by every sweep.

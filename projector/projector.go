@@ -141,6 +141,10 @@ func New(s Store, bus live.Bus, cfg Config) *Projector {
 	return p
 }
 
+// CountGap counts a message that a stream missed as the alert PROJECTOR_NON_CONTIGUOUS_FETCH_DETECTED. The stream logs
+// it.
+func (p *Projector) CountGap() { p.monitor.count(alertNonContiguous) }
+
 // Breaker returns whether messages are sent to the bus now.
 func (p *Projector) Breaker() BreakerState { return p.breaker.current() }
 

@@ -13,6 +13,16 @@ type CodeInfo struct {
 	WhatToDo string
 }
 
+// Info returns the entry of the code in CodeTable, and false for a code that it does not have.
+func (c Code) Info() (CodeInfo, bool) {
+	for _, info := range CodeTable() {
+		if info.Code == c {
+			return info, true
+		}
+	}
+	return CodeInfo{}, false
+}
+
 // CodeTable returns every code once, in the order of the constants.
 func CodeTable() []CodeInfo {
 	return []CodeInfo{

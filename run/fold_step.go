@@ -105,16 +105,13 @@ func (f *folding) begin(e *Event, ord Ord, a *Attempt) bool {
 	a.Status = StepRunning
 	f.s.RetryDeadline = nil
 	for _, id := range f.s.Steps[ord].DependsOn {
-		if dep, ok := f.find(id); ok && !f.s.Steps[dep].satisfies() {
+		if dep, ok := f.find(id); ok && !f.s.Steps[dep].Status.Unblocks() {
 			f.anomaly(e, "StepStarted of %s/%d before %s ended", e.StepID, e.LogicalAttempt, id)
 			break
 		}
 	}
 	return true
 }
-
-// satisfies reports whether dependents of the step may run (contract T76).
-func (s *Step) satisfies() bool { return s.Status == StepSuccess || s.Status == StepSkipped }
 
 // advance applies every event other than StepStarted to an attempt that has not ended. It reports whether it changed a.
 func (f *folding) advance(e *Event, a *Attempt) bool {

@@ -55,6 +55,14 @@ type (
 		Steps     []StepOutline `json:"steps"`
 		// TriggeredBy is the principal that requested the run.
 		TriggeredBy string `json:"triggeredBy,omitempty"`
+		// EngineType is EngineRunRef.Provider, for readers that know no references (contract DD-5).
+		EngineType string      `json:"engineType,omitempty"`
+		Context    *RunContext `json:"context,omitempty"` // nil in events of earlier versions
+	}
+
+	// RunContext is what the envelope of RunStarted does not say about the request of a run.
+	RunContext struct {
+		TriggerSource string `json:"triggerSource"` // api or rerun
 	}
 
 	// PlanRef names the plan document that the run executes.
@@ -73,6 +81,8 @@ type (
 		Namespace   string `json:"namespace,omitempty"`
 		WorkflowID  string `json:"workflowId"`
 		EngineRunID string `json:"runId,omitempty"`
+		// TaskQueue is the queue of the workflow, empty in events of earlier versions. It helps people to find the worker.
+		TaskQueue string `json:"taskQueue,omitempty"`
 		// PauseAhead means that the executing engine adopts a RunPaused that control appended when it accepted the
 		// PAUSE, and appends nothing that must not follow it (docs/decisions/0029).
 		PauseAhead bool `json:"pauseAhead,omitempty"`

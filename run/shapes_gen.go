@@ -133,6 +133,7 @@ var payloads = map[EventType]shape{
 			may("namespace", text),
 			must("workflowId", filled),
 			may("runId", text),
+			may("taskQueue", text),
 			may("pauseAhead", boolean),
 		)),
 		must("policy", object(
@@ -151,6 +152,10 @@ var payloads = map[EventType]shape{
 			may("taskQueue", text),
 			may("resourceClass", text),
 		)))),
+		may("engineType", text),
+		may("context", object(
+			must("triggerSource", text),
+		)),
 		may("triggeredBy", text),
 	),
 	"SignalAccepted": object(

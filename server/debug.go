@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"io"
@@ -11,20 +12,44 @@ import (
 
 	"github.com/dvt-engine/dvt/server/config"
 
+	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/control"
 	"github.com/dvt-engine/dvt/control/reads"
 	"github.com/dvt-engine/dvt/engine/temporal"
 	"github.com/dvt-engine/dvt/run"
 )
 
-// debugRun serves GET /engine/runs/{runId}/debug to callers who have the action Debug.
+// debugRun serves GET /engine/runs/{runId}/debug.
 func (p *parts) debugRun(w http.ResponseWriter, r *http.Request) {
-	var out reads.RunDebug
+	answerDebug(p, w, r, func(who authz.Principal) (reads.RunDebug, error) {
+		return p.control.DebugRun(r.Context(), who, r.PathValue("runId"))
+	})
+}
+
+// debugStepLogs serves GET /engine/runs/{runId}/steps/{stepId}/logs.
+func (p *parts) debugStepLogs(w http.ResponseWriter, r *http.Request) {
+	answerDebug(p, w, r, func(who authz.Principal) (reads.StepLogPointers, error) {
+		return p.control.DebugStepLogs(r.Context(), who, r.PathValue("runId"), r.PathValue("stepId"))
+	})
+}
+
+// inspectRun serves POST /engine/runs/{runId}/inspect.
+func (p *parts) inspectRun(w http.ResponseWriter, r *http.Request) {
+	answerDebug(p, w, r, func(who authz.Principal) (reads.RunInspection, error) {
+		return p.control.InspectRun(r.Context(), who, r.PathValue("runId"))
+	})
+}
+
+// answerDebug responds with what ask returns to the caller as JSON, which caches must not keep. Only callers with the
+// action Debug get more than a refusal.
+func answerDebug[T any](p *parts, w http.ResponseWriter, r *http.Request, ask func(authz.Principal) (T, error)) {
+	var out T
 	who, err := p.callers.Caller(r)
 	if err == nil {
-		out, err = p.control.DebugRun(r.Context(), who, r.PathValue("runId"))
+		out, err = ask(who)
 	}
 	if !refusedHTTP(w, err) {
+		w.Header().Set("Cache-Control", "no-store")
 		_ = json.NewEncoder(w).Encode(out)
 	}
 }
@@ -57,12 +82,8 @@ func refusedHTTP(w http.ResponseWriter, err error) bool {
 }
 
 func httpStatus(code run.Code) int {
-	for _, c := range run.CodeTable() {
-		if c.Code == code && c.HTTPStatus != 0 {
-			return c.HTTPStatus
-		}
-	}
-	return http.StatusInternalServerError
+	info, _ := code.Info()
+	return cmp.Or(info.HTTPStatus, http.StatusInternalServerError)
 }
 
 // ErrNotHistory is the error of ReplayWorkflow for a file that is not a workflow history.

@@ -277,19 +277,19 @@ func testOperationsEndpoints(t *testing.T, data, base string) {
 	}
 	var h struct {
 		Status string
-		Checks []struct {
-			Name, Status string
-			LatencyMS    *int64 `json:"latencyMs"`
+		Checks map[string]struct {
+			Status    string
+			LatencyMS *int64 `json:"latencyMs"`
 		}
 	}
-	waitUntil(t, "/engine/health is HEALTHY", 20*time.Second, func() bool {
+	waitUntil(t, "/engine/health is healthy", 20*time.Second, func() bool {
 		health := get(t, base+"/engine/health")
 		must(t, json.Unmarshal([]byte(health.body), &h))
-		return health.StatusCode == http.StatusOK && h.Status == "HEALTHY" && len(h.Checks) >= 3
+		return health.StatusCode == http.StatusOK && h.Status == "healthy" && len(h.Checks) >= 3
 	})
-	for _, check := range h.Checks {
-		if check.Name == "" || check.Status == "" || check.LatencyMS == nil {
-			t.Errorf("/engine/health has the check %+v, want a name, a status and a latency", check)
+	for name, check := range h.Checks {
+		if name == "" || check.Status == "" || check.LatencyMS == nil {
+			t.Errorf("/engine/health has the check %q %+v, want a name, a status and a latency", name, check)
 		}
 	}
 }

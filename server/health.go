@@ -3,6 +3,7 @@ package server
 import (
 	"encoding/json"
 	"net/http"
+	"strings"
 
 	"github.com/dvt-engine/dvt/control/admission"
 	"github.com/dvt-engine/dvt/control/health"
@@ -13,16 +14,15 @@ import (
 func (p *parts) health(w http.ResponseWriter, r *http.Request) {
 	h := p.control.SampledHealth(r.Context())
 	type check struct {
-		Name      string `json:"name"`
 		Status    string `json:"status"`
 		LatencyMS int64  `json:"latencyMs"`
 	}
 	out := struct {
-		Status string  `json:"status"`
-		Checks []check `json:"checks"`
-	}{Status: h.Status}
+		Status string           `json:"status"`
+		Checks map[string]check `json:"checks"` // by name
+	}{strings.ToLower(h.Status), make(map[string]check, len(h.Checks))}
 	for _, c := range h.Checks {
-		out.Checks = append(out.Checks, check{c.Name, c.Status, c.Latency.Milliseconds()})
+		out.Checks[c.Name] = check{strings.ToLower(c.Status), c.Latency.Milliseconds()}
 	}
 	answerHealth(w, h.Status, out)
 }
@@ -37,7 +37,6 @@ func answerHealth(w http.ResponseWriter, status string, body any) {
 
 // detailedCheck is one of the five checks with the details that only operators see.
 type detailedCheck struct {
-	Name      string  `json:"name"`
 	Status    string  `json:"status"`
 	LatencyMS float64 `json:"latencyMs"`
 	Message   string  `json:"message,omitempty"`
@@ -62,18 +61,21 @@ func (p *parts) detailedHealth(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	out := struct {
-		Status       string               `json:"status"`
-		Mode         admission.EngineMode `json:"mode"`
-		StartBreaker string               `json:"startBreaker"`
-		StartSamples int                  `json:"startSamples"`
-		ActiveRuns   int64                `json:"activeRuns"`
-		Checks       []detailedCheck      `json:"checks"`
-	}{Status: h.Status, Mode: h.Mode, StartBreaker: "CLOSED", StartSamples: h.StartSamples, ActiveRuns: h.ActiveRuns}
+		Status       string                   `json:"status"`
+		Mode         admission.EngineMode     `json:"mode"`
+		StartBreaker string                   `json:"startBreaker"`
+		StartSamples int                      `json:"startSamples"`
+		ActiveRuns   int64                    `json:"activeRuns"`
+		Checks       map[string]detailedCheck `json:"checks"` // by name
+	}{
+		Status: strings.ToLower(h.Status), Mode: h.Mode, StartBreaker: "CLOSED", StartSamples: h.StartSamples,
+		ActiveRuns: h.ActiveRuns, Checks: make(map[string]detailedCheck, len(h.Checks)),
+	}
 	if h.BreakerOpen {
 		out.StartBreaker = "OPEN"
 	}
 	for _, c := range h.Checks {
-		d := detailedCheck{Name: c.Name, Status: c.Status, LatencyMS: float64(c.Latency.Microseconds()) / 1000,
+		d := detailedCheck{Status: strings.ToLower(c.Status), LatencyMS: float64(c.Latency.Microseconds()) / 1000,
 			Message: c.Message}
 		switch c.Name {
 		case "temporal":
@@ -88,7 +90,7 @@ func (p *parts) detailedHealth(w http.ResponseWriter, r *http.Request) {
 		case "eventBus":
 			d.BacklogDepth = &h.Backlog
 		}
-		out.Checks = append(out.Checks, d)
+		out.Checks[c.Name] = d
 	}
 	answerHealth(w, h.Status, out)
 }

@@ -39,6 +39,8 @@ func (p *parts) routes() http.Handler {
 	mux.HandleFunc("GET /engine/health", p.health)
 	mux.HandleFunc("GET /engine/health/detailed", p.detailedHealth)
 	mux.HandleFunc("GET /engine/runs/{runId}/debug", p.debugRun)
+	mux.HandleFunc("GET /engine/runs/{runId}/steps/{stepId}/logs", p.debugStepLogs)
+	mux.HandleFunc("POST /engine/runs/{runId}/inspect", p.inspectRun)
 	mux.HandleFunc("/engine/", p.unknownEngine)
 	mux.HandleFunc("GET /metrics", p.protectedMetrics)
 	p.codecRoutes(mux)

@@ -158,12 +158,14 @@ func assemble(
 	}
 	p.address = clientAddress(proxies)
 	p.gate = projector.NewPublishGate(p.bus)
-	p.projector = projector.New(p.raw, p.gate.Publisher(), projector.Config{Metrics: p.registry, Logger: log,
+	p.projector = projector.New(p.raw, p.gate.Publisher(), projector.Config{MaxRefusals: cfg.PublishTries,
+		Metrics: p.registry, Logger: log,
 		OnAlert: p.raiseProjectorAlert, OnSweep: func() { p.control.Mark(control.DutyProject) }})
 	listed := decorate.WithApprovals(p.raw)
 	p.store = decorate.NotifyRunEnd(decorate.WakeOnCommit(listed, p.projector), admission.SlotNotifier(p.bus))
 	p.store = p.traceStore(p.store)
-	p.hub = live.New(p.raw, p.gate.Readers(), live.Config{Now: now, Metrics: p.registry, Logger: log})
+	p.hub = live.New(p.raw, p.gate.Readers(), live.Config{Now: now, HeadInterval: cfg.HeadCheck,
+		OnGap: p.projector.CountGap, Metrics: p.registry, Logger: log})
 	p.lists = live.NewLists(listed, p.gate.Readers(), live.ListsConfig{Metrics: p.registry, Logger: log})
 	if p.tickets, err = cfg.ParseTicketKeys(); err != nil {
 		return p, err
@@ -172,10 +174,7 @@ func assemble(
 		HeartbeatTimeout: cfg.Heartbeat, RotateAfter: cfg.RotateAfter, Tickets: p.tickets, Payloads: to.Payloads,
 	})
 	queues := cfg.PlanQueues()
-	leases := admission.Leases{}
-	if cfg.Dev { // only one process uses these data, so the lease of a killed one may expire soon
-		leases.TTL = 5 * time.Second
-	}
+	leases := admission.Leases{TTL: cfg.Lease}
 	keys, err := cfg.ParseManualKeys()
 	if err != nil {
 		return p, err
@@ -191,8 +190,9 @@ func assemble(
 	p.control = usecases.New(usecases.Config{
 		AuditHeads: heads,
 		Store:      p.store, Engine: p.engine, Hub: p.hub, Lists: p.lists, Bus: p.bus, Authz: p.authz, Logs: p.artifacts,
-		Blobs: p.artifacts, Queues: queues, Leases: leases,
-		Metrics: p.registry, Logger: log,
+		Blobs: p.artifacts, Queues: queues, Leases: leases, Policy: cfg.Policy(),
+		RightsCheckInterval: cfg.PolicyRecheck,
+		Metrics:             p.registry, Logger: log,
 		OperatorsTenant: cfg.OperatorsTenant, ApprovalTTL: cfg.ApprovalTTL, PublishGate: p.gate, Quotas: cfg.Quotas,
 		Redriver: p.projector, ManualKeys: keys, Seals: p.tickets, Now: now,
 		EngineTrouble: cfg.EngineTrouble,

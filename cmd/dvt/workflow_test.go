@@ -11,7 +11,7 @@ import (
 
 const recorded = "../../engine/temporal/testdata/"
 
-// contract: E-03
+// contract: E-03, Z06
 func TestWorkflowReplay_ReportsTheFirstDifference(t *testing.T) {
 	t.Parallel()
 	junk := filepath.Join(t.TempDir(), "junk.json")
@@ -41,7 +41,7 @@ func TestWorkflowReplay_ReportsTheFirstDifference(t *testing.T) {
 	}
 }
 
-// contract: T107
+// contract: T107, Z06
 func TestWorkflowDebug_PrintsExecutionsAndPendingSignals(t *testing.T) {
 	t.Parallel()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

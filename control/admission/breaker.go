@@ -7,6 +7,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"github.com/dvt-engine/dvt/store"
 )
 
 // Settings of the breaker of starts (contract T135).
@@ -19,9 +21,10 @@ const (
 )
 
 // Breaker stops new runs while the engine does not answer or starts them too slowly. Each process has its own, which
-// knows only the starts of this process. While it is open, one start every probeEvery tests whether the engine has
-// recovered; when no run waits, a call to the engine takes its place. The breaker therefore never waits for samples
-// that cannot come.
+// knows only the starts of this process. A process that starts none, such as a server of the API alone, follows the
+// breakers of those that do, through their heartbeats in the store. While it is open, one start every probeEvery tests
+// whether the engine has recovered; when no run waits, a call to the engine takes its place. The breaker therefore
+// never waits for samples that cannot come.
 type Breaker struct {
 	now     func() time.Time
 	mu      sync.Mutex
@@ -30,6 +33,8 @@ type Breaker struct {
 	probeAt time.Time // when the next probe is due, while open
 	probing bool      // the next observation is that of the probe
 	failing bool      // the newest observation is a failure: the engine does not answer
+	starts  bool      // this process starts runs, so that it judges the engine itself
+	peers   bool      // all processes that start runs report an open breaker
 	metrics breakerMetrics
 }
 
@@ -62,10 +67,54 @@ func NewBreaker(now func() time.Time, r prometheus.Registerer) *Breaker {
 func (b *Breaker) refuses() (time.Duration, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if !b.open {
-		return 0, false
+	switch {
+	case b.open:
+		return max(b.probeAt.Sub(b.now()), time.Second), true
+	case b.follows():
+		return probeEvery, true
 	}
-	return max(b.probeAt.Sub(b.now()), time.Second), true
+	return 0, false
+}
+
+// follows reports whether the breaker is open because those of the processes that start runs are.
+func (b *Breaker) follows() bool { return b.peers && !b.starts }
+
+// Heartbeats of the breakers of processes that start runs.
+const (
+	dutyBreakerOpen   = "start-breaker-open"
+	dutyBreakerClosed = "start-breaker-closed"
+)
+
+// Duty returns the name of the heartbeat by which other processes learn the state of this breaker. Only a process that
+// starts runs sends it.
+func (b *Breaker) Duty() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.open {
+		return dutyBreakerOpen
+	}
+	return dutyBreakerClosed
+}
+
+// followPeers takes the heartbeats of all processes, and reports whether that opened or closed this breaker. Heartbeats
+// older than fresh do not count, so that a process that died open refuses nothing for long. One closed breaker is
+// enough: its process starts the runs.
+func (b *Breaker) followPeers(beats []store.Heartbeat, fresh time.Duration) (moved bool) {
+	var open, closed *store.Heartbeat
+	for i, beat := range beats {
+		switch {
+		case beat.Age > fresh:
+		case beat.Duty == dutyBreakerOpen:
+			open = &beats[i]
+		case beat.Duty == dutyBreakerClosed:
+			closed = &beats[i]
+		}
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	was := b.follows()
+	b.peers = open != nil && (closed == nil || closed.Process == open.Process && open.Age < closed.Age)
+	return was != b.follows()
 }
 
 // Failing reports whether the newest start or probe failed: the engine does not answer, rather than being slow.
@@ -79,6 +128,7 @@ func (b *Breaker) Failing() bool {
 func (b *Breaker) allows(n int) int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.starts = true
 	now := b.now()
 	switch {
 	case !b.open:
@@ -138,10 +188,11 @@ func (b *Breaker) percentile(now time.Time) (p95 time.Duration, n int) {
 	return took[(n*95+99)/100-1], n
 }
 
-// Stats returns the P95 of the starts of the last minute, their number, and whether the breaker is open.
+// Stats returns the P95 of the starts of the last minute by this process, their number, and whether the breaker is
+// open.
 func (b *Breaker) Stats() (p95 time.Duration, n int, open bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	p95, n = b.percentile(b.now())
-	return p95, n, b.open
+	return p95, n, b.open || b.follows()
 }

@@ -1,6 +1,8 @@
 package admission_test
 
 import (
+	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"strings"
@@ -12,6 +14,7 @@ import (
 	"github.com/dvt-engine/dvt/control/controltest"
 	"github.com/dvt-engine/dvt/engine"
 	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/server/usecases"
 	"github.com/dvt-engine/dvt/store"
 )
 
@@ -145,4 +148,37 @@ func TestBreaker_OldSamplesDoNotCount(t *testing.T) {
 	if controltest.Must[admission.ServiceState](t)(w.ServiceState(t.Context(), w.Engineer())).Degraded {
 		t.Error("one sample of the last minute opened the breaker")
 	}
+}
+
+// contract: H02, R411
+func TestBreaker_AServerThatStartsNothingRefusesWithThoseThatDo(t *testing.T) {
+	t.Parallel()
+	often := func(c *usecases.Config) { c.Beats.Every = 20 * time.Millisecond }
+	w := &world{controltest.New(t, often)}
+	w.Clock.Hold() // no probe is due unless the test advances the clock
+	apiOnly := usecases.New(w.Config)
+	for i := range 5 {
+		w.CreateQueued(fmt.Sprintf("r%d", i), "s1")
+	}
+	w.slowly(6 * time.Second)
+	w.SpawnDispatcher()
+	beats := func(s *usecases.UseCases, name string) func(context.Context) error {
+		return func(ctx context.Context) error { return s.Beat(ctx, name) }
+	}
+	w.Spawn(beats(w.UseCases, "dispatcher"))
+	w.Spawn(beats(apiOnly, "api"))
+	try := func() error {
+		_, err := apiOnly.StartRun(t.Context(), w.Engineer(), controltest.StartOf(rand.Text(),
+			controltest.Document(nil, "s1")))
+		return err
+	}
+	controltest.Eventually(t, "the server of the API alone refuses", func() bool {
+		return controltest.CodeOf(try()) == run.CodeEngineDegraded
+	})
+	if e := controltest.Refusal(t, try(), run.CodeEngineDegraded); e.RetryAfter < time.Second {
+		t.Errorf("RetryAfter is %s, want at least 1 s", e.RetryAfter)
+	}
+	w.slowly(0)
+	w.Clock.Advance(6 * time.Second) // a probe is due
+	controltest.Eventually(t, "the server of the API alone accepts again", func() bool { return try() == nil })
 }

@@ -169,6 +169,14 @@ func (s *Modes) LoadSettings(_ context.Context, settings []store.StoredSetting) 
 	control.Wake(s.Waker.Starts) // runs that were held may start
 }
 
+// FollowBreakers takes the heartbeats of all processes, by which a process that starts no runs learns that those that
+// do refuse new ones. Heartbeats older than fresh do not count. It does no I/O.
+func (s *Modes) FollowBreakers(beats []store.Heartbeat, fresh time.Duration) {
+	if s.Breaker.followPeers(beats, fresh) {
+		s.State.Set(nil)
+	}
+}
+
 // CheckAdmits returns nil when a new run of the tenant may be requested now, else the refusal. It does no I/O.
 func (s *Modes) CheckAdmits(tenantID string) *control.Error {
 	now := s.State.Current()

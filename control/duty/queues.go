@@ -163,16 +163,15 @@ type queueWait struct{ stepID, queue string }
 // waitsForWorkers returns the queues that an open run waits for if no worker serves them.
 func waitsForWorkers(st run.State, q plan.Queues) []queueWait {
 	out := []queueWait{{"", q.Control}} // every run needs the control queue
-	done := make(map[string]bool, len(st.Steps))
-	for _, s := range st.Steps {
-		done[s.StepID] = s.Status == run.StepSuccess || s.Status == run.StepSkipped
+	ready := map[*run.Step]bool{}
+	if st.Pause == nil {
+		for _, s := range st.ReadySteps(func(string) bool { return false }) {
+			ready[s] = true
+		}
 	}
-	open := func(id string) bool { return !done[id] }
 	for _, s := range st.Steps {
-		ready := s.Status == run.StepPending && st.Pause == nil && st.Counts.Failed == 0 &&
-			!slices.ContainsFunc(s.DependsOn, open)
 		lost := s.Status == run.StepRunning // the worker may have been lost, and the retry waits
-		if plan.StepType(s.Type).NeedsWorker() && (ready || lost) {
+		if plan.StepType(s.Type).NeedsWorker() && (ready[s] || lost) {
 			out = append(out, queueWait{s.StepID, s.TaskQueue})
 		}
 	}

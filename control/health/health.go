@@ -100,6 +100,9 @@ func (s *Checks) Health(ctx context.Context) Health {
 		{checkArtifacts, func(ctx context.Context) string {
 			_, err := s.logs.Read(ctx, artifact.AttemptID{TenantID: "dvt", RunID: "health", StepID: "health",
 				LogicalAttempt: 1}, 1, 1)
+			if err == nil {
+				err = s.logs.CheckWritable(ctx)
+			}
 			return messageUnless(err == nil, "Logs and artifacts cannot be read or stored.")
 		}},
 		{CheckBus, func(context.Context) string {

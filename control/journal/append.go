@@ -147,7 +147,7 @@ func openSteps(st run.State) (open []string) {
 		return []string{"none: the run has not started"}
 	}
 	for _, s := range st.Steps {
-		if s.Status != run.StepSuccess && s.Status != run.StepSkipped {
+		if !s.Status.Unblocks() {
 			open = append(open, s.StepID)
 		}
 	}
@@ -262,6 +262,8 @@ func (j *Journal) completeStarted(ctx context.Context, runID string, d *run.Draf
 		PlanVersion: r.PlanVersion,
 	}
 	p.Policy = r.Policy
+	p.EngineType = p.Engine.Provider
+	p.Context = &run.RunContext{TriggerSource: r.TriggerSource}
 	f, err := j.factsBy(ctx, runID, fetch)
 	var broken *PlanError
 	switch {

@@ -295,8 +295,7 @@ func (s *AlertDesk) checkSilence(in SilenceAlerts) []plan.Violation {
 		vs = append(vs, plan.Violation{Path: "matcher", Code: "INVALID",
 			Message: "must name a code, a project, a run or a plan, so that it does not silence everything"})
 	}
-	known := func(i run.CodeInfo) bool { return i.Code == in.Code }
-	if in.Code != "" && !slices.ContainsFunc(run.CodeTable(), known) {
+	if _, known := in.Code.Info(); in.Code != "" && !known {
 		vs = append(vs, plan.Violation{Path: "code", Code: "INVALID", Message: "is no code of dvt"})
 	}
 	for _, x := range [...][2]string{{"projectId", in.ProjectID}, {"planId", in.PlanID}} {

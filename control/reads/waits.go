@@ -321,7 +321,7 @@ func (s *WaitReader) heldSteps(ctx context.Context, v control.RunView, known *kn
 	}
 	found := map[group]*RunWait{}
 	var order []group
-	for _, step := range readySteps(v) {
+	for _, step := range v.State.ReadySteps(func(stepID string) bool { return v.PendingRetry[stepID] }) {
 		g := group{kind: WaitWorker, queue: step.TaskQueue}
 		w, known := held[step.StepID]
 		if known && w.Cause != engine.WaitWorker {
@@ -369,23 +369,6 @@ func (s *WaitReader) held(ctx context.Context, kind WaitKind, queue string, stat
 		w = s.worker(ctx, queue)
 	}
 	return &w
-}
-
-// readySteps returns the steps that have not started although nothing in the log holds them, in plan order.
-func readySteps(v control.RunView) []*run.Step {
-	done := make(map[string]bool, len(v.State.Steps))
-	for _, step := range v.State.Steps {
-		done[step.StepID] = step.Status == run.StepSuccess || step.Status == run.StepSkipped
-	}
-	hold := v.State.FailureHold(func(stepID string) bool { return v.PendingRetry[stepID] })
-	var out []*run.Step
-	for _, step := range v.State.Steps {
-		blocked := slices.ContainsFunc(step.DependsOn, func(id string) bool { return !done[id] })
-		if !blocked && !hold.Holds(step.Ord) && (step.Status == run.StepPending || v.PendingRetry[step.StepID]) {
-			out = append(out, step)
-		}
-	}
-	return out
 }
 
 // addHelp says who can help. Names are those of principals of the run's own tenant.

@@ -63,12 +63,8 @@ func (v *previewing) answer() ActionPreview {
 }
 
 func codeMeaning(code run.Code) string {
-	for _, c := range run.CodeTable() {
-		if c.Code == code {
-			return c.Meaning
-		}
-	}
-	return ""
+	info, _ := code.Info()
+	return info.Meaning
 }
 
 func (v *previewing) changes() {

@@ -55,6 +55,7 @@ func (e *Engine) walk(ctx context.Context, id run.Identity, emit func(engine.Rec
 	for next != "" {
 		h := &historyReader{id: id, emit: emit, payloads: e.cfg.Payloads.converter(), ref: run.EngineRunRef{
 			Provider: "temporal", Namespace: e.namespace, WorkflowID: WorkflowID(id), EngineRunID: next,
+			TaskQueue: info.GetTaskQueue(),
 		}, logCalls: map[int64]string{}, scheduled: map[int64]executeInput{}, executions: map[string]executeInput{}}
 		events := e.client.GetWorkflowHistory(ctx, WorkflowID(id), next, false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
 		for events.HasNext() {

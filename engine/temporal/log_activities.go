@@ -132,9 +132,10 @@ func (l *logActivities) addRef(ctx context.Context, events []run.Draft) error {
 		if err != nil {
 			return err
 		}
-		w := activity.GetInfo(ctx).WorkflowExecution
+		info := activity.GetInfo(ctx)
 		p.Engine = run.EngineRunRef{
-			Provider: "temporal", Namespace: l.namespace, WorkflowID: w.ID, EngineRunID: w.RunID,
+			Provider: "temporal", Namespace: l.namespace, WorkflowID: info.WorkflowExecution.ID,
+			EngineRunID: info.WorkflowExecution.RunID, TaskQueue: controlQueue(info.TaskQueue),
 			PauseAhead: p.Engine.PauseAhead,
 		}
 		if events[i].Payload, err = json.Marshal(p); err != nil {

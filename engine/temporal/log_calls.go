@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"go.temporal.io/sdk/temporal"
@@ -39,7 +40,12 @@ const (
 
 // logQueue returns the queue of the activities that reach the log for the runs of a control queue. It is a separate
 // queue, so that an append never waits behind steps.
-func logQueue(control string) string { return control + "-log" }
+func logQueue(control string) string { return control + logSuffix }
+
+const logSuffix = "-log"
+
+// controlQueue returns the queue of the workflow of a log activity, which is local or on its log queue.
+func controlQueue(queue string) string { return strings.TrimSuffix(queue, logSuffix) }
 
 // logOptions returns the options of the activities on the log queue. They are retried without limit, because the run
 // cannot continue without the log (contract T120).

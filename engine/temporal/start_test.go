@@ -26,8 +26,13 @@ func TestStart_FindsTheExecutionOfTheRun(t *testing.T) {
 	first := started.Ref
 	want := first
 	want.PauseAhead = true // the workflow adds this capability
-	if ref := payload[run.RunStartedPayload](h, id, "RunStarted").Engine; ref != want {
-		t.Errorf("RunStarted has the reference %+v, want %+v of Start", ref, want)
+	begun := payload[run.RunStartedPayload](h, id, "RunStarted")
+	if begun.Engine != want || begun.Engine.TaskQueue != h.queues.For(at.TenantID, at.EnvironmentID).Control {
+		t.Errorf("RunStarted has the reference %+v, want %+v of Start, with the queue of the workflow", begun.Engine, want)
+	}
+	if begun.EngineType != "temporal" || begun.Context == nil || begun.Context.TriggerSource == "" {
+		t.Errorf("RunStarted has the engine type %q and the context %+v, want temporal and the source of the request",
+			begun.EngineType, begun.Context)
 	}
 	open()
 	h.waitForEnd(id)

@@ -89,7 +89,8 @@ const mostStarts = 3
 
 // Start implements engine.Engine. If an execution holds the id, Start checks whether dvt started it.
 func (e *Engine) Start(ctx context.Context, id run.Identity, q plan.Queues) (engine.Started, error) {
-	out := engine.Started{Ref: run.EngineRunRef{Provider: "temporal", Namespace: e.namespace, WorkflowID: WorkflowID(id)}}
+	out := engine.Started{Ref: run.EngineRunRef{Provider: "temporal", Namespace: e.namespace, WorkflowID: WorkflowID(id),
+		TaskQueue: q.Control}}
 	// A failed workflow of dvt may be started again, because only the log decides whether the run has ended.
 	reuse := enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE_FAILED_ONLY
 	for range mostStarts {

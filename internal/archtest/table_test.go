@@ -101,7 +101,7 @@ var imports = map[string][]string{
 	// Settings: what each says is judged by the package that it is for.
 	"server/internal/machine": {},
 	"server/config": {"authz", "authz/oidc", "control/admission", "control/runs", "egress", "engine/temporal",
-		"engine/ticket", "plan", "sandbox", "store", "store/postgres"},
+		"engine/ticket", "plan", "run", "sandbox", "store", "store/postgres"},
 	"server":   {everything},
 	"client":   {},
 	"web":      {},
@@ -127,8 +127,9 @@ var imports = map[string][]string{
 	"bench":                      {everything},
 	"bench/rig":                  {everything},
 
-	"internal/attacks":   {}, // tests only, which speak to processes
-	"internal/vulncheck": {}, // tests only, which run govulncheck and npm audit
+	"internal/attacks":       {}, // tests only, which speak to processes
+	"internal/vulncheck":     {}, // tests only, which run govulncheck and npm audit
+	"internal/workflowcheck": {}, // tests only, which run workflowcheck on workflows
 	// A panic of background work ends that work and not the process.
 	"internal/contain":  {},
 	"internal/archtest": {},

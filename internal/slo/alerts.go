@@ -186,8 +186,8 @@ func Alerts() []Alert {
 		{Name: "PROJECTOR_NON_CONTIGUOUS_FETCH_DETECTED",
 			Expr:     `sum(increase(projector_alerts_total{alert="PROJECTOR_NON_CONTIGUOUS_FETCH_DETECTED"}[10m])) > 0`,
 			Severity: Warning,
-			Summary: "A projector read events with a hole between them. Only imported logs have holes; verify the store " +
-				"otherwise.", Runbook: "messages-and-views",
+			Summary: "A projector read events with a hole between them, or a stream missed a message and read its run again. " +
+				"Check Redis; if it is well and no log was imported, verify the store.", Runbook: "messages-and-views",
 			Fires:  grows(`projector_alerts_total{alert="PROJECTOR_NON_CONTIGUOUS_FETCH_DETECTED"}`, "1"),
 			Silent: grows(`projector_alerts_total{alert="PROJECTOR_LAG_HIGH"}`, "1")},
 		{Name: "PROJECTOR_CAUSAL_VIOLATION",

@@ -173,7 +173,7 @@ func Metrics() []Metric {
 		{Name: "projector_overdue_runs", Type: Gauge, On: Stores,
 			Meaning: "runs of the whole installation with changes that no projector has published for 30 s, at most 1000; " +
 				"every 10 s"},
-		{Name: "projector_alerts_total", Type: Counter, Labels: l("alert"), On: Stores,
+		{Name: "projector_alerts_total", Type: Counter, Labels: l("alert", "severity"), On: Stores,
 			Meaning: "alerts of the projector; each is also a line in the log"},
 		{Name: "dvt_bus_up", Type: Gauge, On: API, Meaning: "1 while Redis answers"},
 		// Views and streams.

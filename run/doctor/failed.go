@@ -129,12 +129,13 @@ func retries(next []Next) (out []Next) {
 
 // meaningOf returns what a code of an error means and what to do, from the tables of codes.
 func meaningOf(code string) (meaning, whatToDo string) {
-	for _, table := range [][]run.CodeInfo{run.StepCodeTable(), run.CodeTable()} {
-		for _, info := range table {
-			if string(info.Code) == code {
-				return info.Meaning, info.WhatToDo
-			}
+	for _, info := range run.StepCodeTable() {
+		if string(info.Code) == code {
+			return info.Meaning, info.WhatToDo
 		}
+	}
+	if info, known := run.Code(code).Info(); known {
+		return info.Meaning, info.WhatToDo
 	}
 	return "The step failed with the code " + code + ".", "Read the message and the log of the step."
 }

@@ -183,16 +183,9 @@ func (d *diagnosis) readySteps() {
 	if d.State.Pause != nil {
 		return
 	}
-	hold := d.State.FailureHold(func(id string) bool { return d.Retried[id] })
-	done := map[string]bool{}
-	for _, s := range d.State.Steps {
-		done[s.StepID] = s.Status == run.StepSuccess || s.Status == run.StepSkipped
-	}
 	byQueue := map[string][]string{}
-	for _, s := range d.State.Steps {
-		ready := s.Status == run.StepPending && !hold.Holds(s.Ord) &&
-			!slices.ContainsFunc(s.DependsOn, func(id string) bool { return !done[id] })
-		if ready && plan.StepType(s.Type).NeedsWorker() {
+	for _, s := range d.State.ReadySteps(func(id string) bool { return d.Retried[id] }) {
+		if plan.StepType(s.Type).NeedsWorker() {
 			byQueue[s.TaskQueue] = append(byQueue[s.TaskQueue], s.StepID)
 		}
 	}

@@ -150,6 +150,7 @@ type Config struct {
 
 	Encryption      `koanf:",squash"`
 	SandboxSettings `koanf:",squash"`
+	RunPolicy       `koanf:",squash"`
 
 	Dev          bool   `koanf:"-"` // set for `dvt dev`, which has other defaults and rules
 	SettingsFile string `koanf:"-"` // path of --config; empty when there is none
@@ -187,9 +188,11 @@ func Defaults(dev bool) map[string]any {
 			"deliver", "reconcile", "trace"}, "trace-runs": 1.0, "trace-sample": 0.1,
 	}
 	maps.Copy(d, sandboxDefaults())
+	maps.Copy(d, runPolicyDefaults())
 	if dev {
 		d["log-level"], d["heartbeat"], d["concurrency"], d["allow-private"] = "warn", "10s", 16, true
-		d["operators-tenant"] = "acme"
+		// One process uses these data, so the lease of a killed one may expire soon.
+		d["operators-tenant"], d["lease"] = "acme", "5s"
 		d["control-queue"], d["data-queue"] = plan.ControlPrefix+"dev", "tq-data-dev" // one process serves every environment
 	}
 	return d
@@ -340,6 +343,7 @@ func Load(f *pflag.FlagSet, dev bool) (Config, error) {
 	errs = append(errs, c.verifyIdentity()...)
 	errs = append(errs, c.verifyEncryption()...)
 	errs = append(errs, c.verifySandbox()...)
+	errs = append(errs, c.RunPolicy.verify()...)
 	return c, errors.Join(errs...)
 }
 

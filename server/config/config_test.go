@@ -12,6 +12,8 @@ import (
 
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/egress"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/server/config"
 	"github.com/dvt-engine/dvt/server/config/configtest"
 )
 
@@ -269,4 +271,49 @@ func TestLoad_ReadsTicketKeysAndHidesTheirSecrets(t *testing.T) {
 		strings.Contains(err.Error(), secret[:20]) {
 		t.Errorf("a short secret: the error is %v, want one that names the setting and hides the secret", err)
 	}
+}
+
+// contract: O5
+func TestLoad_NumbersHaveDefaultsAndBounds(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ key, byDefault, least, most, below, above string }{
+		{"retry-window", "10m0s", "1s", "168h", "0s", "169h"},
+		{"max-parallel-steps", "100", "1", "1000", "0", "1001"},
+		{"max-manual-attempts", "10", "1", "1000", "0", "1001"},
+		{"lease", "30s", "5s", "10m", "4s", "11m"},
+		{"publish-tries", "10", "1", "1000", "0", "1001"},
+		{"head-check", "1s", "200ms", "10s", "100ms", "11s"},
+		{"policy-recheck", "1m0s", "1s", "10m", "500ms", "11m"},
+		{"pause-drain-timeout", "5m0s", "10s", "24h", "9s", "25h"},
+	} {
+		if is := numberOf(configtest.MustLoad(t, false, ""), c.key); is != c.byDefault {
+			t.Errorf("%s is %s without a setting, want %s", c.key, is, c.byDefault)
+		}
+		for _, in := range []string{c.least, c.most} {
+			configtest.MustLoad(t, false, c.key+": "+in)
+		}
+		for _, out := range []string{c.below, c.above} {
+			if _, err := configtest.Load(t, false, c.key+": "+out); err == nil || !strings.Contains(err.Error(), c.key) {
+				t.Errorf("%s: %s gives %v, want an error that names the setting", c.key, out, err)
+			}
+		}
+	}
+	set := configtest.MustLoad(t, false, "retry-window: 2m\nmax-parallel-steps: 7\nmax-manual-attempts: 3\n"+
+		"pause-drain-timeout: 20s")
+	want := run.Policy{RetryWindowMS: 120_000, DrainTimeoutMS: 20_000, MaxParallelSteps: 7, MaxLogicalAttemptsManual: 3}
+	if diff := cmp.Diff(want, set.Policy()); diff != "" {
+		t.Errorf("the policy of runs (-want +got):\n%s", diff)
+	}
+	if is := configtest.MustLoad(t, true, "").Lease; is != 5*time.Second {
+		t.Errorf("the lease of dvt dev is %s, want 5s", is)
+	}
+}
+
+// numberOf returns the value of a setting of TestLoad_NumbersHaveDefaultsAndBounds.
+func numberOf(c config.Config, key string) string {
+	return fmt.Sprint(map[string]any{
+		"retry-window": c.RetryWindow, "max-parallel-steps": c.MaxParallelSteps, "max-manual-attempts": c.MaxManualAttempts,
+		"lease": c.Lease, "publish-tries": c.PublishTries, "head-check": c.HeadCheck, "policy-recheck": c.PolicyRecheck,
+		"pause-drain-timeout": c.PauseDrain,
+	}[key])
 }

@@ -86,6 +86,7 @@ func keysOf(settings any) map[string]bool {
 func groupedKeys() map[string]bool {
 	out := keysOf(Encryption{})
 	maps.Copy(out, keysOf(SandboxSettings{}))
+	maps.Copy(out, keysOf(RunPolicy{}))
 	return out
 }
 

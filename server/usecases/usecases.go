@@ -198,6 +198,9 @@ func New(cfg Config) *UseCases {
 		Metrics: cfg.Metrics, Logger: log,
 	})
 	s.Alerts = control.NewAlerts(st, cfg.Metrics, now, log)
+	waker := admission.NewWaker(cfg.Bus)
+	modes := admission.NewModes(admission.NewBreaker(now, cfg.Metrics), cfg.PublishGate, waker, cfg.Leases.Batch, log)
+	cfg.Beats.Seen = modes.FollowBreakers
 	s.Heartbeats = control.NewHeartbeats(st, s.Alerts, cfg.Beats)
 	s.Background = control.NewBackground(st, s.Alerts, s.Heartbeats, contain.New(cfg.Metrics, log), now, log)
 	s.Audits = control.NewAudits(s.Rights, st, st, cfg.OperatorsTenant, now)
@@ -205,8 +208,6 @@ func New(cfg Config) *UseCases {
 	cfg.AuditHeads.OperatorsTenant = cfg.OperatorsTenant
 	s.AuditHeadWriter = control.NewAuditHeadWriter(st, cfg.AuditHeads, s.Alerts, cfg.Metrics, now, log)
 
-	waker := admission.NewWaker(cfg.Bus)
-	modes := admission.NewModes(admission.NewBreaker(now, cfg.Metrics), cfg.PublishGate, waker, cfg.Leases.Batch, log)
 	s.Allowances = admission.NewAllowances(cfg.Quotas, modes, waker, log)
 	s.Loader = access.NewLoader(s.Rights, st, modes, s.Allowances)
 	s.Policies = access.NewPolicies(s.Rights, st, s.Loader)
@@ -264,7 +265,7 @@ func New(cfg Config) *UseCases {
 	s.LogSearcher = reads.NewLogSearcher(s.Rights, st, cfg.Logs, cfg.Searching)
 	s.ArtifactReader = reads.NewArtifactReader(s.Rights, st, cfg.Blobs)
 	s.DBTReader = reads.NewDBTReader(s.Rights, st, cfg.Blobs)
-	s.Debugger = reads.NewDebugger(s.Rights, st, cfg.Engine, s.ReceiptReader)
+	s.Debugger = reads.NewDebugger(s.Rights, st, cfg.Engine, s.ReceiptReader, cfg.Logs)
 	s.DeadLetterDesk = reads.NewDeadLetterDesk(s.Rights, st, cfg.Redriver)
 
 	s.ViewKeeper = reads.NewViewKeeper(s.Rights, st)

@@ -553,6 +553,7 @@ type ComplexityRoot struct {
 		EngineRunID func(childComplexity int) int
 		Namespace   func(childComplexity int) int
 		Provider    func(childComplexity int) int
+		TaskQueue   func(childComplexity int) int
 		WorkflowID  func(childComplexity int) int
 	}
 
@@ -3886,6 +3887,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.EngineRunRef.Provider(childComplexity), true
+	case "EngineRunRef.taskQueue":
+		if e.ComplexityRoot.EngineRunRef.TaskQueue == nil {
+			break
+		}
+
+		return e.ComplexityRoot.EngineRunRef.TaskQueue(childComplexity), true
 	case "EngineRunRef.workflowId":
 		if e.ComplexityRoot.EngineRunRef.WorkflowID == nil {
 			break
@@ -10378,6 +10385,8 @@ type EngineRunRef {
   workflowId: String!
   "The id of the first execution. For people only: do not address the workflow with it."
   engineRunId: String
+  "The task queue of the workflow, for the search for its workers; null for runs that an earlier version started."
+  taskQueue: String
 }
 
 type StepCounts {
@@ -13593,6 +13602,8 @@ func (ec *executionContext) childFields_EngineRunRef(ctx context.Context, field 
 		return ec.fieldContext_EngineRunRef_workflowId(ctx, field)
 	case "engineRunId":
 		return ec.fieldContext_EngineRunRef_engineRunId(ctx, field)
+	case "taskQueue":
+		return ec.fieldContext_EngineRunRef_taskQueue(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type EngineRunRef", field.Name)
 }
@@ -25658,6 +25669,29 @@ func (ec *executionContext) _EngineRunRef_engineRunId(ctx context.Context, field
 	)
 }
 func (ec *executionContext) fieldContext_EngineRunRef_engineRunId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("EngineRunRef", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _EngineRunRef_taskQueue(ctx context.Context, field graphql.CollectedField, obj *model.EngineRunRef) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_EngineRunRef_taskQueue(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.TaskQueue, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_EngineRunRef_taskQueue(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("EngineRunRef", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
@@ -55218,6 +55252,11 @@ func (ec *executionContext) _EngineRunRef(ctx context.Context, sel ast.Selection
 			}
 		case "engineRunId":
 			out.Values[i] = ec._EngineRunRef_engineRunId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "taskQueue":
+			out.Values[i] = ec._EngineRunRef_taskQueue(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}

@@ -2,7 +2,6 @@ package mapping
 
 import (
 	"net/url"
-	"slices"
 
 	"github.com/dvt-engine/dvt/control/reads"
 	"github.com/dvt-engine/dvt/graph/internal/model"
@@ -47,9 +46,8 @@ func Alert(a reads.Alert) model.Alert {
 		AcknowledgedAt: a.AcknowledgedAt, AcknowledgedBy: Text(a.AcknowledgedBy), Acknowledgement: Text(a.AckNote),
 		SilencedUntil: a.SilencedUntil, WhoCould: append([]string{}, a.WhoCould...), Page: pageOfAlert(a),
 	}
-	table := run.CodeTable()
-	if i := slices.IndexFunc(table, func(c run.CodeInfo) bool { return c.Code == a.Code }); i >= 0 {
-		out.Meaning, out.WhatToDo = Text(table[i].Meaning), Text(table[i].WhatToDo)
+	if info, known := a.Code.Info(); known {
+		out.Meaning, out.WhatToDo = Text(info.Meaning), Text(info.WhatToDo)
 	}
 	return out
 }

@@ -284,7 +284,7 @@ func (g *Graph) openDependencies(s *run.Step) []string {
 		if !known {
 			continue
 		}
-		if on := g.View.State.Steps[i]; on.Status != run.StepSuccess && on.Status != run.StepSkipped {
+		if on := g.View.State.Steps[i]; !on.Status.Unblocks() {
 			open = append(open, d)
 		}
 	}

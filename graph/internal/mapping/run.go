@@ -105,7 +105,7 @@ func mapEngine(e *run.EngineRunRef) *model.EngineRunRef {
 		return nil
 	}
 	return &model.EngineRunRef{Provider: e.Provider, Namespace: Text(e.Namespace), WorkflowID: e.WorkflowID,
-		EngineRunID: Text(e.EngineRunID)}
+		EngineRunID: Text(e.EngineRunID), TaskQueue: Text(e.TaskQueue)}
 }
 
 func mapCounts(c run.StepCounts) *model.StepCounts {

@@ -909,6 +909,8 @@ type EngineRunRef struct {
 	WorkflowID string  `json:"workflowId"`
 	// The id of the first execution. For people only: do not address the workflow with it.
 	EngineRunID *string `json:"engineRunId,omitempty"`
+	// The task queue of the workflow, for the search for its workers; null for runs that an earlier version started.
+	TaskQueue *string `json:"taskQueue,omitempty"`
 }
 
 type EscalateAlertInput struct {

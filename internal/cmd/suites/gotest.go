@@ -3,9 +3,12 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -103,6 +106,28 @@ func (g *goTest) handle(e event) error {
 	}
 	return nil
 }
+
+// checkCoverage returns an error when a package whose path ends with a key of floors reached less than that percentage,
+// or reported none.
+func (g *goTest) checkCoverage(floors map[string]float64) (err error) {
+	for _, name := range slices.Sorted(maps.Keys(floors)) {
+		reached := 0.0
+		for _, line := range g.packages {
+			m := coverageLine.FindStringSubmatch(line)
+			if m != nil && strings.HasSuffix(m[1], "/"+name) {
+				reached, _ = strconv.ParseFloat(m[2], 64)
+			}
+		}
+		if reached < floors[name] {
+			err = errors.Join(err, fmt.Errorf("the tests of %s cover %.1f %% of its statements, want at least %.1f %%", name,
+				reached, floors[name]))
+		}
+	}
+	return err
+}
+
+// coverageLine matches the line of a package that was tested with -cover.
+var coverageLine = regexp.MustCompile(`^ok  \t(\S+)\t.*coverage: ([0-9.]+)% of statements`)
 
 // failures returns the output of all tests and packages that failed, each test before its package.
 func (g *goTest) failures() string {

@@ -112,6 +112,9 @@ func (r *runner) command(ctx context.Context, t task, log *os.File) (counts, str
 		if err != nil && r.repeatFailed(ctx, t, log, parser) {
 			return parser.counts, "", nil
 		}
+		if err == nil {
+			err = parser.checkCoverage(t.floors)
+		}
 		return parser.counts, parser.failures() + stderrOf(log.Name(), err, parser.counts), err
 	}
 	c.Stdout, c.Stderr = log, log

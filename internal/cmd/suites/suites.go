@@ -23,6 +23,8 @@ type task struct {
 	argv  []string
 	// goTest is set when the output is that of `go test -json`.
 	goTest bool
+	// floors are the percentages of statements that the tests of packages must cover, by package.
+	floors map[string]float64
 	// tests is set when the task starts servers, whose files may be in memory.
 	tests bool
 }
@@ -37,7 +39,12 @@ var serverPackages = []string{
 }
 
 // plainPackages start no goroutine, so the race detector would only multiply their time.
-var plainPackages = []string{"run", "plan", "engine/interp", "store/admission"}
+var plainPackages = []string{"run", "store/admission"}
+
+// coverageFloors are the percentages of statements that the tests of the packages must cover that decide what every run
+// does. They are a suite of their own, because coverage makes the others slower and says less there. Raise a floor when
+// the tests cover more.
+var coverageFloors = map[string]float64{"engine/interp": 93, "plan": 95}
 
 // longPackages are the slowest of the other packages. They start first.
 var longPackages = []string{"control/reads", "control/runs", "control/bulk", "control/watch",
@@ -100,6 +107,8 @@ func suites(root string) ([]task, error) {
 			needs: []string{"postgres", "redis", "dbt", "promcheck", "webhooks"},
 			argv:  goTestOf([]string{"-shuffle=on"}, slices.Concat(pure, plain)),
 		},
+		{name: "coverage", what: "Go packages with a floor of coverage", heavy: true, goTest: true, floors: coverageFloors,
+			argv: goTestOf([]string{"-shuffle=on", "-cover"}, []string{"./engine/interp", "./plan"})},
 		{
 			name: "attacks", what: "attacks on real processes", heavy: true, goTest: true, tests: true, env: []string{binary},
 			needs: []string{"temporal", "postgres", "redis", "binary"},
@@ -114,9 +123,8 @@ func suites(root string) ([]task, error) {
 		{name: "generate-check", what: "generated code is current", needs: []string{"npm"},
 			argv: []string{"go", "run", "./internal/cmd/generatecheck"}},
 		{
-			name: "workflowcheck", what: "workflow code is deterministic", needs: []string{"workflowcheck"},
-			argv: []string{".tools/bin/workflowcheck", "-config", "tools/workflowcheck/config.yaml", "./engine/temporal/...",
-				"./engine/interp/..."},
+			name: "workflowcheck", what: "workflow code is deterministic", goTest: true, needs: []string{"workflowcheck"},
+			argv: goTestOf(nil, []string{"./internal/workflowcheck"}),
 		},
 		{name: "vuln", what: "known vulnerabilities of dependencies", goTest: true, needs: []string{"govulncheck", "npm"},
 			argv: goTestOf(nil, []string{"./internal/vulncheck"})},
@@ -195,7 +203,8 @@ func dbtPath(root string) string {
 func testBinary(root string) string { return "DVT_TEST_BINARY=" + filepath.Join(root, "bin", "dvt") }
 
 // goPackages splits the packages of the module into serverPackages, plainPackages and pure, which contains the others.
-// It leaves out internal/archtest, internal/attacks and internal/vulncheck, which are suites of their own.
+// It leaves out those of coverageFloors, internal/archtest, internal/attacks, internal/vulncheck and
+// internal/workflowcheck, which are suites of their own.
 func goPackages(root string) (pure, plain, servers []string, err error) {
 	list := exec.Command("go", "list", "-f", "{{.Dir}}", "./...")
 	list.Dir = root
@@ -213,7 +222,8 @@ func goPackages(root string) (pure, plain, servers []string, err error) {
 		below := func(p string) bool { return pkg == p || strings.HasPrefix(pkg, p+"/") }
 		switch {
 		// node_modules may contain Go code of other projects.
-		case pkg == "internal/archtest", pkg == "internal/attacks", pkg == "internal/vulncheck", below("web/node_modules"):
+		case pkg == "internal/archtest", pkg == "internal/attacks", pkg == "internal/vulncheck",
+			pkg == "internal/workflowcheck", coverageFloors[pkg] > 0, below("web/node_modules"):
 		case slices.ContainsFunc(serverPackages, below):
 			i := slices.IndexFunc(serverPackages, below)
 			order[i] = append(order[i], "./"+pkg)

@@ -135,3 +135,22 @@ func TestGoPackages_AreInTheOrderOfTheirTime(t *testing.T) {
 		t.Errorf("server and engine/temporal are not the first: %v", servers)
 	}
 }
+
+func TestCheckCoverage_FailsBelowTheFloorAndWithoutCoverage(t *testing.T) {
+	t.Parallel()
+	g := newGoTest(io.Discard)
+	for _, line := range []string{"ok  \texample.com/dvt/plan\t2.1s\tcoverage: 96.6% of statements\n",
+		"ok  \texample.com/dvt/run\t2.1s\n"} {
+		if err := g.handle(event{Action: "output", Package: "p", Output: line}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, floor := range map[string]float64{"plan": 97, "run": 1, "missing": 1} {
+		if err := g.checkCoverage(map[string]float64{name: floor}); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("the floor %v of %s: %v, want an error that names the package", floor, name, err)
+		}
+	}
+	if err := g.checkCoverage(map[string]float64{"plan": 96}); err != nil {
+		t.Errorf("a floor that the tests reach: %v", err)
+	}
+}

@@ -70,10 +70,7 @@ func Failure(err error) error {
 		return &Error{Status: 1, Err: connectionError(err)}
 	}
 	status := 1
-	for _, c := range run.CodeTable() {
-		if string(c.Code) != e.Code {
-			continue
-		}
+	if c, known := run.Code(e.Code).Info(); known {
 		status = statusOfCode(c)
 		waits := e.RetryAfter > 0 && strings.Contains(c.WhatToDo, "`retryAfterMs`") // the error tells how long to wait
 		if hint := cmp.Or(hints[c.Code], c.WhatToDo); !waits && !strings.Contains(e.Message, hint) {

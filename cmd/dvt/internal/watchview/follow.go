@@ -111,10 +111,9 @@ func mendable(err error) (wait time.Duration, ok bool) {
 	if named.Code == string(run.CodeCursorInvalid) {
 		return 0, true
 	}
-	for _, c := range run.CodeTable() {
-		if string(c.Code) == named.Code {
-			return named.RetryAfter, c.Retry
-		}
+	info, known := run.Code(named.Code).Info()
+	if !known {
+		return 0, false
 	}
-	return 0, false
+	return named.RetryAfter, info.Retry
 }
