@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -232,6 +234,39 @@ func TestBulkRerun_RefusesARunThatWasRerunSinceItWasAccepted(t *testing.T) {
 	row := w.bulkRows(w.Engineer(), b.ID)[1]
 	if row.Code != run.CodeAlreadyRerun || row.Message != "Already rerun as "+again[:8]+"; that run waits to start." {
 		t.Errorf("the row is %s: %q, want ALREADY_RERUN with the new run", row.Code, row.Message)
+	}
+}
+
+// Two bulks over the same runs are sent at the same instant: both have read that nobody reran the runs.
+// contract: T128
+func TestBulkRerun_TwoBulksAtOnceRerunEachRunOnce(t *testing.T) {
+	t.Parallel()
+	w, f := bulkWorld(t)
+	ids := w.failedRuns(12)
+	first := w.bulk(w.Engineer(), rerunBulkOf("b1", runs.Rerun{Failed: true}, ids...))
+	second := w.bulk(w.Engineer(), rerunBulkOf("b2", runs.Rerun{Start: true}, ids...))
+	var readers sync.WaitGroup
+	readers.Add(2)
+	var reads atomic.Int64
+	f.chains = func() {
+		if reads.Add(1) <= 2 {
+			readers.Done()
+			readers.Wait()
+		}
+	}
+	w.sends()
+	first, second = w.bulkDone(w.Engineer(), first.ID), w.bulkDone(w.Engineer(), second.ID)
+	if diff := cmp.Diff(slices.Repeat([]int{1}, len(ids)), w.reruns(ids)); diff != "" {
+		t.Errorf("reruns of each run (-want +got):\n%s", diff)
+	}
+	if first.Accepted+second.Accepted != 12 || first.Refused+second.Refused != 12 {
+		t.Errorf("%d and %d accepted, %d and %d refused, want each run accepted once and refused once", first.Accepted,
+			second.Accepted, first.Refused, second.Refused)
+	}
+	for _, row := range append(w.bulkRows(w.Engineer(), first.ID), w.bulkRows(w.Engineer(), second.ID)...) {
+		if row.Outcome == store.BulkRefused && row.Code != run.CodeAlreadyRerun {
+			t.Errorf("row %d is refused with %s: %q, want ALREADY_RERUN", row.No, row.Code, row.Message)
+		}
 	}
 }
 
