@@ -856,6 +856,7 @@ type ComplexityRoot struct {
 		StatusRaw   func(childComplexity int) int
 		Substatus   func(childComplexity int) int
 		TriggeredBy func(childComplexity int) int
+		WorkMs      func(childComplexity int) int
 	}
 
 	PlanStarter struct {
@@ -888,21 +889,24 @@ type ComplexityRoot struct {
 	}
 
 	PlanSummary struct {
-		Ended          func(childComplexity int) int
-		EnvironmentID  func(childComplexity int) int
-		LastRunAt      func(childComplexity int) int
-		MedianMs       func(childComplexity int) int
-		Next           func(childComplexity int) int
-		NextRunID      func(childComplexity int) int
-		Open           func(childComplexity int) int
-		P90Ms          func(childComplexity int) int
-		PlanID         func(childComplexity int) int
-		ProjectID      func(childComplexity int) int
-		RecentMedianMs func(childComplexity int) int
-		Runs           func(childComplexity int) int
-		Succeeded      func(childComplexity int) int
-		SuccessRate    func(childComplexity int) int
-		Waiting        func(childComplexity int) int
+		Ended              func(childComplexity int) int
+		EnvironmentID      func(childComplexity int) int
+		LastRunAt          func(childComplexity int) int
+		MedianMs           func(childComplexity int) int
+		MedianWorkMs       func(childComplexity int) int
+		Next               func(childComplexity int) int
+		NextRunID          func(childComplexity int) int
+		Open               func(childComplexity int) int
+		P90Ms              func(childComplexity int) int
+		P90WorkMs          func(childComplexity int) int
+		PlanID             func(childComplexity int) int
+		ProjectID          func(childComplexity int) int
+		RecentMedianMs     func(childComplexity int) int
+		RecentMedianWorkMs func(childComplexity int) int
+		Runs               func(childComplexity int) int
+		Succeeded          func(childComplexity int) int
+		SuccessRate        func(childComplexity int) int
+		Waiting            func(childComplexity int) int
 	}
 
 	PlanVersion struct {
@@ -5199,6 +5203,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.PlanRun.TriggeredBy(childComplexity), true
+	case "PlanRun.workMs":
+		if e.ComplexityRoot.PlanRun.WorkMs == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PlanRun.WorkMs(childComplexity), true
 
 	case "PlanStarter.lastRunAt":
 		if e.ComplexityRoot.PlanStarter.LastRunAt == nil {
@@ -5347,6 +5357,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.PlanSummary.MedianMs(childComplexity), true
+	case "PlanSummary.medianWorkMs":
+		if e.ComplexityRoot.PlanSummary.MedianWorkMs == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PlanSummary.MedianWorkMs(childComplexity), true
 	case "PlanSummary.next":
 		if e.ComplexityRoot.PlanSummary.Next == nil {
 			break
@@ -5371,6 +5387,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.PlanSummary.P90Ms(childComplexity), true
+	case "PlanSummary.p90WorkMs":
+		if e.ComplexityRoot.PlanSummary.P90WorkMs == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PlanSummary.P90WorkMs(childComplexity), true
 	case "PlanSummary.planId":
 		if e.ComplexityRoot.PlanSummary.PlanID == nil {
 			break
@@ -5389,6 +5411,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.PlanSummary.RecentMedianMs(childComplexity), true
+	case "PlanSummary.recentMedianWorkMs":
+		if e.ComplexityRoot.PlanSummary.RecentMedianWorkMs == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PlanSummary.RecentMedianWorkMs(childComplexity), true
 	case "PlanSummary.runs":
 		if e.ComplexityRoot.PlanSummary.Runs == nil {
 			break
@@ -10006,6 +10034,15 @@ type PlanSummary {
   p90Ms: Duration
   "The middle duration of the newest 5 of them: above ` + "`" + `medianMs` + "`" + ` the plan became slower."
   recentMedianMs: Duration
+  """
+  Like ` + "`" + `medianMs` + "`" + `, without waits for people and pauses: the time in which at least one step ran. Runs that ended under a
+  version of dvt that did not measure it count with their whole duration.
+  """
+  medianWorkMs: Duration
+  "Like ` + "`" + `p90Ms` + "`" + `, without waits for people and pauses."
+  p90WorkMs: Duration
+  "Like ` + "`" + `recentMedianMs` + "`" + `, without waits for people and pauses."
+  recentMedianWorkMs: Duration
   next: PlanNext!
   "The run that ` + "`" + `next` + "`" + ` is about; null with START."
   nextRunId: String
@@ -10023,6 +10060,8 @@ type PlanRun {
   completedAt: Time
   "From start to end; null before the end."
   durationMs: Duration
+  "The time in which at least one step ran, without waits for people and pauses; null before the end."
+  workMs: Duration
 }
 "What a person can do next about a plan, the most urgent first."
 enum PlanNext {
@@ -13944,6 +13983,8 @@ func (ec *executionContext) childFields_PlanRun(ctx context.Context, field graph
 		return ec.fieldContext_PlanRun_completedAt(ctx, field)
 	case "durationMs":
 		return ec.fieldContext_PlanRun_durationMs(ctx, field)
+	case "workMs":
+		return ec.fieldContext_PlanRun_workMs(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type PlanRun", field.Name)
 }
@@ -14034,6 +14075,12 @@ func (ec *executionContext) childFields_PlanSummary(ctx context.Context, field g
 		return ec.fieldContext_PlanSummary_p90Ms(ctx, field)
 	case "recentMedianMs":
 		return ec.fieldContext_PlanSummary_recentMedianMs(ctx, field)
+	case "medianWorkMs":
+		return ec.fieldContext_PlanSummary_medianWorkMs(ctx, field)
+	case "p90WorkMs":
+		return ec.fieldContext_PlanSummary_p90WorkMs(ctx, field)
+	case "recentMedianWorkMs":
+		return ec.fieldContext_PlanSummary_recentMedianWorkMs(ctx, field)
 	case "next":
 		return ec.fieldContext_PlanSummary_next(ctx, field)
 	case "nextRunId":
@@ -30674,6 +30721,29 @@ func (ec *executionContext) fieldContext_PlanRun_durationMs(_ context.Context, f
 	return graphql.NewScalarFieldContext("PlanRun", field, false, false, errors.New("field of type Duration does not have child fields"))
 }
 
+func (ec *executionContext) _PlanRun_workMs(ctx context.Context, field graphql.CollectedField, obj *model.PlanRun) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PlanRun_workMs(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.WorkMs, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Duration) graphql.Marshaler {
+			return ec.marshalODuration2ᚖtimeᚐDuration(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_PlanRun_workMs(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PlanRun", field, false, false, errors.New("field of type Duration does not have child fields"))
+}
+
 func (ec *executionContext) _PlanStarter_principal(ctx context.Context, field graphql.CollectedField, obj *model.PlanStarter) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -31475,6 +31545,75 @@ func (ec *executionContext) _PlanSummary_recentMedianMs(ctx context.Context, fie
 	)
 }
 func (ec *executionContext) fieldContext_PlanSummary_recentMedianMs(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PlanSummary", field, false, false, errors.New("field of type Duration does not have child fields"))
+}
+
+func (ec *executionContext) _PlanSummary_medianWorkMs(ctx context.Context, field graphql.CollectedField, obj *model.PlanSummary) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PlanSummary_medianWorkMs(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.MedianWorkMs, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Duration) graphql.Marshaler {
+			return ec.marshalODuration2ᚖtimeᚐDuration(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_PlanSummary_medianWorkMs(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PlanSummary", field, false, false, errors.New("field of type Duration does not have child fields"))
+}
+
+func (ec *executionContext) _PlanSummary_p90WorkMs(ctx context.Context, field graphql.CollectedField, obj *model.PlanSummary) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PlanSummary_p90WorkMs(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.P90WorkMs, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Duration) graphql.Marshaler {
+			return ec.marshalODuration2ᚖtimeᚐDuration(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_PlanSummary_p90WorkMs(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PlanSummary", field, false, false, errors.New("field of type Duration does not have child fields"))
+}
+
+func (ec *executionContext) _PlanSummary_recentMedianWorkMs(ctx context.Context, field graphql.CollectedField, obj *model.PlanSummary) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PlanSummary_recentMedianWorkMs(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.RecentMedianWorkMs, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Duration) graphql.Marshaler {
+			return ec.marshalODuration2ᚖtimeᚐDuration(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_PlanSummary_recentMedianWorkMs(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("PlanSummary", field, false, false, errors.New("field of type Duration does not have child fields"))
 }
 
@@ -56653,6 +56792,11 @@ func (ec *executionContext) _PlanRun(ctx context.Context, sel ast.SelectionSet, 
 			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
+		case "workMs":
+			out.Values[i] = ec._PlanRun_workMs(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}
@@ -56947,6 +57091,21 @@ func (ec *executionContext) _PlanSummary(ctx context.Context, sel ast.SelectionS
 			}
 		case "recentMedianMs":
 			out.Values[i] = ec._PlanSummary_recentMedianMs(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "medianWorkMs":
+			out.Values[i] = ec._PlanSummary_medianWorkMs(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "p90WorkMs":
+			out.Values[i] = ec._PlanSummary_p90WorkMs(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "recentMedianWorkMs":
+			out.Values[i] = ec._PlanSummary_recentMedianWorkMs(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}

@@ -1302,6 +1302,8 @@ type PlanRun struct {
 	CompletedAt *time.Time    `json:"completedAt,omitempty"`
 	// From start to end; null before the end.
 	DurationMs *time.Duration `json:"durationMs,omitempty"`
+	// The time in which at least one step ran, without waits for people and pauses; null before the end.
+	WorkMs *time.Duration `json:"workMs,omitempty"`
 }
 
 type PlanStarter struct {
@@ -1369,7 +1371,14 @@ type PlanSummary struct {
 	P90Ms *time.Duration `json:"p90Ms,omitempty"`
 	// The middle duration of the newest 5 of them: above `medianMs` the plan became slower.
 	RecentMedianMs *time.Duration `json:"recentMedianMs,omitempty"`
-	Next           PlanNext       `json:"next"`
+	// Like `medianMs`, without waits for people and pauses: the time in which at least one step ran. Runs that ended under a
+	// version of dvt that did not measure it count with their whole duration.
+	MedianWorkMs *time.Duration `json:"medianWorkMs,omitempty"`
+	// Like `p90Ms`, without waits for people and pauses.
+	P90WorkMs *time.Duration `json:"p90WorkMs,omitempty"`
+	// Like `recentMedianMs`, without waits for people and pauses.
+	RecentMedianWorkMs *time.Duration `json:"recentMedianWorkMs,omitempty"`
+	Next               PlanNext       `json:"next"`
 	// The run that `next` is about; null with START.
 	NextRunID *string `json:"nextRunId,omitempty"`
 }

@@ -88,6 +88,7 @@ const PLAN_RUNS = STATUSES.map((status, i) => ({
   triggeredBy: "ana",
   createdAt: written(NOW - i * 3_600_000),
   durationMs: i === 3 ? null : 60_000 * (i + 1),
+  workMs: i === 3 ? null : 60_000 * (i + 1),
 }));
 const CELLS = (["SUCCESS", "FAILED", "SKIPPED", "RUNNING", "PENDING"] as const).map((status) => ({
   status,

@@ -8,7 +8,7 @@ export const plans = {
   where: "Where",
   lastRuns: "Last runs",
   rate: "Success rate",
-  typical: "Typical duration with waits",
+  typical: "Typical work",
   open: "Now",
   lastRun: "Last run",
   next: "Next",
@@ -44,8 +44,12 @@ export const plans = {
   slower: "slower lately",
   faster: "faster lately",
   recent: (took: string) => `the newest 5 took ${took}`,
+  typicalMeans: "The time in which steps ran, without waits for people, pauses and the queue.",
+  withWaits: (took: string) => `${took} with waits`,
   cell: (status: string, took: string, run: string) => `${status}${took === "" ? "" : `, ${took}`}, run ${run}`,
-  durations: (n: number) => (n === 1 ? "Duration of the last run" : `Durations of the last ${count(n)} runs`),
+  durations: (n: number) =>
+    `${n === 1 ? "Work of the last run" : `Work of the last ${count(n)} runs`}, without waits for people and pauses`,
+  workOf: (work: string, took: string) => (work === took ? took : `${work} of work, ${took} with waits`),
   since: "since",
   sameVersion: (version: string, n: number) =>
     `Version ${version} has ${n} different contents: the plan was changed and its version was not. Two runs of ${version} may do different things. Increase planVersion with each change.`,

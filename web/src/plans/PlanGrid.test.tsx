@@ -18,6 +18,7 @@ const run = (runId: string) => ({
   triggeredBy: null,
   createdAt: "2026-11-21T03:12:07.123Z",
   durationMs: 2_000,
+  workMs: 2_000,
 });
 const GRID: Grid = {
   leftOut: 3,

@@ -100,21 +100,31 @@ export function Rate({ plan }: { plan: Pick<PlanSummaryFieldsFragment, "successR
   return <span title={m.plans.rateOf(plan.succeeded, plan.ended)}>{m.plans.percent(plan.successRate)}</span>;
 }
 
-/** The median duration, and whether the newest runs took clearly longer or shorter. */
-export function Typical({ plan }: { plan: Pick<PlanSummaryFieldsFragment, "medianMs" | "recentMedianMs"> }) {
-  const { medianMs, recentMedianMs } = plan;
-  if (medianMs === null) return null;
+/**
+ * The median time of work, the whole duration where waits are much of it, and whether the newest runs took clearly
+ * longer or shorter.
+ */
+export function Typical({
+  plan,
+}: {
+  plan: Pick<PlanSummaryFieldsFragment, "medianMs" | "medianWorkMs" | "recentMedianWorkMs">;
+}) {
+  const { medianMs, medianWorkMs, recentMedianWorkMs: recent } = plan;
+  if (medianWorkMs === null) return null;
   const trend =
-    recentMedianMs === null
+    recent === null
       ? null
-      : recentMedianMs > medianMs * MUCH
+      : recent > medianWorkMs * MUCH
         ? m.plans.slower
-        : recentMedianMs * MUCH < medianMs
+        : recent * MUCH < medianWorkMs
           ? m.plans.faster
           : null;
   return (
-    <span title={recentMedianMs === null ? undefined : m.plans.recent(duration(recentMedianMs))}>
-      {duration(medianMs)}
+    <span title={[m.plans.typicalMeans, ...(recent === null ? [] : [m.plans.recent(duration(recent))])].join("\n")}>
+      {duration(medianWorkMs)}
+      {medianMs !== null && medianMs > medianWorkMs * MUCH && (
+        <span className={css.quiet}> · {m.plans.withWaits(duration(medianMs))}</span>
+      )}
       {trend !== null && <span className={css.quiet}> · {trend}</span>}
     </span>
   );

@@ -1631,9 +1631,9 @@ export type RunMarksQueryVariables = Exact<{
 
 export type RunMarksQuery = { run: { events: { edges: Array<{ node: { runSeq: number, eventType: string, stepId: string | null, payload: unknown } }> } } | null };
 
-export type PlanRunFieldsFragment = { runId: string, planVersion: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, triggeredBy: string | null, createdAt: string, durationMs: number | null };
+export type PlanRunFieldsFragment = { runId: string, planVersion: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, triggeredBy: string | null, createdAt: string, durationMs: number | null, workMs: number | null };
 
-export type PlanSummaryFieldsFragment = { projectId: string, environmentId: string, planId: string, lastRunAt: string, open: number, waiting: number, ended: number, succeeded: number, successRate: number | null, medianMs: number | null, p90Ms: number | null, recentMedianMs: number | null, next: PlanNext, nextRunId: string | null, runs: Array<{ runId: string, planVersion: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, triggeredBy: string | null, createdAt: string, durationMs: number | null }> };
+export type PlanSummaryFieldsFragment = { projectId: string, environmentId: string, planId: string, lastRunAt: string, open: number, waiting: number, ended: number, succeeded: number, successRate: number | null, medianMs: number | null, medianWorkMs: number | null, p90WorkMs: number | null, recentMedianWorkMs: number | null, next: PlanNext, nextRunId: string | null, runs: Array<{ runId: string, planVersion: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, triggeredBy: string | null, createdAt: string, durationMs: number | null, workMs: number | null }> };
 
 export type PastAttemptFieldsFragment = { runId: string, planVersion: string, logicalAttemptId: number, engineAttemptId: number, status: StepStatus, statusRaw: string, startedAt: string | null, completedAt: string | null, durationMs: number | null, errorCode: string | null };
 
@@ -1646,7 +1646,7 @@ export type PlansQueryVariables = Exact<{
 }>;
 
 
-export type PlansQuery = { plans: { edges: Array<{ node: { projectId: string, environmentId: string, planId: string, lastRunAt: string, open: number, waiting: number, ended: number, succeeded: number, successRate: number | null, medianMs: number | null, p90Ms: number | null, recentMedianMs: number | null, next: PlanNext, nextRunId: string | null, runs: Array<{ runId: string, planVersion: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, triggeredBy: string | null, createdAt: string, durationMs: number | null }> } }>, pageInfo: { endCursor: string | null, hasNextPage: boolean } } };
+export type PlansQuery = { plans: { edges: Array<{ node: { projectId: string, environmentId: string, planId: string, lastRunAt: string, open: number, waiting: number, ended: number, succeeded: number, successRate: number | null, medianMs: number | null, medianWorkMs: number | null, p90WorkMs: number | null, recentMedianWorkMs: number | null, next: PlanNext, nextRunId: string | null, runs: Array<{ runId: string, planVersion: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, triggeredBy: string | null, createdAt: string, durationMs: number | null, workMs: number | null }> } }>, pageInfo: { endCursor: string | null, hasNextPage: boolean } } };
 
 export type PlanQueryVariables = Exact<{
   projectId: string;
@@ -1656,7 +1656,7 @@ export type PlanQueryVariables = Exact<{
 }>;
 
 
-export type PlanQuery = { plan: { countedRuns: number, moreRuns: boolean, summary: { projectId: string, environmentId: string, planId: string, lastRunAt: string, open: number, waiting: number, ended: number, succeeded: number, successRate: number | null, medianMs: number | null, p90Ms: number | null, recentMedianMs: number | null, next: PlanNext, nextRunId: string | null, runs: Array<{ runId: string, planVersion: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, triggeredBy: string | null, createdAt: string, durationMs: number | null }> }, versions: Array<{ planVersion: string, sha256: string, firstUsedAt: string, lastUsedAt: string, runs: number, lastRunId: string }>, starters: Array<{ principal: string, runs: number, lastRunAt: string, lastRunId: string }>, grid: { leftOut: number, runs: Array<{ runId: string, planVersion: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, triggeredBy: string | null, createdAt: string, durationMs: number | null }>, steps: Array<{ stepId: string, name: string | null, cells: Array<{ status: StepStatus, statusRaw: string, durationMs: number | null, attempts: number } | null> }> } } | null };
+export type PlanQuery = { plan: { countedRuns: number, moreRuns: boolean, summary: { projectId: string, environmentId: string, planId: string, lastRunAt: string, open: number, waiting: number, ended: number, succeeded: number, successRate: number | null, medianMs: number | null, medianWorkMs: number | null, p90WorkMs: number | null, recentMedianWorkMs: number | null, next: PlanNext, nextRunId: string | null, runs: Array<{ runId: string, planVersion: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, triggeredBy: string | null, createdAt: string, durationMs: number | null, workMs: number | null }> }, versions: Array<{ planVersion: string, sha256: string, firstUsedAt: string, lastUsedAt: string, runs: number, lastRunId: string }>, starters: Array<{ principal: string, runs: number, lastRunAt: string, lastRunId: string }>, grid: { leftOut: number, runs: Array<{ runId: string, planVersion: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, triggeredBy: string | null, createdAt: string, durationMs: number | null, workMs: number | null }>, steps: Array<{ stepId: string, name: string | null, cells: Array<{ status: StepStatus, statusRaw: string, durationMs: number | null, attempts: number } | null> }> } } | null };
 
 export type PlanStepQueryVariables = Exact<{
   projectId: string;
@@ -2447,6 +2447,7 @@ export const PlanRunFieldsFragmentDoc = new TypedDocumentString(`
   triggeredBy
   createdAt
   durationMs
+  workMs
 }
     `, {"fragmentName":"PlanRunFields"}) as unknown as TypedDocumentString<PlanRunFieldsFragment, unknown>;
 export const PlanSummaryFieldsFragmentDoc = new TypedDocumentString(`
@@ -2461,8 +2462,9 @@ export const PlanSummaryFieldsFragmentDoc = new TypedDocumentString(`
   succeeded
   successRate
   medianMs
-  p90Ms
-  recentMedianMs
+  medianWorkMs
+  p90WorkMs
+  recentMedianWorkMs
   next
   nextRunId
   runs {
@@ -2478,6 +2480,7 @@ export const PlanSummaryFieldsFragmentDoc = new TypedDocumentString(`
   triggeredBy
   createdAt
   durationMs
+  workMs
 }`, {"fragmentName":"PlanSummaryFields"}) as unknown as TypedDocumentString<PlanSummaryFieldsFragment, unknown>;
 export const PastAttemptFieldsFragmentDoc = new TypedDocumentString(`
     fragment PastAttemptFields on PastAttempt {
@@ -5815,6 +5818,7 @@ fragment PlanRunFields on PlanRun {
   triggeredBy
   createdAt
   durationMs
+  workMs
 }
 fragment PlanSummaryFields on PlanSummary {
   projectId
@@ -5827,8 +5831,9 @@ fragment PlanSummaryFields on PlanSummary {
   succeeded
   successRate
   medianMs
-  p90Ms
-  recentMedianMs
+  medianWorkMs
+  p90WorkMs
+  recentMedianWorkMs
   next
   nextRunId
   runs {
@@ -5889,6 +5894,7 @@ export const PlanDocument = new TypedDocumentString(`
   triggeredBy
   createdAt
   durationMs
+  workMs
 }
 fragment PlanSummaryFields on PlanSummary {
   projectId
@@ -5901,8 +5907,9 @@ fragment PlanSummaryFields on PlanSummary {
   succeeded
   successRate
   medianMs
-  p90Ms
-  recentMedianMs
+  medianWorkMs
+  p90WorkMs
+  recentMedianWorkMs
   next
   nextRunId
   runs {
