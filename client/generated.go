@@ -1714,6 +1714,8 @@ type ComparedTry struct {
 	DurationMs *float64 `json:"durationMs"`
 	Attempts   int      `json:"attempts"`
 	ErrorCode  *string  `json:"errorCode"`
+	// The run whose result the rerun took over; null when the step was not kept.
+	KeptFrom *string `json:"keptFrom"`
 }
 
 // GetStatus returns ComparedTry.Status, and is useful for accessing the field via an interface.
@@ -1730,6 +1732,9 @@ func (v *ComparedTry) GetAttempts() int { return v.Attempts }
 
 // GetErrorCode returns ComparedTry.ErrorCode, and is useful for accessing the field via an interface.
 func (v *ComparedTry) GetErrorCode() *string { return v.ErrorCode }
+
+// GetKeptFrom returns ComparedTry.KeptFrom, and is useful for accessing the field via an interface.
+func (v *ComparedTry) GetKeptFrom() *string { return v.KeptFrom }
 
 // CompleteManualStepCompleteManualStepSignalRunPayload includes the requested fields of the GraphQL type SignalRunPayload.
 type CompleteManualStepCompleteManualStepSignalRunPayload struct {
@@ -11225,6 +11230,7 @@ fragment ComparedTry on ComparedStep {
 	durationMs
 	attempts
 	errorCode
+	keptFrom
 }
 `
 

@@ -443,6 +443,8 @@ type ComplexityRoot struct {
 		Attempts   func(childComplexity int) int
 		DurationMs func(childComplexity int) int
 		ErrorCode  func(childComplexity int) int
+		HasRun     func(childComplexity int) int
+		KeptFrom   func(childComplexity int) int
 		Status     func(childComplexity int) int
 		StatusRaw  func(childComplexity int) int
 	}
@@ -3474,6 +3476,18 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.ComparedStep.ErrorCode(childComplexity), true
+	case "ComparedStep.hasRun":
+		if e.ComplexityRoot.ComparedStep.HasRun == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ComparedStep.HasRun(childComplexity), true
+	case "ComparedStep.keptFrom":
+		if e.ComplexityRoot.ComparedStep.KeptFrom == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ComparedStep.KeptFrom(childComplexity), true
 	case "ComparedStep.status":
 		if e.ComplexityRoot.ComparedStep.Status == nil {
 			break
@@ -10234,6 +10248,10 @@ type ComparedStep {
   durationMs: Duration
   attempts: Int!
   errorCode: String
+  "The run whose result the rerun took over; null when the step was not kept."
+  keptFrom: String
+  "An attempt started in this run, so the step has a log."
+  hasRun: Boolean!
 }
 "The changes of a run from the position ` + "`" + `from.runSeq` + "`" + ` to ` + "`" + `to.runSeq` + "`" + `."
 type RunDiff {
@@ -13221,6 +13239,10 @@ func (ec *executionContext) childFields_ComparedStep(ctx context.Context, field 
 		return ec.fieldContext_ComparedStep_attempts(ctx, field)
 	case "errorCode":
 		return ec.fieldContext_ComparedStep_errorCode(ctx, field)
+	case "keptFrom":
+		return ec.fieldContext_ComparedStep_keptFrom(ctx, field)
+	case "hasRun":
+		return ec.fieldContext_ComparedStep_hasRun(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type ComparedStep", field.Name)
 }
@@ -23909,6 +23931,52 @@ func (ec *executionContext) _ComparedStep_errorCode(ctx context.Context, field g
 }
 func (ec *executionContext) fieldContext_ComparedStep_errorCode(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("ComparedStep", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _ComparedStep_keptFrom(ctx context.Context, field graphql.CollectedField, obj *model.ComparedStep) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ComparedStep_keptFrom(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.KeptFrom, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ComparedStep_keptFrom(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ComparedStep", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _ComparedStep_hasRun(ctx context.Context, field graphql.CollectedField, obj *model.ComparedStep) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ComparedStep_hasRun(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.HasRun, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ComparedStep_hasRun(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ComparedStep", field, false, false, errors.New("field of type Boolean does not have child fields"))
 }
 
 func (ec *executionContext) _CreateTokenPayload_token(ctx context.Context, field graphql.CollectedField, obj *model.CreateTokenPayload) (ret graphql.Marshaler) {
@@ -53737,6 +53805,16 @@ func (ec *executionContext) _ComparedStep(ctx context.Context, sel ast.Selection
 		case "errorCode":
 			out.Values[i] = ec._ComparedStep_errorCode(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "keptFrom":
+			out.Values[i] = ec._ComparedStep_keptFrom(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "hasRun":
+			out.Values[i] = ec._ComparedStep_hasRun(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		default:

@@ -119,7 +119,7 @@ func comparedStep(s *run.Step) *model.ComparedStep {
 		return nil
 	}
 	out := &model.ComparedStep{Status: enumOf[model.StepStatus](s.Status), StatusRaw: string(s.Status),
-		Attempts: len(s.Attempts)}
+		Attempts: len(s.Attempts), HasRun: reads.HasRun(s), KeptFrom: Text(reads.KeptFrom(s))}
 	if n := len(s.Attempts); n > 0 {
 		out.DurationMs = reads.LastDuration(s)
 		out.ErrorCode = Text(reads.ErrorCode(s))

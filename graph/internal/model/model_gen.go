@@ -703,6 +703,10 @@ type ComparedStep struct {
 	DurationMs *time.Duration `json:"durationMs,omitempty"`
 	Attempts   int            `json:"attempts"`
 	ErrorCode  *string        `json:"errorCode,omitempty"`
+	// The run whose result the rerun took over; null when the step was not kept.
+	KeptFrom *string `json:"keptFrom,omitempty"`
+	// An attempt started in this run, so the step has a log.
+	HasRun bool `json:"hasRun"`
 }
 
 type CompleteManualStepInput struct {

@@ -1,7 +1,7 @@
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";
 import type { ComparedRunFieldsFragment, ComparedStepFieldsFragment } from "../api/gen/graphql";
-import { duration } from "../format/format";
+import { duration, shortId } from "../format/format";
 import { stepTitle } from "../format/stepTitle";
 import { m } from "../messages";
 import { stepCell, toneStyle } from "../plans/glyphs";
@@ -69,7 +69,7 @@ function Side({
         className={css.side}
         style={toneStyle(tone, false)}
       >
-        <span aria-hidden="true">{glyph}</span> {word}
+        <span aria-hidden="true">{glyph}</span> {side.keptFrom === null ? word : m.compare.kept(shortId(side.keptFrom))}
       </Link>
       {side.errorCode !== null && (
         <>
@@ -91,7 +91,7 @@ function Logs({ a, b, step }: { a: ComparedRunFieldsFragment; b: ComparedRunFiel
   return sides.map(
     ([name, run, side]) =>
       side !== null &&
-      side.attempts > 0 && (
+      side.hasRun && (
         <Link
           key={name}
           to="/runs/$runId"

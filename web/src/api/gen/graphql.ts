@@ -1679,9 +1679,9 @@ export type ComparePlansQueryVariables = Exact<{
 
 export type ComparePlansQuery = { compareRuns: { plan: { added: number, removed: number, changed: number, parts: Array<{ path: string, from: string | null, to: string | null }>, steps: Array<{ stepId: string, change: PlanChange, parts: Array<{ path: string, from: string | null, to: string | null }> }> } | null } | null };
 
-export type ComparedRunFieldsFragment = { runId: string, projectId: string, environmentId: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, createdAt: string, startedAt: string | null, completedAt: string | null, totalDurationMs: number | null, triggeredBy: string | null, plan: { planId: string, planVersion: string } };
+export type ComparedRunFieldsFragment = { runId: string, parentRunId: string | null, projectId: string, environmentId: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, createdAt: string, startedAt: string | null, completedAt: string | null, totalDurationMs: number | null, triggeredBy: string | null, plan: { planId: string, planVersion: string } };
 
-export type ComparedStepFieldsFragment = { status: StepStatus, statusRaw: string, durationMs: number | null, attempts: number, errorCode: string | null };
+export type ComparedStepFieldsFragment = { status: StepStatus, statusRaw: string, durationMs: number | null, attempts: number, errorCode: string | null, keptFrom: string | null, hasRun: boolean };
 
 export type CompareRunsQueryVariables = Exact<{
   a: string;
@@ -1689,7 +1689,7 @@ export type CompareRunsQueryVariables = Exact<{
 }>;
 
 
-export type CompareRunsQuery = { compareRuns: { aWaitedMs: number, bWaitedMs: number, a: { runId: string, projectId: string, environmentId: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, createdAt: string, startedAt: string | null, completedAt: string | null, totalDurationMs: number | null, triggeredBy: string | null, plan: { planId: string, planVersion: string } }, b: { runId: string, projectId: string, environmentId: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, createdAt: string, startedAt: string | null, completedAt: string | null, totalDurationMs: number | null, triggeredBy: string | null, plan: { planId: string, planVersion: string } }, params: Array<{ path: string, from: string | null, to: string | null }>, steps: Array<{ stepId: string, name: string | null, changes: Array<ComparedChange>, a: { status: StepStatus, statusRaw: string, durationMs: number | null, attempts: number, errorCode: string | null } | null, b: { status: StepStatus, statusRaw: string, durationMs: number | null, attempts: number, errorCode: string | null } | null }> } | null };
+export type CompareRunsQuery = { compareRuns: { aWaitedMs: number, bWaitedMs: number, a: { runId: string, parentRunId: string | null, projectId: string, environmentId: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, createdAt: string, startedAt: string | null, completedAt: string | null, totalDurationMs: number | null, triggeredBy: string | null, plan: { planId: string, planVersion: string } }, b: { runId: string, parentRunId: string | null, projectId: string, environmentId: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, createdAt: string, startedAt: string | null, completedAt: string | null, totalDurationMs: number | null, triggeredBy: string | null, plan: { planId: string, planVersion: string } }, params: Array<{ path: string, from: string | null, to: string | null }>, steps: Array<{ stepId: string, name: string | null, changes: Array<ComparedChange>, a: { status: StepStatus, statusRaw: string, durationMs: number | null, attempts: number, errorCode: string | null, keptFrom: string | null, hasRun: boolean } | null, b: { status: StepStatus, statusRaw: string, durationMs: number | null, attempts: number, errorCode: string | null, keptFrom: string | null, hasRun: boolean } | null }> } | null };
 
 export type StepNameQueryVariables = Exact<{
   runId: string;
@@ -2506,6 +2506,7 @@ export const PlanPartFieldsFragmentDoc = new TypedDocumentString(`
 export const ComparedRunFieldsFragmentDoc = new TypedDocumentString(`
     fragment ComparedRunFields on Run {
   runId
+  parentRunId
   projectId
   environmentId
   status
@@ -2529,6 +2530,8 @@ export const ComparedStepFieldsFragmentDoc = new TypedDocumentString(`
   durationMs
   attempts
   errorCode
+  keptFrom
+  hasRun
 }
     `, {"fragmentName":"ComparedStepFields"}) as unknown as TypedDocumentString<ComparedStepFieldsFragment, unknown>;
 export const AttentionCountDocument = new TypedDocumentString(`
@@ -6018,6 +6021,7 @@ export const CompareRunsDocument = new TypedDocumentString(`
 }
 fragment ComparedRunFields on Run {
   runId
+  parentRunId
   projectId
   environmentId
   status
@@ -6039,6 +6043,8 @@ fragment ComparedStepFields on ComparedStep {
   durationMs
   attempts
   errorCode
+  keptFrom
+  hasRun
 }`) as unknown as TypedDocumentString<CompareRunsQuery, CompareRunsQueryVariables>;
 export const StepNameDocument = new TypedDocumentString(`
     query StepName($runId: String!, $stepId: String!) {
