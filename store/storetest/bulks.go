@@ -34,6 +34,7 @@ var bulkCases = []testCase{
 	// contract: T128
 	{"HeldBulkIsNotStoppedOrLeased", testHeldBulkIsNotStoppedOrLeased},
 	{"BulkRowsHaveTheirNewRuns", testBulkRowsHaveTheirNewRuns},
+	{"BulkRowsHaveTheirPlanAndCause", testBulkRowsHaveTheirPlanAndCause},
 	// contract: T128
 	{"CreateRunOfBulkIsFenced", testCreateRunOfBulkIsFenced},
 	{"SingleReceiptsLeaveOutBulks", testSingleReceiptsLeaveOutBulks},
@@ -662,6 +663,20 @@ func testBulkRowsHaveTheirNewRuns(f *fixture) {
 	f.equal([]store.BulkStatusCount{{BulkID: b.ID, Status: run.Pending, Count: 1}}, statuses(b.Actor),
 		"statuses of the new runs")
 	f.equal(0, len(statuses("another")), "statuses of another actor's bulk")
+}
+
+func testBulkRowsHaveTheirPlanAndCause(f *fixture) {
+	red, green := f.run(), f.run()
+	f.append(red, stepStarted("s1", 1), stepFailed("s1", 1))
+	l, err := f.store.Load(f.ctx(), red.RunID)
+	f.ok(err)
+	_, err = f.store.Save(f.ctx(), l.State, l.Changes)
+	f.ok(err)
+	f.putBulk(1, "ana", red, green)
+	rows := f.bulkRows(store.BulkRowFilter{BulkID: bulkID(1)})
+	f.equal([]string{red.PlanID, green.PlanID}, []string{rows[0].PlanID, rows[1].PlanID}, "plans")
+	f.equal(l.State.RootCause, rows[0].Cause, "cause")
+	f.equal(true, rows[0].Cause != nil && rows[1].Cause == nil, "causes of a failed and of a green run")
 }
 
 func testCreateRunOfBulkIsFenced(f *fixture) {

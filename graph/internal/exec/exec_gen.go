@@ -334,6 +334,9 @@ type ComplexityRoot struct {
 
 	BulkRow struct {
 		At            func(childComplexity int) int
+		CauseCode     func(childComplexity int) int
+		CauseMessage  func(childComplexity int) int
+		CauseStep     func(childComplexity int) int
 		Code          func(childComplexity int) int
 		EnvironmentID func(childComplexity int) int
 		Failed        func(childComplexity int) int
@@ -342,6 +345,7 @@ type ComplexityRoot struct {
 		No            func(childComplexity int) int
 		Outcome       func(childComplexity int) int
 		OutcomeRaw    func(childComplexity int) int
+		PlanID        func(childComplexity int) int
 		ProjectID     func(childComplexity int) int
 		RunID         func(childComplexity int) int
 		RunStatus     func(childComplexity int) int
@@ -3043,6 +3047,24 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.BulkRow.At(childComplexity), true
+	case "BulkRow.causeCode":
+		if e.ComplexityRoot.BulkRow.CauseCode == nil {
+			break
+		}
+
+		return e.ComplexityRoot.BulkRow.CauseCode(childComplexity), true
+	case "BulkRow.causeMessage":
+		if e.ComplexityRoot.BulkRow.CauseMessage == nil {
+			break
+		}
+
+		return e.ComplexityRoot.BulkRow.CauseMessage(childComplexity), true
+	case "BulkRow.causeStep":
+		if e.ComplexityRoot.BulkRow.CauseStep == nil {
+			break
+		}
+
+		return e.ComplexityRoot.BulkRow.CauseStep(childComplexity), true
 	case "BulkRow.code":
 		if e.ComplexityRoot.BulkRow.Code == nil {
 			break
@@ -3091,6 +3113,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.BulkRow.OutcomeRaw(childComplexity), true
+	case "BulkRow.planId":
+		if e.ComplexityRoot.BulkRow.PlanID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.BulkRow.PlanID(childComplexity), true
 	case "BulkRow.projectId":
 		if e.ComplexityRoot.BulkRow.ProjectID == nil {
 			break
@@ -11283,6 +11311,14 @@ type BulkRow {
   newRunId: String
   "The status now of the run, with RERUN of the new run once it exists; null for a run that the viewer may no longer READ."
   runStatus: RunStatus
+  "The plan of the run; null for a run that the viewer may no longer READ."
+  planId: String
+  "The name, or else the id, of the failed step that blocks the run of ` + "`" + `runStatus` + "`" + `; null when no step has failed."
+  causeStep: String
+  "The code of its error."
+  causeCode: String
+  "The error of that step, for people."
+  causeMessage: String
 }
 type BulkConnection {
   edges: [BulkEdge!]!
@@ -13041,6 +13077,14 @@ func (ec *executionContext) childFields_BulkRow(ctx context.Context, field graph
 		return ec.fieldContext_BulkRow_newRunId(ctx, field)
 	case "runStatus":
 		return ec.fieldContext_BulkRow_runStatus(ctx, field)
+	case "planId":
+		return ec.fieldContext_BulkRow_planId(ctx, field)
+	case "causeStep":
+		return ec.fieldContext_BulkRow_causeStep(ctx, field)
+	case "causeCode":
+		return ec.fieldContext_BulkRow_causeCode(ctx, field)
+	case "causeMessage":
+		return ec.fieldContext_BulkRow_causeMessage(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type BulkRow", field.Name)
 }
@@ -22452,6 +22496,98 @@ func (ec *executionContext) _BulkRow_runStatus(ctx context.Context, field graphq
 }
 func (ec *executionContext) fieldContext_BulkRow_runStatus(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("BulkRow", field, false, false, errors.New("field of type RunStatus does not have child fields"))
+}
+
+func (ec *executionContext) _BulkRow_planId(ctx context.Context, field graphql.CollectedField, obj *model.BulkRow) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_BulkRow_planId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.PlanID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_BulkRow_planId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("BulkRow", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _BulkRow_causeStep(ctx context.Context, field graphql.CollectedField, obj *model.BulkRow) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_BulkRow_causeStep(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.CauseStep, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_BulkRow_causeStep(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("BulkRow", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _BulkRow_causeCode(ctx context.Context, field graphql.CollectedField, obj *model.BulkRow) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_BulkRow_causeCode(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.CauseCode, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_BulkRow_causeCode(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("BulkRow", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _BulkRow_causeMessage(ctx context.Context, field graphql.CollectedField, obj *model.BulkRow) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_BulkRow_causeMessage(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.CauseMessage, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_BulkRow_causeMessage(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("BulkRow", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
 func (ec *executionContext) _BulkRowConnection_edges(ctx context.Context, field graphql.CollectedField, obj *model.BulkRowConnection) (ret graphql.Marshaler) {
@@ -53075,6 +53211,26 @@ func (ec *executionContext) _BulkRow(ctx context.Context, sel ast.SelectionSet, 
 			}
 		case "runStatus":
 			out.Values[i] = ec._BulkRow_runStatus(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "planId":
+			out.Values[i] = ec._BulkRow_planId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "causeStep":
+			out.Values[i] = ec._BulkRow_causeStep(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "causeCode":
+			out.Values[i] = ec._BulkRow_causeCode(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "causeMessage":
+			out.Values[i] = ec._BulkRow_causeMessage(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}

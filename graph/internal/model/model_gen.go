@@ -535,6 +535,14 @@ type BulkRow struct {
 	NewRunID *string `json:"newRunId,omitempty"`
 	// The status now of the run, with RERUN of the new run once it exists; null for a run that the viewer may no longer READ.
 	RunStatus *RunStatus `json:"runStatus,omitempty"`
+	// The plan of the run; null for a run that the viewer may no longer READ.
+	PlanID *string `json:"planId,omitempty"`
+	// The name, or else the id, of the failed step that blocks the run of `runStatus`; null when no step has failed.
+	CauseStep *string `json:"causeStep,omitempty"`
+	// The code of its error.
+	CauseCode *string `json:"causeCode,omitempty"`
+	// The error of that step, for people.
+	CauseMessage *string `json:"causeMessage,omitempty"`
 }
 
 type BulkRowConnection struct {

@@ -1523,7 +1523,7 @@ export type CancelBulkMutation = { cancelBulk: { bulk: { id: string, state: Bulk
 
 export type BulkProgressFragment = { id: string, state: BulkState, action: Action, type: SignalType, typeRaw: string, stepId: string | null, payload: unknown, reason: string, createdAt: string, finishedAt: string | null, stoppedAt: string | null, pacedCode: string | null, pacedUntil: string | null, leftOut: number, applications: { pending: number, delivered: number, applied: number, noop: number, notApplied: number }, runs: { waiting: number, running: number, paused: number, completed: number, failed: number, cancelled: number }, counts: { total: number, waiting: number, accepted: number, rejected: number, refused: number, notSent: number } };
 
-export type BulkRowFieldsFragment = { no: number, runId: string, projectId: string, environmentId: string, outcome: BulkOutcome, outcomeRaw: string, code: string | null, message: string | null, at: string | null, failed: boolean, newRunId: string | null, runStatus: RunStatus | null, signal: { signalId: string, runId: string, type: SignalType, typeRaw: string, stepId: string | null, actor: string, reason: string | null, decision: SignalDecision, application: SignalApplication | null, applicationReason: string | null, duplicate: boolean, acceptedSeq: number | null, appliedSeq: number | null, quiescentSeq: number | null, receivedAt: string, deliveredAt: string | null, appliedAt: string | null, rejection: { code: string, message: string } | null } | null };
+export type BulkRowFieldsFragment = { no: number, runId: string, projectId: string, environmentId: string, outcome: BulkOutcome, outcomeRaw: string, code: string | null, message: string | null, at: string | null, failed: boolean, newRunId: string | null, runStatus: RunStatus | null, planId: string | null, causeStep: string | null, causeCode: string | null, causeMessage: string | null, signal: { signalId: string, runId: string, type: SignalType, typeRaw: string, stepId: string | null, actor: string, reason: string | null, decision: SignalDecision, application: SignalApplication | null, applicationReason: string | null, duplicate: boolean, acceptedSeq: number | null, appliedSeq: number | null, quiescentSeq: number | null, receivedAt: string, deliveredAt: string | null, appliedAt: string | null, rejection: { code: string, message: string } | null } | null };
 
 export type BulksQueryVariables = Exact<{
   first: number;
@@ -1542,7 +1542,7 @@ export type BulkRowsQueryVariables = Exact<{
 }>;
 
 
-export type BulkRowsQuery = { bulk: { rows: { edges: Array<{ node: { no: number, runId: string, projectId: string, environmentId: string, outcome: BulkOutcome, outcomeRaw: string, code: string | null, message: string | null, at: string | null, failed: boolean, newRunId: string | null, runStatus: RunStatus | null, signal: { signalId: string, runId: string, type: SignalType, typeRaw: string, stepId: string | null, actor: string, reason: string | null, decision: SignalDecision, application: SignalApplication | null, applicationReason: string | null, duplicate: boolean, acceptedSeq: number | null, appliedSeq: number | null, quiescentSeq: number | null, receivedAt: string, deliveredAt: string | null, appliedAt: string | null, rejection: { code: string, message: string } | null } | null } }>, pageInfo: { endCursor: string | null, hasNextPage: boolean } } } | null };
+export type BulkRowsQuery = { bulk: { rows: { edges: Array<{ node: { no: number, runId: string, projectId: string, environmentId: string, outcome: BulkOutcome, outcomeRaw: string, code: string | null, message: string | null, at: string | null, failed: boolean, newRunId: string | null, runStatus: RunStatus | null, planId: string | null, causeStep: string | null, causeCode: string | null, causeMessage: string | null, signal: { signalId: string, runId: string, type: SignalType, typeRaw: string, stepId: string | null, actor: string, reason: string | null, decision: SignalDecision, application: SignalApplication | null, applicationReason: string | null, duplicate: boolean, acceptedSeq: number | null, appliedSeq: number | null, quiescentSeq: number | null, receivedAt: string, deliveredAt: string | null, appliedAt: string | null, rejection: { code: string, message: string } | null } | null } }>, pageInfo: { endCursor: string | null, hasNextPage: boolean } } } | null };
 
 export type SignalRunsMutationVariables = Exact<{
   input: SignalRunsInput;
@@ -1556,7 +1556,7 @@ export type BulkUpdatesSubscriptionVariables = Exact<{
 }>;
 
 
-export type BulkUpdatesSubscription = { bulkUpdates: { sync: SyncState, reason: SyncReason | null, asOf: string, reset: boolean, bulk: { id: string, state: BulkState, action: Action, type: SignalType, typeRaw: string, stepId: string | null, payload: unknown, reason: string, createdAt: string, finishedAt: string | null, stoppedAt: string | null, pacedCode: string | null, pacedUntil: string | null, leftOut: number, applications: { pending: number, delivered: number, applied: number, noop: number, notApplied: number }, runs: { waiting: number, running: number, paused: number, completed: number, failed: number, cancelled: number }, counts: { total: number, waiting: number, accepted: number, rejected: number, refused: number, notSent: number } }, rows: Array<{ no: number, runId: string, projectId: string, environmentId: string, outcome: BulkOutcome, outcomeRaw: string, code: string | null, message: string | null, at: string | null, failed: boolean, newRunId: string | null, runStatus: RunStatus | null, signal: { signalId: string, runId: string, type: SignalType, typeRaw: string, stepId: string | null, actor: string, reason: string | null, decision: SignalDecision, application: SignalApplication | null, applicationReason: string | null, duplicate: boolean, acceptedSeq: number | null, appliedSeq: number | null, quiescentSeq: number | null, receivedAt: string, deliveredAt: string | null, appliedAt: string | null, rejection: { code: string, message: string } | null } | null }> } };
+export type BulkUpdatesSubscription = { bulkUpdates: { sync: SyncState, reason: SyncReason | null, asOf: string, reset: boolean, bulk: { id: string, state: BulkState, action: Action, type: SignalType, typeRaw: string, stepId: string | null, payload: unknown, reason: string, createdAt: string, finishedAt: string | null, stoppedAt: string | null, pacedCode: string | null, pacedUntil: string | null, leftOut: number, applications: { pending: number, delivered: number, applied: number, noop: number, notApplied: number }, runs: { waiting: number, running: number, paused: number, completed: number, failed: number, cancelled: number }, counts: { total: number, waiting: number, accepted: number, rejected: number, refused: number, notSent: number } }, rows: Array<{ no: number, runId: string, projectId: string, environmentId: string, outcome: BulkOutcome, outcomeRaw: string, code: string | null, message: string | null, at: string | null, failed: boolean, newRunId: string | null, runStatus: RunStatus | null, planId: string | null, causeStep: string | null, causeCode: string | null, causeMessage: string | null, signal: { signalId: string, runId: string, type: SignalType, typeRaw: string, stepId: string | null, actor: string, reason: string | null, decision: SignalDecision, application: SignalApplication | null, applicationReason: string | null, duplicate: boolean, acceptedSeq: number | null, appliedSeq: number | null, quiescentSeq: number | null, receivedAt: string, deliveredAt: string | null, appliedAt: string | null, rejection: { code: string, message: string } | null } | null }> } };
 
 export type BulkPreviewQueryVariables = Exact<{
   action: ActionInput;
@@ -2410,6 +2410,10 @@ export const BulkRowFieldsFragmentDoc = new TypedDocumentString(`
   failed
   newRunId
   runStatus
+  planId
+  causeStep
+  causeCode
+  causeMessage
   signal {
     ...SignalFields
   }
@@ -5504,6 +5508,10 @@ fragment BulkRowFields on BulkRow {
   failed
   newRunId
   runStatus
+  planId
+  causeStep
+  causeCode
+  causeMessage
   signal {
     ...SignalFields
   }
@@ -5610,6 +5618,10 @@ fragment BulkRowFields on BulkRow {
   failed
   newRunId
   runStatus
+  planId
+  causeStep
+  causeCode
+  causeMessage
   signal {
     ...SignalFields
   }
