@@ -3596,6 +3596,12 @@ type ListAttentionAttentionAttentionConnectionEdgesAttentionEdgeNodeAttentionIte
 	Message *string `json:"message"`
 	// What the viewer may do about it now; empty: it waits for somebody else.
 	Actions []Action `json:"actions"`
+	// Approvals given and needed; null for other kinds than APPROVAL.
+	Approvals         *int `json:"approvals"`
+	ApprovalsRequired *int `json:"approvalsRequired"`
+	// At most ten principals whom the viewer could ask when `actions` lacks the answer: RETRY_STEP, APPROVE, COMPLETE_MANUAL_STEP, or
+	// PAUSE for LATE. Empty then: nobody could unless the policy changes.
+	WhoCould []string `json:"whoCould"`
 }
 
 // GetKind returns ListAttentionAttentionAttentionConnectionEdgesAttentionEdgeNodeAttentionItem.Kind, and is useful for accessing the field via an interface.
@@ -3666,6 +3672,21 @@ func (v *ListAttentionAttentionAttentionConnectionEdgesAttentionEdgeNodeAttentio
 // GetActions returns ListAttentionAttentionAttentionConnectionEdgesAttentionEdgeNodeAttentionItem.Actions, and is useful for accessing the field via an interface.
 func (v *ListAttentionAttentionAttentionConnectionEdgesAttentionEdgeNodeAttentionItem) GetActions() []Action {
 	return v.Actions
+}
+
+// GetApprovals returns ListAttentionAttentionAttentionConnectionEdgesAttentionEdgeNodeAttentionItem.Approvals, and is useful for accessing the field via an interface.
+func (v *ListAttentionAttentionAttentionConnectionEdgesAttentionEdgeNodeAttentionItem) GetApprovals() *int {
+	return v.Approvals
+}
+
+// GetApprovalsRequired returns ListAttentionAttentionAttentionConnectionEdgesAttentionEdgeNodeAttentionItem.ApprovalsRequired, and is useful for accessing the field via an interface.
+func (v *ListAttentionAttentionAttentionConnectionEdgesAttentionEdgeNodeAttentionItem) GetApprovalsRequired() *int {
+	return v.ApprovalsRequired
+}
+
+// GetWhoCould returns ListAttentionAttentionAttentionConnectionEdgesAttentionEdgeNodeAttentionItem.WhoCould, and is useful for accessing the field via an interface.
+func (v *ListAttentionAttentionAttentionConnectionEdgesAttentionEdgeNodeAttentionItem) GetWhoCould() []string {
+	return v.WhoCould
 }
 
 // ListAttentionResponse is returned by ListAttention on success.
@@ -12454,6 +12475,9 @@ query ListAttention ($first: Int, $after: String) {
 				code
 				message
 				actions
+				approvals
+				approvalsRequired
+				whoCould
 			}
 		}
 		pageInfo {

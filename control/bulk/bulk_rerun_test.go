@@ -384,3 +384,20 @@ func TestWatchBulk_SendsRowsWhoseRunsMoveOn(t *testing.T) {
 		t.Errorf("the frame is %+v, want the row of the run that was cancelled", moved)
 	}
 }
+
+// During a freeze no new run is created, so the preview counts every run as refused.
+func TestPreviewBulkRerun_CountsWhatAFreezeRefuses(t *testing.T) {
+	t.Parallel()
+	w, _ := bulkWorld(t)
+	ids := w.failedRuns(2)
+	controltest.Must[admission.ModeChange](t)(w.FreezeTenant(t.Context(), w.Principal("dev-admin"),
+		admission.FreezeTenant{RequestID: "f", Frozen: true, Reason: "month end"}))
+	in := rerunBulkOf("b1", runs.Rerun{Failed: true}, ids...)
+	p := controltest.Must[runs.ActionPreview](t)(w.PreviewBulk(t.Context(), w.Engineer(),
+		bulk.PreviewBulk{Runs: in.Runs, Rerun: in.Rerun}))
+	if p.Outcome != "REFUSED" || p.Code != run.CodeTenantFrozen || len(p.Bulk.Refusals) != 1 ||
+		p.Bulk.Refusals[0].Count != 2 {
+		t.Errorf("the preview is %s %s with the refusals %+v, want TENANT_FROZEN for both runs", p.Outcome, p.Code,
+			p.Bulk.Refusals)
+	}
+}
