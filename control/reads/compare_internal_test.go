@@ -51,3 +51,10 @@ func TestCompareSteps_AreInTheOrderOfThePlan(t *testing.T) {
 		t.Errorf("compared steps (-want +got):\n%s", diff)
 	}
 }
+
+func TestJSONText_IsReadable(t *testing.T) {
+	t.Parallel()
+	if got, want := jsonText("sh run.sh > log 2>&1"), `"sh run.sh > log 2>&1"`; got != want {
+		t.Errorf("a command as text is %s, want %s", got, want)
+	}
+}

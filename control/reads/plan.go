@@ -67,6 +67,7 @@ type GridCell struct {
 	Status   run.StepStatus
 	Duration *time.Duration // of the newest attempt, if it ended
 	Attempts int
+	Kept     bool // a rerun took over the result, so the step did not run
 }
 
 // Plan reads the history of a plan, with the newest runs (1..MaxGridRuns) in its grid. NOT_FOUND when it has no runs
@@ -190,11 +191,7 @@ func cutGrid(rows []store.RunRow, steps []GridStep, shown, wanted int) PlanGrid 
 }
 
 func cellOf(step *run.Step) *GridCell {
-	c := &GridCell{Status: step.Status, Attempts: len(step.Attempts)}
-	if n := len(step.Attempts); n > 0 {
-		c.Duration = DurationOf(step.Attempts[n-1])
-	}
-	return c
+	return &GridCell{Status: step.Status, Duration: LastDuration(step), Attempts: len(step.Attempts), Kept: isKept(step)}
 }
 
 // DurationOf returns the duration of an attempt that started and ended, else nil.

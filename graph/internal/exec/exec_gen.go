@@ -792,6 +792,7 @@ type ComplexityRoot struct {
 	PlanCell struct {
 		Attempts   func(childComplexity int) int
 		DurationMs func(childComplexity int) int
+		Kept       func(childComplexity int) int
 		Status     func(childComplexity int) int
 		StatusRaw  func(childComplexity int) int
 	}
@@ -4978,6 +4979,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.PlanCell.DurationMs(childComplexity), true
+	case "PlanCell.kept":
+		if e.ComplexityRoot.PlanCell.Kept == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PlanCell.Kept(childComplexity), true
 	case "PlanCell.status":
 		if e.ComplexityRoot.PlanCell.Status == nil {
 			break
@@ -10177,6 +10184,8 @@ type PlanCell {
   "Of the newest attempt; null when it has not started and ended."
   durationMs: Duration
   attempts: Int!
+  "A rerun took over the result: the step did not run."
+  kept: Boolean!
 }
 "A step in the newest runs of its plan."
 type PlanStepHistory {
@@ -13913,6 +13922,8 @@ func (ec *executionContext) childFields_PlanCell(ctx context.Context, field grap
 		return ec.fieldContext_PlanCell_durationMs(ctx, field)
 	case "attempts":
 		return ec.fieldContext_PlanCell_attempts(ctx, field)
+	case "kept":
+		return ec.fieldContext_PlanCell_kept(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type PlanCell", field.Name)
 }
@@ -29863,6 +29874,29 @@ func (ec *executionContext) _PlanCell_attempts(ctx context.Context, field graphq
 }
 func (ec *executionContext) fieldContext_PlanCell_attempts(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("PlanCell", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _PlanCell_kept(ctx context.Context, field graphql.CollectedField, obj *model.PlanCell) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PlanCell_kept(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Kept, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_PlanCell_kept(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PlanCell", field, false, false, errors.New("field of type Boolean does not have child fields"))
 }
 
 func (ec *executionContext) _PlanConnection_edges(ctx context.Context, field graphql.CollectedField, obj *model.PlanConnection) (ret graphql.Marshaler) {
@@ -56521,6 +56555,11 @@ func (ec *executionContext) _PlanCell(ctx context.Context, sel ast.SelectionSet,
 			}
 		case "attempts":
 			out.Values[i] = ec._PlanCell_attempts(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "kept":
+			out.Values[i] = ec._PlanCell_kept(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}

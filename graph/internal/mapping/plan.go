@@ -64,7 +64,7 @@ func gridStep(s reads.GridStep) model.PlanGridStep {
 	for i, c := range s.Cells {
 		if c != nil {
 			out.Cells[i] = &model.PlanCell{Status: enumOf[model.StepStatus](c.Status), StatusRaw: string(c.Status),
-				DurationMs: c.Duration, Attempts: c.Attempts}
+				DurationMs: c.Duration, Attempts: c.Attempts, Kept: c.Kept}
 		}
 	}
 	return out

@@ -1212,6 +1212,8 @@ type PlanCell struct {
 	// Of the newest attempt; null when it has not started and ended.
 	DurationMs *time.Duration `json:"durationMs,omitempty"`
 	Attempts   int            `json:"attempts"`
+	// A rerun took over the result: the step did not run.
+	Kept bool `json:"kept"`
 }
 
 type PlanConnection struct {

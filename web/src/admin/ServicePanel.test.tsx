@@ -79,7 +79,9 @@ it("asks to type the mode that stops all tenants, and says how many runs are act
     answers: {
       Service: { service: { ...SERVICE, activeRuns: 8 } },
       RightHolders: { rightHolders: [{ action: "SHARE_LINKS", names: ["sid"], more: false }] },
-      SetMode: { setEngineMode: { service: { ...SERVICE, mode: "READ_ONLY" }, change: { ...CHANGE, versionBefore: 0 } } },
+      SetMode: {
+        setEngineMode: { service: { ...SERVICE, mode: "READ_ONLY" }, change: { ...CHANGE, versionBefore: 0 } },
+      },
     },
   });
   await user.click(await screen.findByRole("button", { name: "Set to Read-only…" }));

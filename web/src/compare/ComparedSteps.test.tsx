@@ -18,8 +18,24 @@ it("names the difference of each step, with both statuses as links", async () =>
           stepId: "load",
           name: "Load",
           changes: ["STATUS", "SLOWER"],
-          a: { status: "SUCCESS", statusRaw: "SUCCESS", durationMs: 1_000, attempts: 1, errorCode: null, keptFrom: null, hasRun: true },
-          b: { status: "FAILED", statusRaw: "FAILED", durationMs: 5_000, attempts: 2, errorCode: "EXIT_STATUS", keptFrom: null, hasRun: true },
+          a: {
+            status: "SUCCESS",
+            statusRaw: "SUCCESS",
+            durationMs: 1_000,
+            attempts: 1,
+            errorCode: null,
+            keptFrom: null,
+            hasRun: true,
+          },
+          b: {
+            status: "FAILED",
+            statusRaw: "FAILED",
+            durationMs: 5_000,
+            attempts: 2,
+            errorCode: "EXIT_STATUS",
+            keptFrom: null,
+            hasRun: true,
+          },
         },
         { stepId: "gone", name: null, changes: ["REMOVED"], a: null, b: null },
       ]}
@@ -98,11 +114,19 @@ it("says how long a run takes that has not ended, and how much of it was a wait 
     totalDurationMs: null,
     triggeredBy: "ana",
   } as ComparedRunFieldsFragment;
-  const { container, unmount } = await show(<ComparedRun title="Run B" other={{ title: "Run A", runId: "r0" }} run={of} waitedMs={509_000} asOf={601_000} />);
+  const { container, unmount } = await show(
+    <ComparedRun title="Run B" other={{ title: "Run A", runId: "r0" }} run={of} waitedMs={509_000} asOf={601_000} />,
+  );
   expect(container.textContent).toContain("running for 10 m 0 s, 8 m 29 s of it waiting for a person");
   unmount();
   const ended = await show(
-    <ComparedRun title="Run B" other={{ title: "Run A", runId: "r0" }} run={{ ...of, totalDurationMs: 2_000 }} waitedMs={0} asOf={601_000} />,
+    <ComparedRun
+      title="Run B"
+      other={{ title: "Run A", runId: "r0" }}
+      run={{ ...of, totalDurationMs: 2_000 }}
+      waitedMs={0}
+      asOf={601_000}
+    />,
   );
   expect(ended.container.textContent).toContain("Took 2.0 s · Started by ana");
 });

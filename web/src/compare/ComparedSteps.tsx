@@ -58,7 +58,7 @@ function Side({
   side: ComparedStepFieldsFragment | null;
 }) {
   if (!side) return <span className={css.quiet}>{m.compare.absent}</span>;
-  const { glyph, tone, word } = stepCell(side);
+  const { glyph, tone, word } = stepCell({ ...side, kept: side.keptFrom !== null });
   return (
     <span>
       <Link

@@ -95,6 +95,7 @@ const CELLS = (["SUCCESS", "FAILED", "SKIPPED", "RUNNING", "PENDING"] as const).
   statusRaw: status,
   durationMs: 1_000,
   attempts: 2,
+  kept: false,
 }));
 const GRID: Grid = {
   leftOut: 3,
@@ -187,8 +188,24 @@ export function plans(): State[] {
               stepId: "load",
               name: "Load",
               changes: ["STATUS", "SLOWER"],
-              a: { status: "SUCCESS", statusRaw: "SUCCESS", durationMs: 1_000, attempts: 1, errorCode: null, keptFrom: null, hasRun: true },
-              b: { status: "FAILED", statusRaw: "FAILED", durationMs: 5_000, attempts: 2, errorCode: "EXIT_STATUS", keptFrom: null, hasRun: true },
+              a: {
+                status: "SUCCESS",
+                statusRaw: "SUCCESS",
+                durationMs: 1_000,
+                attempts: 1,
+                errorCode: null,
+                keptFrom: null,
+                hasRun: true,
+              },
+              b: {
+                status: "FAILED",
+                statusRaw: "FAILED",
+                durationMs: 5_000,
+                attempts: 2,
+                errorCode: "EXIT_STATUS",
+                keptFrom: null,
+                hasRun: true,
+              },
             },
             { stepId: "gone", name: null, changes: ["REMOVED"], a: null, b: null },
           ]}

@@ -28,7 +28,7 @@ export const plans = {
     APPROVE: "Approve a run",
     RESUME: "Resume a run",
     WATCH: "Watch the run",
-    RERUN: "Rerun",
+    RERUN: "Open the failed run",
     START: "Start a run",
   } satisfies Record<PlanNext, string>,
   percent: (rate: number) => `${Math.round(rate * 100)} %`,
@@ -37,7 +37,7 @@ export const plans = {
   /** Runs that have not ended; some of them wait for a person. */
   openRuns: (open: number, waiting: number) => {
     const active = open >= 100 ? "100+" : count(open - waiting);
-    if (open === 0) return "";
+    if (open === 0) return "nothing active";
     if (waiting === 0) return `${active} active`;
     return open === waiting ? `${count(waiting)} waiting` : `${active} active, ${count(waiting)} waiting`;
   },
@@ -61,6 +61,7 @@ export const plans = {
     "One row for each step, one column for each run, the newest on the right. A line below a cell: more than one attempt. Arrow keys move between cells.",
   step: "Step",
   legend: "Legend",
+  kept: "Kept from an earlier run",
   absent: "not in the plan of this run",
   leftOut: (n: number) => `${plural(n, "run")} left out: the grid shows at most 20,000 cells.`,
   allSteps: (n: number) => `Show all ${count(n)} steps`,

@@ -1656,7 +1656,7 @@ export type PlanQueryVariables = Exact<{
 }>;
 
 
-export type PlanQuery = { plan: { countedRuns: number, moreRuns: boolean, summary: { projectId: string, environmentId: string, planId: string, lastRunAt: string, open: number, waiting: number, ended: number, succeeded: number, successRate: number | null, medianMs: number | null, medianWorkMs: number | null, p90WorkMs: number | null, recentMedianWorkMs: number | null, next: PlanNext, nextRunId: string | null, runs: Array<{ runId: string, planVersion: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, triggeredBy: string | null, createdAt: string, durationMs: number | null, workMs: number | null }> }, versions: Array<{ planVersion: string, sha256: string, firstUsedAt: string, lastUsedAt: string, runs: number, lastRunId: string }>, starters: Array<{ principal: string, runs: number, lastRunAt: string, lastRunId: string }>, grid: { leftOut: number, runs: Array<{ runId: string, planVersion: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, triggeredBy: string | null, createdAt: string, durationMs: number | null, workMs: number | null }>, steps: Array<{ stepId: string, name: string | null, cells: Array<{ status: StepStatus, statusRaw: string, durationMs: number | null, attempts: number } | null> }> } } | null };
+export type PlanQuery = { plan: { countedRuns: number, moreRuns: boolean, summary: { projectId: string, environmentId: string, planId: string, lastRunAt: string, open: number, waiting: number, ended: number, succeeded: number, successRate: number | null, medianMs: number | null, medianWorkMs: number | null, p90WorkMs: number | null, recentMedianWorkMs: number | null, next: PlanNext, nextRunId: string | null, runs: Array<{ runId: string, planVersion: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, triggeredBy: string | null, createdAt: string, durationMs: number | null, workMs: number | null }> }, versions: Array<{ planVersion: string, sha256: string, firstUsedAt: string, lastUsedAt: string, runs: number, lastRunId: string }>, starters: Array<{ principal: string, runs: number, lastRunAt: string, lastRunId: string }>, grid: { leftOut: number, runs: Array<{ runId: string, planVersion: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, triggeredBy: string | null, createdAt: string, durationMs: number | null, workMs: number | null }>, steps: Array<{ stepId: string, name: string | null, cells: Array<{ status: StepStatus, statusRaw: string, durationMs: number | null, attempts: number, kept: boolean } | null> }> } } | null };
 
 export type PlanStepQueryVariables = Exact<{
   projectId: string;
@@ -5895,6 +5895,7 @@ export const PlanDocument = new TypedDocumentString(`
           statusRaw
           durationMs
           attempts
+          kept
         }
       }
     }
