@@ -77,10 +77,11 @@ func TestFold_LinearRunCompletes(t *testing.T) {
 	}
 }
 
-// The events are a second apart. Steps run from 3 to 4, from 7 to 8 and from 9 to 10; a person is waited for in between.
+// The events are a second apart. Steps run from 3 to 4, from 7 to 8 and from 9 to 10. The run waits in between.
 func TestFold_WorkLeavesOutWaits(t *testing.T) {
 	t.Parallel()
-	s, _ := project(t, ofRun(run.RunApproved), runtest.Start("s1", "s2<s1"), stepStarted("s1", 1), stepFailed("s1", 1, "EXIT_STATUS"),
+	s, _ := project(t, ofRun(run.RunApproved), runtest.Start("s1", "s2<s1"), stepStarted("s1", 1),
+		stepFailed("s1", 1, "EXIT_STATUS"),
 		ofRun(run.RunPaused), ofRun(run.RunResumed), stepStarted("s1", 2), stepCompleted("s1", 2), stepStarted("s2", 1),
 		runtest.Draft(run.StepAwaitingManualCompletion, "s2", 1), ofRun(run.RunPaused), ofRun(run.RunResumed),
 		stepCompleted("s2", 1), ofRun(run.RunCompleted))

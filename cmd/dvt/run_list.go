@@ -249,7 +249,8 @@ func (n attentionItem) why() string {
 
 // reason says why the item needs somebody.
 func (n attentionItem) reason() string {
-	step, code, message := cmp.Or(runtext.Deref(n.StepName), runtext.Deref(n.StepId)), runtext.Deref(n.Code), runtext.Deref(n.Message)
+	step := cmp.Or(runtext.Deref(n.StepName), runtext.Deref(n.StepId))
+	code, message := runtext.Deref(n.Code), runtext.Deref(n.Message)
 	because := ""
 	if code != "" {
 		because = ": " + code

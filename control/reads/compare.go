@@ -75,11 +75,11 @@ func (s *Comparer) CompareRuns(ctx context.Context, p authz.Principal, a, b stri
 	if err != nil {
 		return RunComparison{}, err
 	}
-	orderA, err := s.plans.StepOrder(ctx, from.Run)
+	orderA, err := s.plans.StepOrder(ctx, p, a)
 	if err != nil {
 		return RunComparison{}, err
 	}
-	orderB, err := s.plans.StepOrder(ctx, to.Run)
+	orderB, err := s.plans.StepOrder(ctx, p, b)
 	if err != nil {
 		return RunComparison{}, err
 	}

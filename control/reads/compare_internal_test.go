@@ -44,7 +44,8 @@ func TestCompareSteps_AreInTheOrderOfThePlan(t *testing.T) {
 	}
 	positions := map[string]int{"load": 0, "fct_5": 1, "fct_6": 2, "check": 3}
 	var got []string
-	for _, c := range compareSteps(steps("gone", "load"), inPlanOrder(steps("check", "fct_5", "fct_6", "load"), positions)) {
+	after := inPlanOrder(steps("check", "fct_5", "fct_6", "load"), positions)
+	for _, c := range compareSteps(steps("gone", "load"), after) {
 		got = append(got, c.StepID)
 	}
 	if diff := cmp.Diff([]string{"load", "fct_5", "fct_6", "check", "gone"}, got); diff != "" {

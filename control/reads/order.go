@@ -7,8 +7,8 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// inPlanOrder returns the steps in the order of the plan document, by the positions of its steps. Without positions they
-// are in run order.
+// inPlanOrder returns the steps in the order of the plan document, by the positions of its steps. Without positions
+// they are in run order.
 func inPlanOrder(steps []*run.Step, positions map[string]int) []*run.Step {
 	if len(positions) == 0 {
 		return inRunOrder(steps)

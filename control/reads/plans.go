@@ -9,6 +9,7 @@ import (
 
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/runs"
 	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store"
@@ -24,11 +25,12 @@ type PlanStore interface {
 type PlanHistories struct {
 	rights *control.Rights
 	store  PlanStore
+	plans  *runs.PlanReader
 }
 
 // NewPlanHistories makes PlanHistories.
-func NewPlanHistories(rights *control.Rights, store PlanStore) *PlanHistories {
-	return &PlanHistories{rights: rights, store: store}
+func NewPlanHistories(rights *control.Rights, store PlanStore, plans *runs.PlanReader) *PlanHistories {
+	return &PlanHistories{rights: rights, store: store, plans: plans}
 }
 
 // Limits of a page of plans.

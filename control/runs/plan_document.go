@@ -52,9 +52,13 @@ func (s *PlanReader) PlanDocument(ctx context.Context, p authz.Principal, runID 
 	return secretvalue.Hide(body), nil
 }
 
-// StepOrder returns the positions of the steps in the plan document of a run that the caller may read. The result is
-// empty when PlanDocument would return nil.
-func (s *PlanReader) StepOrder(ctx context.Context, r store.Run) (map[string]int, error) {
+// StepOrder returns the positions of the steps in the plan document of a run. The result is empty when PlanDocument
+// would return nil. Error: NOT_FOUND.
+func (s *PlanReader) StepOrder(ctx context.Context, p authz.Principal, runID string) (map[string]int, error) {
+	r, err := s.rights.GetVisible(ctx, p, authz.Read, runID)
+	if err != nil {
+		return nil, err
+	}
 	body, err := s.body(ctx, r)
 	if err != nil || body == nil {
 		return nil, err

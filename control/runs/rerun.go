@@ -46,8 +46,8 @@ func (s *Starter) Rerun(ctx context.Context, p authz.Principal, in Rerun) (Start
 }
 
 // RerunOfBulk is Rerun for a row of a bulk, whose request id clients cannot use. The run is created under the fence of
-// the bulk: the error matches store.ErrConflict when the caller no longer holds the bulk. Unless in.AlreadyRerun is set,
-// the error matches store.ErrAlreadyRerun when the run was rerun in the meantime.
+// the bulk: the error matches store.ErrConflict when the caller no longer holds the bulk. Unless in.AlreadyRerun is
+// set, the error matches store.ErrAlreadyRerun when the run was rerun in the meantime.
 func (s *Starter) RerunOfBulk(ctx context.Context, p authz.Principal, in Rerun, b store.Bulk) (StartedRun, error) {
 	return s.rerun(ctx, p, in, &b)
 }

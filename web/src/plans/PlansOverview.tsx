@@ -17,6 +17,8 @@ import css from "./Plans.module.css";
 
 const EVERY_MS = 10_000;
 const MUCH = 1.25;
+/** The time between steps, which is no wait of people, is shorter. */
+const SHOWN_WAIT_MS = 10_000;
 
 export interface PlansFilter {
   projectId?: string | undefined;
@@ -122,7 +124,7 @@ export function Typical({
   return (
     <span title={[m.plans.typicalMeans, ...(recent === null ? [] : [m.plans.recent(duration(recent))])].join("\n")}>
       {duration(medianWorkMs)}
-      {medianMs !== null && medianMs > medianWorkMs * MUCH && (
+      {medianMs !== null && medianMs - medianWorkMs > Math.max(SHOWN_WAIT_MS, medianWorkMs * (MUCH - 1)) && (
         <span className={css.quiet}> · {m.plans.withWaits(duration(medianMs))}</span>
       )}
       {trend !== null && <span className={css.quiet}> · {trend}</span>}
