@@ -496,7 +496,8 @@ func rerunUnless(n int, parent string) store.NewRun {
 }
 
 // Bulks whose rows are sent at the same instant ask for a rerun of one run, in one transaction and in several. One run
-// is created. Repeating the request that won returns its run.
+// is created. Repeating the request that won returns its run. The window between the check and the commit is short, so
+// this test proves the check; it seldom fails without the lock of the chain.
 func testOneOfConcurrentRerunsIsCreated(f *fixture) {
 	const callers = 6
 	processes := []store.Store{f.store, f.db.Open(f)}
