@@ -1714,6 +1714,8 @@ type ComparedTry struct {
 	DurationMs *float64 `json:"durationMs"`
 	Attempts   int      `json:"attempts"`
 	ErrorCode  *string  `json:"errorCode"`
+	// The run whose result the rerun took over; null when the step was not kept.
+	KeptFrom *string `json:"keptFrom"`
 }
 
 // GetStatus returns ComparedTry.Status, and is useful for accessing the field via an interface.
@@ -1730,6 +1732,9 @@ func (v *ComparedTry) GetAttempts() int { return v.Attempts }
 
 // GetErrorCode returns ComparedTry.ErrorCode, and is useful for accessing the field via an interface.
 func (v *ComparedTry) GetErrorCode() *string { return v.ErrorCode }
+
+// GetKeptFrom returns ComparedTry.KeptFrom, and is useful for accessing the field via an interface.
+func (v *ComparedTry) GetKeptFrom() *string { return v.KeptFrom }
 
 // CompleteManualStepCompleteManualStepSignalRunPayload includes the requested fields of the GraphQL type SignalRunPayload.
 type CompleteManualStepCompleteManualStepSignalRunPayload struct {
@@ -3643,6 +3648,12 @@ type ListAttentionAttentionAttentionConnectionEdgesAttentionEdgeNodeAttentionIte
 	Message *string `json:"message"`
 	// What the viewer may do about it now; empty: it waits for somebody else.
 	Actions []Action `json:"actions"`
+	// Approvals given and needed; null for other kinds than APPROVAL.
+	Approvals         *int `json:"approvals"`
+	ApprovalsRequired *int `json:"approvalsRequired"`
+	// At most ten principals whom the viewer could ask when `actions` lacks the answer: RETRY_STEP, APPROVE, COMPLETE_MANUAL_STEP, or
+	// PAUSE for LATE. Empty then: nobody could unless the policy changes.
+	WhoCould []string `json:"whoCould"`
 }
 
 // GetKind returns ListAttentionAttentionAttentionConnectionEdgesAttentionEdgeNodeAttentionItem.Kind, and is useful for accessing the field via an interface.
@@ -3713,6 +3724,21 @@ func (v *ListAttentionAttentionAttentionConnectionEdgesAttentionEdgeNodeAttentio
 // GetActions returns ListAttentionAttentionAttentionConnectionEdgesAttentionEdgeNodeAttentionItem.Actions, and is useful for accessing the field via an interface.
 func (v *ListAttentionAttentionAttentionConnectionEdgesAttentionEdgeNodeAttentionItem) GetActions() []Action {
 	return v.Actions
+}
+
+// GetApprovals returns ListAttentionAttentionAttentionConnectionEdgesAttentionEdgeNodeAttentionItem.Approvals, and is useful for accessing the field via an interface.
+func (v *ListAttentionAttentionAttentionConnectionEdgesAttentionEdgeNodeAttentionItem) GetApprovals() *int {
+	return v.Approvals
+}
+
+// GetApprovalsRequired returns ListAttentionAttentionAttentionConnectionEdgesAttentionEdgeNodeAttentionItem.ApprovalsRequired, and is useful for accessing the field via an interface.
+func (v *ListAttentionAttentionAttentionConnectionEdgesAttentionEdgeNodeAttentionItem) GetApprovalsRequired() *int {
+	return v.ApprovalsRequired
+}
+
+// GetWhoCould returns ListAttentionAttentionAttentionConnectionEdgesAttentionEdgeNodeAttentionItem.WhoCould, and is useful for accessing the field via an interface.
+func (v *ListAttentionAttentionAttentionConnectionEdgesAttentionEdgeNodeAttentionItem) GetWhoCould() []string {
+	return v.WhoCould
 }
 
 // ListAttentionResponse is returned by ListAttention on success.
@@ -11361,6 +11387,7 @@ fragment ComparedTry on ComparedStep {
 	durationMs
 	attempts
 	errorCode
+	keptFrom
 }
 `
 
@@ -12665,6 +12692,9 @@ query ListAttention ($first: Int, $after: String) {
 				code
 				message
 				actions
+				approvals
+				approvalsRequired
+				whoCould
 			}
 		}
 		pageInfo {

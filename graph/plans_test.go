@@ -22,7 +22,8 @@ func (histories) summary() reads.PlanSummary {
 	done.RunID, done.Status, done.CompletedAt, done.RetryDeadline = "r0", run.Completed, after(time.Minute), nil
 	half, slow := 30*time.Second, time.Minute
 	return reads.PlanSummary{PlanKey: key(h), LastRunAt: instant, Runs: []run.Header{h, done}, Open: 1, Waiting: 1,
-		Ended: 1, Succeeded: 1, Median: &half, Slow: &slow, RecentMedian: &half, Next: reads.NextRetry, NextRunID: h.RunID}
+		Ended: 1, Succeeded: 1, Next: reads.NextRetry, NextRunID: h.RunID,
+		Took: reads.PlanDurations{Median: &half, Slow: &slow, RecentMedian: &half}}
 }
 
 func key(h run.Header) reads.PlanKey {

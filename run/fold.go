@@ -90,6 +90,19 @@ func (f *folding) apply(e *Event) {
 	case StepStartedEvent, StepAwaitingManualCompletion, StepCompletedEvent, StepFailedEvent, StepSkippedEvent:
 		f.step(e)
 	}
+	f.countWork(e)
+}
+
+// countWork adds to WorkMS when the last running step ends or begins to wait for a person.
+func (f *folding) countWork(e *Event) {
+	works := f.s.RunningSteps() > 0 && !f.s.Status.Terminal()
+	switch {
+	case works && f.s.WorkSince == nil:
+		f.s.WorkSince = new(occurredAt(e))
+	case !works && f.s.WorkSince != nil:
+		f.s.WorkMS += max(0, occurredAt(e).Sub(*f.s.WorkSince).Milliseconds())
+		f.s.WorkSince = nil
+	}
 }
 
 func (f *folding) anomaly(e *Event, format string, args ...any) {

@@ -77,6 +77,31 @@ func TestFold_LinearRunCompletes(t *testing.T) {
 	}
 }
 
+// The events are a second apart. Steps run from 3 to 4, from 7 to 8 and from 9 to 10. The run waits in between.
+func TestFold_WorkLeavesOutWaits(t *testing.T) {
+	t.Parallel()
+	s, _ := project(t, ofRun(run.RunApproved), runtest.Start("s1", "s2<s1"), stepStarted("s1", 1),
+		stepFailed("s1", 1, "EXIT_STATUS"),
+		ofRun(run.RunPaused), ofRun(run.RunResumed), stepStarted("s1", 2), stepCompleted("s1", 2), stepStarted("s2", 1),
+		runtest.Draft(run.StepAwaitingManualCompletion, "s2", 1), ofRun(run.RunPaused), ofRun(run.RunResumed),
+		stepCompleted("s2", 1), ofRun(run.RunCompleted))
+	if took, work := *s.Duration(), *s.Work(); took != 14*time.Second || work != 3*time.Second || s.WorkSince != nil {
+		t.Errorf("the run took %v with %v of work (since %v), want 14s with 3s and no open work", took, work, s.WorkSince)
+	}
+	s.Rev--
+	if work := *s.Work(); work != 14*time.Second {
+		t.Errorf("work by an older revision is %v, want the whole duration, 14s", work)
+	}
+	open, _ := project(t, ofRun(run.RunApproved), runtest.Start("s1"), stepStarted("s1", 1))
+	if open.Work() != nil || open.WorkSince == nil {
+		t.Errorf("work of a running run is %v since %v, want none yet and a time", open.Work(), open.WorkSince)
+	}
+	cut, _ := project(t, ofRun(run.RunApproved), runtest.Start("s1"), stepStarted("s1", 1), ofRun(run.RunCancelled))
+	if work := *cut.Work(); work != time.Second {
+		t.Errorf("work of a run that was cancelled is %v, want 1s", work)
+	}
+}
+
 // contract: T182
 func TestFold_EmptyLogIsPendingAndLogMayBeginLate(t *testing.T) {
 	t.Parallel()

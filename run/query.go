@@ -48,6 +48,20 @@ func (h Header) Duration() *time.Duration {
 	return new(h.CompletedAt.Sub(*h.StartedAt))
 }
 
+// revOfWork is the first revision of Fold that counts WorkMS.
+const revOfWork = 5
+
+// Work returns how long at least one step ran that did not wait for a person: the duration without pauses, failed steps
+// that wait for a decision, and manual steps. It returns nil before the run ended, and Duration for a run that an older
+// program folded.
+func (h Header) Work() *time.Duration {
+	d := h.Duration()
+	if d == nil || h.Rev < revOfWork {
+		return d
+	}
+	return new(time.Duration(h.WorkMS) * time.Millisecond)
+}
+
 // Message returns the sentence that people see about a draining run: how many tasks it waits for (contract T50). For
 // other runs it is "".
 func (h Header) Message() string {

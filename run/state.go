@@ -37,6 +37,8 @@ type Header struct {
 	Failure       *RunFailure   `json:"failure,omitempty"`
 	Cancellation  *Cancellation `json:"cancellation,omitempty"` // of a CANCELLED run
 	Counts        StepCounts    `json:"counts"`
+	WorkMS        int64         `json:"workMs,omitempty"`    // see Work; without the time since WorkSince
+	WorkSince     *time.Time    `json:"workSince,omitempty"` // since when steps run; nil while none does
 	RootCause     *StepRef      `json:"rootCause,omitempty"` // set while a step is FAILED (contract T214)
 	StatusSeq     Seq           `json:"statusSeq"`           // seq at which Status last changed (contract T193)
 

@@ -135,6 +135,8 @@ type BulkRow struct {
 	Receipt       *run.SignalReceipt // nil when there is none, and in WaitingBulkRows
 	NewRunID      string             // the run that the rerun of this row created; "" for signals and before it exists
 	RunStatus     run.Status         // of the new run if there is one, else of the run, by its checkpoint; "" when unknown
+	PlanID        string             // of the run; "" when it is not stored
+	Cause         *run.StepRef       // the failed step that blocks the run of RunStatus, by the same checkpoint
 }
 
 // Failed reports whether the signal was rejected or refused, or was accepted and not applied.

@@ -134,8 +134,12 @@ type NewRun struct {
 	// NeedApproval makes the run wait for approval. It excludes Enqueue.
 	NeedApproval *NeedApproval
 	// Bulk, if set, is the leased bulk whose row asks for the run. CreateRun holds it like HoldBulk, with the same error.
-	Bulk  *Bulk
-	Audit []AuditRow
+	Bulk *Bulk
+	// UnlessRerun makes CreateRun return ErrAlreadyRerun when the chain of Run.ParentRunID has a run that is newer than
+	// that one and was not cancelled. Transactions that create reruns of one chain take turns, so of two such calls at
+	// the same time one creates a run.
+	UnlessRerun bool
+	Audit       []AuditRow
 	// Receipts are only for Import, which writes them unchanged, including their numbers.
 	Receipts []run.SignalReceipt
 	// Tags and Notes are only for Import, which writes them unchanged.

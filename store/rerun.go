@@ -2,10 +2,14 @@ package store
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/dvt-engine/dvt/run"
 )
+
+// ErrAlreadyRerun says that CreateRun did not create a rerun, because the chain has a newer run.
+var ErrAlreadyRerun = errors.New("store: already rerun")
 
 // Reruns finds the reruns of runs.
 type Reruns interface {

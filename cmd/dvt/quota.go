@@ -204,6 +204,8 @@ func waitWords(w client.QueueWait) string {
 		return "slot"
 	case client.QueueWaitTurn:
 		return "runs ahead"
+	case client.QueueWaitHold:
+		return "freeze or mode"
 	default:
 		return strings.ToLower(string(w))
 	}
@@ -216,7 +218,7 @@ func queueCommand() *cobra.Command {
 
 func (s *session) queueList() *cobra.Command {
 	var project string
-	l := listing{none: "No run waits."}
+	l := listing{none: "No run waits that you may see."}
 	c := &cobra.Command{
 		Use: "list", Short: "List the waiting runs by project, in the order in which they will start",
 		Args: cmdline.ExactArgs(0),
@@ -243,6 +245,8 @@ func (s *session) queueList() *cobra.Command {
 						waits = waitWords(*q.WaitsFor)
 					}
 					switch {
+					case q.WaitsFor != nil && *q.WaitsFor == client.QueueWaitHold:
+						about = "does not expire meanwhile"
 					case q.Slots != nil:
 						about, held = "until a run ends", true
 					case q.EstimatedWaitMs != nil:

@@ -155,6 +155,9 @@ func comparedTry(c *client.ComparedTry) string {
 	if c == nil {
 		return "-"
 	}
+	if c.KeptFrom != nil {
+		return fmt.Sprintf("kept from %.8s", *c.KeptFrom)
+	}
 	out := c.StatusRaw
 	if c.DurationMs != nil {
 		out += " " + runtext.Milliseconds(*c.DurationMs)

@@ -239,9 +239,18 @@ func (s *session) attentionTable(all attentionList) *console.Table {
 	return t
 }
 
-// why says why the item needs somebody.
+// why says why the item needs somebody, and who can act when the viewer cannot.
 func (n attentionItem) why() string {
-	step, code, message := runtext.Deref(n.StepId), runtext.Deref(n.Code), runtext.Deref(n.Message)
+	if len(n.WhoCould) == 0 || !strings.HasPrefix(n.Next, "dvt run show ") {
+		return n.reason()
+	}
+	return n.reason() + " (who can: " + strings.Join(n.WhoCould, ", ") + ")"
+}
+
+// reason says why the item needs somebody.
+func (n attentionItem) reason() string {
+	step := cmp.Or(runtext.Deref(n.StepName), runtext.Deref(n.StepId))
+	code, message := runtext.Deref(n.Code), runtext.Deref(n.Message)
 	because := ""
 	if code != "" {
 		because = ": " + code
@@ -259,7 +268,10 @@ func (n attentionItem) why() string {
 	case client.AttentionKindFailedWaiting:
 		return step + " failed and waits for a retry" + because
 	case client.AttentionKindApproval:
-		return "waits for approval"
+		if n.Approvals == nil || n.ApprovalsRequired == nil {
+			return "waits for approval"
+		}
+		return fmt.Sprintf("waits for approval, %d of %d", *n.Approvals, *n.ApprovalsRequired)
 	case client.AttentionKindManualTask:
 		return step + " waits for a person to complete it"
 	case client.AttentionKindLate:

@@ -103,3 +103,22 @@ func TestRunWatch_CountsDownTheTimeToRetry(t *testing.T) {
 		}
 	}
 }
+
+func TestRunListAttention_NamesWhoCanAndTheMissingApprovals(t *testing.T) {
+	t.Parallel()
+	waits := attentionItem{Next: "dvt run show abc"}
+	waits.Kind, waits.Approvals, waits.ApprovalsRequired = client.AttentionKindApproval, new(0), new(2)
+	waits.WhoCould = []string{"dev-admin", "dev-planner"}
+	if got, want := waits.why(), "waits for approval, 0 of 2 (who can: dev-admin, dev-planner)"; got != want {
+		t.Errorf("why of an approval by others: %q, want %q", got, want)
+	}
+	waits.Next = "dvt run approve abc"
+	if got, want := waits.why(), "waits for approval, 0 of 2"; got != want {
+		t.Errorf("why of an approval by the viewer: %q, want %q", got, want)
+	}
+	manual := attentionItem{Next: "dvt manual complete abc sign --outcome succeeded"}
+	manual.Kind, manual.StepId, manual.StepName = client.AttentionKindManualTask, new("sign"), new("Sign the release")
+	if got, want := manual.why(), "Sign the release waits for a person to complete it"; got != want {
+		t.Errorf("why of a manual step: %q, want %q", got, want)
+	}
+}

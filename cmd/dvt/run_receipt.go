@@ -165,7 +165,7 @@ func stage(r client.Receipt) string {
 
 // applications says how a signal ended.
 var applications = map[client.SignalApplication]string{
-	client.SignalApplicationApplied: "applied", client.SignalApplicationNoop: "nothing to change",
+	client.SignalApplicationApplied: "applied", client.SignalApplicationNoop: "no effect",
 	client.SignalApplicationNotApplied: "not applied",
 }
 
@@ -180,7 +180,7 @@ func sentence(r client.Receipt) string {
 		why = ": " + *r.ApplicationReason
 	}
 	if why == ": "+string(run.CodeAlreadyInState) {
-		why = ", it was so already"
+		why = ": the run was already in this state"
 	}
 	switch {
 	case r.Application != nil && *r.Application == client.SignalApplicationApplied && r.AppliedSeq != nil:

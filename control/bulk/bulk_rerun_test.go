@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -235,6 +237,39 @@ func TestBulkRerun_RefusesARunThatWasRerunSinceItWasAccepted(t *testing.T) {
 	}
 }
 
+// Two bulks over the same runs are sent at the same instant: both have read that nobody reran the runs.
+// contract: T128
+func TestBulkRerun_TwoBulksAtOnceRerunEachRunOnce(t *testing.T) {
+	t.Parallel()
+	w, f := bulkWorld(t)
+	ids := w.failedRuns(12)
+	first := w.bulk(w.Engineer(), rerunBulkOf("b1", runs.Rerun{Failed: true}, ids...))
+	second := w.bulk(w.Engineer(), rerunBulkOf("b2", runs.Rerun{Start: true}, ids...))
+	var readers sync.WaitGroup
+	readers.Add(2)
+	var reads atomic.Int64
+	f.chains = func() {
+		if reads.Add(1) <= 2 {
+			readers.Done()
+			readers.Wait()
+		}
+	}
+	w.sends()
+	first, second = w.bulkDone(w.Engineer(), first.ID), w.bulkDone(w.Engineer(), second.ID)
+	if diff := cmp.Diff(slices.Repeat([]int{1}, len(ids)), w.reruns(ids)); diff != "" {
+		t.Errorf("reruns of each run (-want +got):\n%s", diff)
+	}
+	if first.Accepted+second.Accepted != 12 || first.Refused+second.Refused != 12 {
+		t.Errorf("%d and %d accepted, %d and %d refused, want each run accepted once and refused once", first.Accepted,
+			second.Accepted, first.Refused, second.Refused)
+	}
+	for _, row := range append(w.bulkRows(w.Engineer(), first.ID), w.bulkRows(w.Engineer(), second.ID)...) {
+		if row.Outcome == store.BulkRefused && row.Code != run.CodeAlreadyRerun {
+			t.Errorf("row %d is refused with %s: %q, want ALREADY_RERUN", row.No, row.Code, row.Message)
+		}
+	}
+}
+
 func TestPreviewRerun_SaysThatARunWasRerun(t *testing.T) {
 	t.Parallel()
 	w, _ := bulkWorld(t)
@@ -347,5 +382,22 @@ func TestWatchBulk_SendsRowsWhoseRunsMoveOn(t *testing.T) {
 	})
 	if moved.Rows[len(moved.Rows)-1].RunID != ids[1] || moved.Bulk.Progress.Runs.Cancelled != 1 {
 		t.Errorf("the frame is %+v, want the row of the run that was cancelled", moved)
+	}
+}
+
+// During a freeze no new run is created, so the preview counts every run as refused.
+func TestPreviewBulkRerun_CountsWhatAFreezeRefuses(t *testing.T) {
+	t.Parallel()
+	w, _ := bulkWorld(t)
+	ids := w.failedRuns(2)
+	controltest.Must[admission.ModeChange](t)(w.FreezeTenant(t.Context(), w.Principal("dev-admin"),
+		admission.FreezeTenant{RequestID: "f", Frozen: true, Reason: "month end"}))
+	in := rerunBulkOf("b1", runs.Rerun{Failed: true}, ids...)
+	p := controltest.Must[runs.ActionPreview](t)(w.PreviewBulk(t.Context(), w.Engineer(),
+		bulk.PreviewBulk{Runs: in.Runs, Rerun: in.Rerun}))
+	if p.Outcome != "REFUSED" || p.Code != run.CodeTenantFrozen || len(p.Bulk.Refusals) != 1 ||
+		p.Bulk.Refusals[0].Count != 2 {
+		t.Errorf("the preview is %s %s with the refusals %+v, want TENANT_FROZEN for both runs", p.Outcome, p.Code,
+			p.Bulk.Refusals)
 	}
 }

@@ -27,6 +27,7 @@ type faulty struct {
 	inRun  func() error // called before each InRun
 	inRuns atomic.Int64 // number of finished calls
 	down   atomic.Bool  // Bulk is unavailable
+	chains func()       // called after each RerunChains has read
 }
 
 // dieInTheSecondRound returns the context of a server that sends its second round and dies before the outcomes are
@@ -72,6 +73,15 @@ func (f *faulty) InRun(ctx context.Context, runID string, do func(store.RunTx) e
 		}
 	}
 	return f.Store.InRun(ctx, runID, do)
+}
+
+func (f *faulty) RerunChains(ctx context.Context, tenantID string, runIDs []string, limit int) ([]store.ChainRun,
+	error) {
+	found, err := f.Store.RerunChains(ctx, tenantID, runIDs, limit)
+	if f.chains != nil {
+		f.chains()
+	}
+	return found, err
 }
 
 func (f *faulty) Bulk(ctx context.Context, id string) (store.Bulk, error) {

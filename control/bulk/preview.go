@@ -154,9 +154,11 @@ func (s *Estimator) bulkRefusals(ctx context.Context, p authz.Principal, of []ru
 			return nil, control.Translate(err)
 		case !d.Allowed:
 			count(run.CodeForbidden, s.rights.DenialError(p, action, control.ObjectOf(r), d).Message)
+		case in.Rerun != nil && !heads.ByRun[r.RunID].Terminal:
+			count(run.CodeInvalidRunState, runs.StillActive)
 		case in.Rerun != nil:
-			if !heads.ByRun[r.RunID].Terminal {
-				count(run.CodeInvalidRunState, runs.StillActive)
+			if refusal := s.requester.starter.CheckAdmits(r.TenantID); refusal != nil {
+				count(refusal.Code, refusal.Message)
 			}
 		case heads.ByRun[r.RunID].Terminal:
 			count(run.CodeRunTerminal, "The run has ended.")

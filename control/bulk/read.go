@@ -115,8 +115,8 @@ func (s *Reader) Bulks(ctx context.Context, p authz.Principal, first int, after 
 	return BulksPage{Bulks: bulks, HasNext: more}, err
 }
 
-// BulkRows reads a page of the rows of one of p's own bulks. Rows of runs that p may no longer READ have neither a
-// receipt nor a new run nor a status.
+// BulkRows reads a page of the rows of one of p's own bulks. Rows of runs that p may no longer READ have only what the
+// bulk itself knows: no receipt, new run, status, plan or cause.
 // Errors: NOT_FOUND, BAD_USER_INPUT, CURSOR_INVALID.
 func (s *Reader) BulkRows(ctx context.Context, p authz.Principal, q BulkRowsQuery) (BulkRowsPage, error) {
 	n, err := control.PageSize(q.First, 50)
@@ -136,7 +136,7 @@ func (s *Reader) BulkRows(ctx context.Context, p authz.Principal, q BulkRowsQuer
 	return BulkRowsPage{Rows: rows[:min(n, len(rows))], HasNext: len(rows) > n}, err
 }
 
-// bulkRows reads rows and removes the receipts, new runs and statuses of runs that p may no longer READ.
+// bulkRows reads rows and removes what BulkRows says of runs that p may no longer READ.
 func (s *Reader) bulkRows(ctx context.Context, p authz.Principal, f store.BulkRowFilter) ([]BulkRow, error) {
 	rows, err := s.store.BulkRows(ctx, f)
 	if err != nil {
@@ -150,6 +150,7 @@ func (s *Reader) bulkRows(ctx context.Context, p authz.Principal, f store.BulkRo
 		}
 		if !d.Allowed {
 			rows[i].Receipt, rows[i].NewRunID, rows[i].RunStatus = nil, "", ""
+			rows[i].PlanID, rows[i].Cause = "", nil
 		}
 	}
 	return rows, nil

@@ -353,9 +353,25 @@ func (j *bulkJob) rerun(ctx context.Context, r store.BulkRow) error {
 	from := j.action.Rerun.From
 	_, err := j.s.starter.RerunOfBulk(ctx, j.asker, runs.Rerun{
 		RunID: r.RunID, RequestID: store.BulkSignalID(j.bulk.ID, r.No), Start: from.Start, Failed: from.Failed,
-		Steps: from.Steps, Params: j.action.Rerun.Params, Reason: j.action.Reason,
+		Steps: from.Steps, Params: j.action.Rerun.Params, Reason: j.action.Reason, AlreadyRerun: j.action.Rerun.AlreadyRerun,
 	}, j.bulk)
+	if errors.Is(err, store.ErrAlreadyRerun) {
+		return j.alreadyRerunError(ctx, r)
+	}
 	return control.Translate(err)
+}
+
+// alreadyRerunError returns the refusal of a run that somebody reran after this round read the chains. The other rerun
+// may have been refused in its own transaction, for example by a quota; then this row waits and is tried again.
+func (j *bulkJob) alreadyRerunError(ctx context.Context, r store.BulkRow) error {
+	chains, _, err := runs.ReadChains(ctx, j.s.settings.Chains, j.bulk.TenantID, []string{r.RunID})
+	if err != nil {
+		return control.Translate(err)
+	}
+	if newest, ok := chains.Superseded(nil)[r.RunID]; ok {
+		return control.Refuse(run.CodeAlreadyRerun, "%s", runs.AlreadyRerunAs(newest))
+	}
+	return control.Later(control.Refuse(run.CodeUnavailable, "Another bulk reruns this run now."), bulkPauseLeast)
 }
 
 // checkAlive returns FORBIDDEN, and writes row to the audit, when the account, token or session that requested the bulk

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"slices"
 	"time"
 
 	"github.com/dvt-engine/dvt/authz"
@@ -38,7 +39,8 @@ type RunComparison struct {
 	// WaitedA and WaitedB are the times that the runs waited for people, up to the time of the comparison.
 	WaitedA, WaitedB time.Duration
 	Params           []PlanPart // parameters that differ, at most 20, without secrets
-	// Steps has every step of one of the runs, in the order in which B runs them; steps of A only come last.
+	// Steps has every step of one of the runs, in the order of the plan of B; steps of A only come last. The order in
+	// which the steps can run stands for a plan that is not known.
 	Steps []StepComparison
 }
 
@@ -73,11 +75,19 @@ func (s *Comparer) CompareRuns(ctx context.Context, p authz.Principal, a, b stri
 	if err != nil {
 		return RunComparison{}, err
 	}
+	orderA, err := s.plans.StepOrder(ctx, p, a)
+	if err != nil {
+		return RunComparison{}, err
+	}
+	orderB, err := s.plans.StepOrder(ctx, p, b)
+	if err != nil {
+		return RunComparison{}, err
+	}
 	now := s.now()
 	return RunComparison{A: from, B: to,
 		WaitedA: waitedForPeople(&from.State, now), WaitedB: waitedForPeople(&to.State, now),
 		Params: diffParams(from.Run.Params, to.Run.Params),
-		Steps:  compareSteps(from.State.Steps, to.State.Steps)}, nil
+		Steps:  compareSteps(inPlanOrder(from.State.Steps, orderA), inPlanOrder(to.State.Steps, orderB))}, nil
 }
 
 // ComparePlans compares the plans of two runs. It returns nil when PlanDocument returns nil for one of them. Error:
@@ -109,6 +119,7 @@ func paramsOf(doc json.RawMessage) map[string]any {
 	return out
 }
 
+// compareSteps compares the steps of two runs, in the order of b and then of a.
 func compareSteps(a, b []*run.Step) []StepComparison {
 	before := make(map[string]*run.Step, len(a))
 	for _, step := range a {
@@ -116,12 +127,12 @@ func compareSteps(a, b []*run.Step) []StepComparison {
 	}
 	out := make([]StepComparison, 0, max(len(a), len(b)))
 	both := make(map[string]bool, len(b))
-	for _, step := range inRunOrder(b) {
+	for _, step := range b {
 		old := before[step.StepID]
 		both[step.StepID] = true
 		out = append(out, StepComparison{StepID: step.StepID, A: old, B: step, Changes: changesOf(old, step)})
 	}
-	for _, step := range inRunOrder(a) {
+	for _, step := range a {
 		if !both[step.StepID] {
 			out = append(out, StepComparison{StepID: step.StepID, A: step, Changes: []StepChange{StepRemoved}})
 		}
@@ -176,6 +187,19 @@ func LastDuration(step *run.Step) *time.Duration {
 		return DurationOf(step.Attempts[n-1])
 	}
 	return nil
+}
+
+// KeptFrom returns the run whose result a rerun took over for the step, or "".
+func KeptFrom(step *run.Step) string {
+	if !isKept(step) {
+		return ""
+	}
+	return step.Attempts[len(step.Attempts)-1].Reused.RunID
+}
+
+// HasRun reports whether an attempt of the step started, so that it has a log.
+func HasRun(step *run.Step) bool {
+	return slices.ContainsFunc(step.Attempts, func(a run.Attempt) bool { return a.StartedAt != nil && a.Reused == nil })
 }
 
 // isKept reports whether a rerun took over the result of the step.

@@ -7,6 +7,19 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
+// inPlanOrder returns the steps in the order of the plan document, by the positions of its steps. Without positions
+// they are in run order.
+func inPlanOrder(steps []*run.Step, positions map[string]int) []*run.Step {
+	if len(positions) == 0 {
+		return inRunOrder(steps)
+	}
+	out := slices.Clone(steps)
+	slices.SortStableFunc(out, func(a, b *run.Step) int {
+		return cmp.Compare(positions[a.StepID], positions[b.StepID])
+	})
+	return out
+}
+
 // inRunOrder returns the steps in the order in which they can run. Most plans come in the alphabetical order of their
 // ids, which says nothing: their steps are sorted by the longest path from a step without dependencies, and steps of
 // the same depth stay as they are. A plan with another order keeps it.

@@ -67,6 +67,7 @@ type GridCell struct {
 	Status   run.StepStatus
 	Duration *time.Duration // of the newest attempt, if it ended
 	Attempts int
+	Kept     bool // a rerun took over the result, so the step did not run
 }
 
 // Plan reads the history of a plan, with the newest runs (1..MaxGridRuns) in its grid. NOT_FOUND when it has no runs
@@ -95,7 +96,7 @@ func (s *PlanHistories) Plan(ctx context.Context, p authz.Principal, k store.Pla
 	}
 	out.Used, out.More = len(used), len(used) == maxUsedRuns
 	out.Versions, out.Starters = usesOf(used)
-	out.Grid, err = s.grid(ctx, k, out.Runs[:min(runs, len(out.Runs))])
+	out.Grid, err = s.grid(ctx, p, k, out.Runs[:min(runs, len(out.Runs))])
 	return out, control.Translate(err)
 }
 
@@ -130,7 +131,8 @@ func usesOf(used []store.PlanRun) (versions []PlanVersion, starters []PlanStarte
 }
 
 // grid reads the steps of the runs, which are the newest runs of the plan.
-func (s *PlanHistories) grid(ctx context.Context, k store.PlanKey, runs []run.Header) (PlanGrid, error) {
+func (s *PlanHistories) grid(ctx context.Context, p authz.Principal, k store.PlanKey,
+	runs []run.Header) (PlanGrid, error) {
 	widest := 1
 	for _, h := range runs {
 		widest = max(widest, h.Counts.Total)
@@ -149,14 +151,22 @@ func (s *PlanHistories) grid(ctx context.Context, k store.PlanKey, runs []run.He
 	if err != nil {
 		return PlanGrid{}, err
 	}
-	return gridOf(rows, len(runs)), nil
+	var order map[string]int
+	if len(rows) > 0 {
+		if order, err = s.plans.StepOrder(ctx, p, rows[0].Header.RunID); err != nil {
+			return PlanGrid{}, err
+		}
+	}
+	return gridOf(rows, len(runs), order), nil
 }
 
-func gridOf(rows []store.RunRow, wanted int) PlanGrid {
+// gridOf returns the grid of runs, newest first. Steps are in the order of the newest plan, by the positions of its
+// steps; those that only older runs have follow.
+func gridOf(rows []store.RunRow, wanted int, order map[string]int) PlanGrid {
 	steps, byID := []GridStep{}, map[string]int{}
 	shown := 0
 	for i, row := range rows {
-		for _, step := range inRunOrder(row.Steps) {
+		for _, step := range inPlanOrder(row.Steps, order) {
 			if _, known := byID[step.StepID]; !known {
 				if (len(steps)+1)*(i+1) > store.MaxListSteps {
 					return cutGrid(rows, steps, shown, wanted)
@@ -190,11 +200,7 @@ func cutGrid(rows []store.RunRow, steps []GridStep, shown, wanted int) PlanGrid 
 }
 
 func cellOf(step *run.Step) *GridCell {
-	c := &GridCell{Status: step.Status, Attempts: len(step.Attempts)}
-	if n := len(step.Attempts); n > 0 {
-		c.Duration = DurationOf(step.Attempts[n-1])
-	}
-	return c
+	return &GridCell{Status: step.Status, Duration: LastDuration(step), Attempts: len(step.Attempts), Kept: isKept(step)}
 }
 
 // DurationOf returns the duration of an attempt that started and ended, else nil.

@@ -150,10 +150,13 @@ func jsonText(v any) string {
 	if v == nil {
 		return ""
 	}
-	doc, err := json.Marshal(v)
-	if err != nil {
+	var out bytes.Buffer
+	e := json.NewEncoder(&out)
+	e.SetEscapeHTML(false) // people read it: "2>&1", not "2\u003e\u00261"
+	if e.Encode(v) != nil {
 		return "" // cannot happen: the value was decoded from JSON
 	}
+	doc := bytes.TrimSuffix(out.Bytes(), []byte("\n"))
 	if len(doc) <= maxDiffText {
 		return string(doc)
 	}

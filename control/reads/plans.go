@@ -9,6 +9,7 @@ import (
 
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/runs"
 	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store"
@@ -24,11 +25,12 @@ type PlanStore interface {
 type PlanHistories struct {
 	rights *control.Rights
 	store  PlanStore
+	plans  *runs.PlanReader
 }
 
 // NewPlanHistories makes PlanHistories.
-func NewPlanHistories(rights *control.Rights, store PlanStore) *PlanHistories {
-	return &PlanHistories{rights: rights, store: store}
+func NewPlanHistories(rights *control.Rights, store PlanStore, plans *runs.PlanReader) *PlanHistories {
+	return &PlanHistories{rights: rights, store: store, plans: plans}
 }
 
 // Limits of a page of plans.
@@ -64,11 +66,22 @@ type PlanSummary struct {
 	// Ended counts the runs among Runs that COMPLETED or FAILED, Succeeded those that COMPLETED. A cancelled run counts in
 	// neither, because it says nothing about its plan.
 	Ended, Succeeded int
-	// Median is the middle duration of the COMPLETED runs among Runs, Slow the duration that 90 % of them did not exceed,
-	// and RecentMedian the middle duration of the newest runsOfRecent of them; nil when none is known.
-	Median, Slow, RecentMedian *time.Duration
-	Next                       PlanNext
-	NextRunID                  string // the run that Next is about; empty for START
+	// Took has durations from start to end, Work those in which steps ran: without waits for people and pauses.
+	Took, Work PlanDurations
+	Next       PlanNext
+	NextRunID  string // the run that Next is about; empty for START
+}
+
+// PlanDurations are durations of the COMPLETED runs of a plan; nil when none is known.
+type PlanDurations struct {
+	Median       *time.Duration // the middle one
+	Slow         *time.Duration // 90 % of the runs took no longer
+	RecentMedian *time.Duration // the middle one of the newest runsOfRecent
+}
+
+func durationsOf(newestFirst []time.Duration) PlanDurations {
+	return PlanDurations{Median: quantile(newestFirst, 0.5), Slow: quantile(newestFirst, 0.9),
+		RecentMedian: quantile(newestFirst[:min(len(newestFirst), runsOfRecent)], 0.5)}
 }
 
 // PlanNext is what a person can do next about a plan.
@@ -121,7 +134,7 @@ func (s *PlanHistories) Plans(ctx context.Context, p authz.Principal, q PlansQue
 
 func (s *PlanHistories) summaryOf(p authz.Principal, row store.PlanRow) PlanSummary {
 	out := PlanSummary{PlanKey: row.PlanKey, LastRunAt: row.LastRunAt, Open: row.Open, Next: NextStart}
-	var took []time.Duration
+	var took, work []time.Duration
 	for _, r := range row.Runs {
 		h := r.Header
 		out.Runs = append(out.Runs, h)
@@ -134,12 +147,11 @@ func (s *PlanHistories) summaryOf(p authz.Principal, row store.PlanRow) PlanSumm
 		if h.Status == run.Completed {
 			out.Succeeded++
 			if d := h.Duration(); d != nil {
-				took = append(took, *d)
+				took, work = append(took, *d), append(work, *h.Work())
 			}
 		}
 	}
-	out.RecentMedian = quantile(took[:min(len(took), runsOfRecent)], 0.5)
-	out.Median, out.Slow = quantile(took, 0.5), quantile(took, 0.9)
+	out.Took, out.Work = durationsOf(took), durationsOf(work)
 	out.Next, out.NextRunID = nextOf(out.Runs, func(action authz.Action, h run.Header) bool {
 		d, err := s.rights.Authz.Decide(p, action, authz.Object{TenantID: row.TenantID, ProjectID: row.ProjectID,
 			EnvironmentID: row.EnvironmentID})

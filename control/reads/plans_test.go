@@ -43,12 +43,13 @@ func TestPlans_SummariseTheNewestRuns(t *testing.T) {
 	page := controltest.Must[reads.PlansPage](t)(w.Plans(t.Context(), viewer, reads.PlansQuery{}))
 	var got []string
 	for _, p := range page.Plans {
-		got = append(got, fmt.Sprintf("%s runs %d, open %d, %d of %d, median %s, next %s %v", p.PlanID, len(p.Runs), p.Open,
-			p.Succeeded, p.Ended, minutes(p.Median), p.Next, p.NextRunID == failed || p.NextRunID == open))
+		got = append(got, fmt.Sprintf("%s runs %d, open %d, %d of %d, median %s, work %s, next %s %v", p.PlanID,
+			len(p.Runs), p.Open, p.Succeeded, p.Ended, minutes(p.Took.Median), minutes(p.Work.Median), p.Next,
+			p.NextRunID == failed || p.NextRunID == open))
 	}
 	want := []string{
-		"other runs 1, open 1, 0 of 0, median -, next WATCH true",
-		w.planOf(failed).PlanID + " runs 4, open 0, 2 of 3, median 20m0s, next RERUN true",
+		"other runs 1, open 1, 0 of 0, median -, work -, next WATCH true",
+		w.planOf(failed).PlanID + " runs 4, open 0, 2 of 3, median 20m0s, work 20m0s, next RERUN true",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("plans (-want +got):\n%s", diff)

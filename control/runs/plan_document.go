@@ -45,6 +45,41 @@ func (s *PlanReader) PlanDocument(ctx context.Context, p authz.Principal, runID 
 	if err != nil {
 		return nil, err
 	}
+	body, err := s.body(ctx, r)
+	if err != nil || body == nil {
+		return nil, err
+	}
+	return secretvalue.Hide(body), nil
+}
+
+// StepOrder returns the positions of the steps in the plan document of a run. The result is empty when PlanDocument
+// would return nil. Error: NOT_FOUND.
+func (s *PlanReader) StepOrder(ctx context.Context, p authz.Principal, runID string) (map[string]int, error) {
+	r, err := s.rights.GetVisible(ctx, p, authz.Read, runID)
+	if err != nil {
+		return nil, err
+	}
+	body, err := s.body(ctx, r)
+	if err != nil || body == nil {
+		return nil, err
+	}
+	var doc struct {
+		Steps []struct {
+			StepID string `json:"stepId"`
+		} `json:"steps"`
+	}
+	if err := json.Unmarshal(body, &doc); err != nil {
+		return nil, control.Translate(err)
+	}
+	out := make(map[string]int, len(doc.Steps))
+	for i, step := range doc.Steps {
+		out[step.StepID] = i
+	}
+	return out, nil
+}
+
+// body returns the document of the plan of a run; nil as PlanDocument.
+func (s *PlanReader) body(ctx context.Context, r store.Run) ([]byte, error) {
 	kept, err := s.store.Plan(ctx, r.PlanRef.SHA256)
 	if errors.Is(err, store.ErrNotFound) {
 		return nil, nil //nolint:nilnil // no worker has fetched it yet
@@ -59,5 +94,5 @@ func (s *PlanReader) PlanDocument(ctx context.Context, p authz.Principal, runID 
 	if !control.PlanIsInScope(body, r.Identity) {
 		return nil, nil //nolint:nilnil // anybody who knows the digest can start a run with it
 	}
-	return secretvalue.Hide(body), nil
+	return body, nil
 }

@@ -46,7 +46,8 @@ func (s *Starter) Rerun(ctx context.Context, p authz.Principal, in Rerun) (Start
 }
 
 // RerunOfBulk is Rerun for a row of a bulk, whose request id clients cannot use. The run is created under the fence of
-// the bulk: the error matches store.ErrConflict when the caller no longer holds the bulk.
+// the bulk: the error matches store.ErrConflict when the caller no longer holds the bulk. Unless in.AlreadyRerun is
+// set, the error matches store.ErrAlreadyRerun when the run was rerun in the meantime.
 func (s *Starter) RerunOfBulk(ctx context.Context, p authz.Principal, in Rerun, b store.Bulk) (StartedRun, error) {
 	return s.rerun(ctx, p, in, &b)
 }
@@ -93,7 +94,7 @@ func (s *Starter) createRerun(ctx context.Context, p authz.Principal, parent sto
 	if err != nil {
 		return StartedRun{}, control.Translate(err)
 	}
-	r, created, err := s.approve(ctx, p, store.NewRun{Bulk: b, Run: store.Run{
+	r, created, err := s.approve(ctx, p, store.NewRun{Bulk: b, UnlessRerun: b != nil && !in.AlreadyRerun, Run: store.Run{
 		Identity: parent.Identity, RequestID: in.RequestID, PlanRef: parent.PlanRef, TriggerSource: "rerun",
 		ParentRunID: parent.RunID,
 		Params:      params, Policy: s.rules.Policy,

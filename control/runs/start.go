@@ -81,6 +81,11 @@ func NewStarter(rights *control.Rights, store StartStore, views *Views, admissio
 		versions: control.NewLRU[string](maxRequestVersions)}
 }
 
+// CheckAdmits returns why the mode, a freeze or a failing engine admits no new run of a tenant; nil when they do.
+func (s *Starter) CheckAdmits(tenantID string) *control.Error {
+	return s.admission.Modes.CheckAdmits(tenantID)
+}
+
 // checkStartable refuses a new run in a mode that admits none, unless the same request created a run before.
 func (s *Starter) checkStartable(ctx context.Context, p authz.Principal, r store.Run, row store.AuditRow) error {
 	refusal := s.admission.Modes.CheckAdmits(r.TenantID)

@@ -144,15 +144,15 @@ func (s *Store) Bulks(ctx context.Context, bf store.BulkFilter) ([]store.Bulk, e
 
 const (
 	bulkRowColumns = `b.no, b.run_id, b.project_id, b.environment_id, b.signal_id, b.outcome, b.code, b.message, b.at,
-  coalesce(n.run_id, ''), coalesce(st.status, '')`
-	fromBulkRows = ` FROM bulk_row b LEFT JOIN run n ON n.request_key = b.signal_id
+  coalesce(n.run_id, ''), coalesce(st.status, ''), coalesce(r.plan_id, ''), st.header -> 'rootCause'`
+	fromBulkRows = ` FROM bulk_row b LEFT JOIN run n ON n.request_key = b.signal_id LEFT JOIN run r ON r.run_id = b.run_id
   LEFT JOIN run_state st ON st.run_id = coalesce(n.run_id, b.run_id) `
 	withReceipts = `LEFT JOIN signal s ON s.run_id = b.run_id AND s.signal_id = b.signal_id `
 )
 
 func scanBulkRow(row pgx.CollectableRow) (r store.BulkRow, err error) {
 	return r, row.Scan(&r.No, &r.RunID, &r.ProjectID, &r.EnvironmentID, &r.SignalID, &r.Outcome, &r.Code, &r.Message,
-		utcOrNil{&r.At}, &r.NewRunID, &r.RunStatus)
+		utcOrNil{&r.At}, &r.NewRunID, &r.RunStatus, &r.PlanID, &r.Cause)
 }
 
 // BulkRows implements store.Bulks. It reads the rows and then their receipts in a second statement.

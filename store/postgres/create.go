@@ -117,9 +117,11 @@ func create(ctx context.Context, conn *pgx.Conn, runs []*creation) error {
 	t := &tx{conn: conn}
 	queueBegin(&t.batch)
 	queueHolds(&t.batch, runs)
+	queueChainLocks(&t.batch, runs)
 	if err := queueRuns(&t.batch, runs); err != nil {
 		return err
 	}
+	queueRerunChecks(&t.batch, runs)
 	var crowd admission.ArrivalBatch
 	var arrivals []*arrival
 	for _, c := range runs {

@@ -111,16 +111,18 @@ func (s *Store) RunScopes(ctx context.Context, tenantID string, projects []strin
 
 // rerunChainsSQL walks up to the runs that were rerun and down to the reruns. UNION visits each run once, so the work
 // is bounded by the number of runs in the chains.
-const rerunChainsSQL = `WITH RECURSIVE chain (id) AS (
+const rerunChainsSQL = chainSQL + `SELECT r.run_id, r.parent_run_id, r.created_at, coalesce(st.status, '')
+FROM chain JOIN run r ON r.run_id = chain.id LEFT JOIN run_state st ON st.run_id = r.run_id
+WHERE r.tenant_id = $2 LIMIT $3`
+
+const chainSQL = `WITH RECURSIVE chain (id) AS (
   SELECT run_id FROM run WHERE run_id = ANY($1) AND tenant_id = $2
   UNION SELECT next.id FROM chain CROSS JOIN LATERAL (
     SELECT r.parent_run_id FROM run r WHERE r.run_id = chain.id AND r.parent_run_id <> ''
     UNION ALL SELECT r.run_id FROM run r WHERE r.parent_run_id = chain.id AND r.parent_run_id <> ''
   ) next (id)
 )
-SELECT r.run_id, r.parent_run_id, r.created_at, coalesce(st.status, '')
-FROM chain JOIN run r ON r.run_id = chain.id LEFT JOIN run_state st ON st.run_id = r.run_id
-WHERE r.tenant_id = $2 LIMIT $3`
+`
 
 // RerunChains implements store.Reruns.
 func (s *Store) RerunChains(ctx context.Context, tenantID string, runIDs []string, limit int) ([]store.ChainRun,
@@ -128,4 +130,54 @@ func (s *Store) RerunChains(ctx context.Context, tenantID string, runIDs []strin
 	return collect(ctx, s, "rerun chains", func(row pgx.CollectableRow) (c store.ChainRun, err error) {
 		return c, row.Scan(&c.RunID, &c.ParentRunID, utc{&c.CreatedAt}, &c.Status)
 	}, rerunChainsSQL, runIDs, tenantID, limit)
+}
+
+const (
+	// lockChainsSQL locks the chains of runs. All transactions lock in the order of the keys, so they cannot deadlock.
+	lockChainsSQL = `WITH RECURSIVE up (id, parent) AS (
+  SELECT run_id, parent_run_id FROM run WHERE run_id = ANY($1)
+  UNION SELECT up.parent, coalesce(r.parent_run_id, '') FROM up LEFT JOIN run r ON r.run_id = up.parent WHERE up.parent <> ''
+), chain AS MATERIALIZED (SELECT DISTINCT hashtextextended('chain/' || id, 0) AS key FROM up WHERE parent = '' ORDER BY key)
+SELECT pg_advisory_xact_lock(key) FROM chain`
+
+	// newerRerunSQL finds a run in the chain of $1 that is newer than $1, was not cancelled, and is not one of $3.
+	newerRerunSQL = chainSQL + `SELECT r.run_id FROM run parent CROSS JOIN chain JOIN run r ON r.run_id = chain.id
+  LEFT JOIN run_state st ON st.run_id = r.run_id
+WHERE parent.run_id = ANY($1) AND r.tenant_id = $2 AND (r.created_at, r.run_id) > (parent.created_at, parent.run_id)
+  AND r.run_id <> ALL($3) AND coalesce(st.status, '') <> 'CANCELLED' LIMIT 1`
+)
+
+// queueChainLocks queues the locks of the chains to which the reruns among runs belong. A lock is needed for each
+// rerun: another transaction that creates one only if there is none must see it.
+func queueChainLocks(b *pgx.Batch, runs []*creation) {
+	var parents []string
+	for _, c := range runs {
+		if c.Run.ParentRunID != "" {
+			parents = append(parents, c.Run.ParentRunID)
+		}
+	}
+	if len(parents) > 0 {
+		b.Queue(lockChainsSQL, parents)
+	}
+}
+
+// queueRerunChecks queues the search for newer reruns, after the rows of runs were inserted. After the batch has run, a
+// new run that must not be created has the error store.ErrAlreadyRerun. Of two in one batch the first stays.
+func queueRerunChecks(b *pgx.Batch, runs []*creation) {
+	for i, c := range runs {
+		if !c.UnlessRerun {
+			continue
+		}
+		var later []string
+		for _, other := range runs[i:] {
+			later = append(later, other.Run.RunID)
+		}
+		b.Queue(newerRerunSQL, []string{c.Run.ParentRunID}, c.Run.TenantID, later).Query(func(rows pgx.Rows) error {
+			defer rows.Close()
+			if rows.Next() && !c.exists {
+				c.err = fmt.Errorf("run %s: %w", c.Run.ParentRunID, store.ErrAlreadyRerun)
+			}
+			return rows.Err()
+		})
+	}
 }

@@ -127,9 +127,9 @@ func (s *Store) Bulks(ctx context.Context, f store.BulkFilter) ([]store.Bulk, er
 
 const (
 	bulkRowColumns = `b.no, b.run_id, b.project_id, b.environment_id, b.signal_id, b.outcome, b.code, b.message, b.at,
-	coalesce(n.run_id, ''), coalesce(st.status, '')`
-	bulkRowWidth = 11
-	fromBulkRows = ` FROM bulk_row b LEFT JOIN run n ON n.request_key = b.signal_id
+	coalesce(n.run_id, ''), coalesce(st.status, ''), coalesce(r.plan_id, ''), coalesce(st.header -> '$.rootCause', '')`
+	bulkRowWidth = 13
+	fromBulkRows = ` FROM bulk_row b LEFT JOIN run n ON n.request_key = b.signal_id LEFT JOIN run r ON r.run_id = b.run_id
 	LEFT JOIN run_state st ON st.run_id = coalesce(n.run_id, b.run_id) `
 	withReceipts = `LEFT JOIN (SELECT ` + signalColumns +
 		` FROM signal) s ON s.run_id = b.run_id AND s.signal_id = b.signal_id `
@@ -137,9 +137,13 @@ const (
 
 func scanBulkRow(row scanner) (r store.BulkRow, err error) {
 	var at sql.NullInt64
+	var cause string
 	err = row.Scan(&r.No, &r.RunID, &r.ProjectID, &r.EnvironmentID, &r.SignalID, &r.Outcome, &r.Code, &r.Message, &at,
-		&r.NewRunID, &r.RunStatus)
+		&r.NewRunID, &r.RunStatus, &r.PlanID, &cause)
 	r.At = instantOrNil(at)
+	if err == nil && cause != "" {
+		err = json.Unmarshal([]byte(cause), &r.Cause)
+	}
 	return r, err
 }
 

@@ -34,6 +34,11 @@ func (s *Store) CreateRun(ctx context.Context, n store.NewRun) (r store.Run, cre
 			}
 			return err
 		}
+		if n.UnlessRerun {
+			if err := t.checkNotRerun(ctx, r); err != nil {
+				return err
+			}
+		}
 		if n.NeedApproval != nil {
 			if err := t.needApproval(ctx, n.NeedApproval); err != nil {
 				return err

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/dvt-engine/dvt/run"
@@ -64,14 +65,16 @@ func (s *Store) RunScopes(ctx context.Context, tenantID string, projects []strin
 
 // rerunChainsSQL walks up to the runs that were rerun and down to the reruns. UNION visits each run once, so the work
 // is bounded by the number of runs in the chains.
-const rerunChainsSQL = `WITH RECURSIVE chain (id) AS (
+const rerunChainsSQL = chainSQL + `SELECT r.run_id, r.parent_run_id, r.created_at, coalesce(st.status, '')
+FROM chain JOIN run r ON r.run_id = chain.id LEFT JOIN run_state st ON st.run_id = r.run_id
+WHERE r.tenant_id = ?2 LIMIT ?3`
+
+const chainSQL = `WITH RECURSIVE chain (id) AS (
   SELECT r.run_id FROM json_each(?1) JOIN run r ON r.run_id = value WHERE r.tenant_id = ?2
   UNION SELECT r.parent_run_id FROM chain JOIN run r ON r.run_id = chain.id WHERE r.parent_run_id <> ''
   UNION SELECT r.run_id FROM chain JOIN run r ON r.parent_run_id = chain.id AND r.parent_run_id <> ''
 )
-SELECT r.run_id, r.parent_run_id, r.created_at, coalesce(st.status, '')
-FROM chain JOIN run r ON r.run_id = chain.id LEFT JOIN run_state st ON st.run_id = r.run_id
-WHERE r.tenant_id = ?2 LIMIT ?3`
+`
 
 // RerunChains implements store.Reruns.
 func (s *Store) RerunChains(ctx context.Context, tenantID string, runIDs []string, limit int) ([]store.ChainRun,
@@ -86,4 +89,28 @@ func (s *Store) RerunChains(ctx context.Context, tenantID string, runIDs []strin
 		c.CreatedAt = instant(created)
 		return c, err
 	}, rerunChainsSQL, string(doc), tenantID, limit)
+}
+
+// newerRerunSQL finds a run in the chain of ?1 that is newer than ?3, was not cancelled, and is not ?4.
+const newerRerunSQL = chainSQL + `SELECT r.run_id FROM run parent CROSS JOIN chain JOIN run r ON r.run_id = chain.id
+  LEFT JOIN run_state st ON st.run_id = r.run_id
+WHERE parent.run_id = ?3 AND r.tenant_id = ?2 AND (r.created_at, r.run_id) > (parent.created_at, parent.run_id)
+  AND r.run_id <> ?4 AND coalesce(st.status, '') <> 'CANCELLED' LIMIT 1`
+
+// checkNotRerun returns store.ErrAlreadyRerun when the parent of the new run r has a newer rerun. It needs no lock,
+// because this transaction is the only writer.
+func (t *runTx) checkNotRerun(ctx context.Context, r store.Run) error {
+	parent, err := json.Marshal([]string{r.ParentRunID})
+	if err != nil {
+		return err
+	}
+	_, err = collectOne(ctx, t.conn, "newer rerun", value[string], newerRerunSQL, string(parent), r.TenantID,
+		r.ParentRunID, r.RunID)
+	switch {
+	case err == nil:
+		return fmt.Errorf("sqlite: run %s: %w", r.ParentRunID, store.ErrAlreadyRerun)
+	case errors.Is(err, store.ErrNotFound):
+		return nil
+	}
+	return err
 }

@@ -34,6 +34,7 @@ var bulkCases = []testCase{
 	// contract: T128
 	{"HeldBulkIsNotStoppedOrLeased", testHeldBulkIsNotStoppedOrLeased},
 	{"BulkRowsHaveTheirNewRuns", testBulkRowsHaveTheirNewRuns},
+	{"BulkRowsHaveTheirPlanAndCause", testBulkRowsHaveTheirPlanAndCause},
 	// contract: T128
 	{"CreateRunOfBulkIsFenced", testCreateRunOfBulkIsFenced},
 	{"SingleReceiptsLeaveOutBulks", testSingleReceiptsLeaveOutBulks},
@@ -41,6 +42,10 @@ var bulkCases = []testCase{
 	{"IdentitiesAreOfOneTenant", testIdentitiesAreOfOneTenant},
 	// contract: T101
 	{"RerunChainsAreWhole", testRerunChainsAreWhole},
+	// contract: T128
+	{"OneOfConcurrentRerunsIsCreated", testOneOfConcurrentRerunsIsCreated},
+	// contract: T128
+	{"UnlessRerunIgnoresCancelledReruns", testUnlessRerunIgnoresCancelledReruns},
 }
 
 func bulkID(n int) string { return fmt.Sprintf("00000000-0000-4000-8000-%012d", n) }
@@ -483,6 +488,76 @@ func testRerunChainsAreWhole(f *fixture) {
 	f.equal([]string(nil), read(10, identity(8).RunID), "chain of another tenant's run")
 }
 
+// rerunUnless returns a rerun of parent that is created only if the chain has no newer run.
+func rerunUnless(n int, parent string) store.NewRun {
+	again := newRun(identity(n), runtest.Draft(run.RunApproved, "", 1))
+	again.Run.ParentRunID, again.Run.RequestKey, again.UnlessRerun = parent, run.Key(fmt.Sprint("rerun-", n)), true
+	return again
+}
+
+// Bulks whose rows are sent at the same instant ask for a rerun of one run, in one transaction and in several. One run
+// is created. Repeating the request that won returns its run. The window between the check and the commit is short, so
+// this test proves the check; it seldom fails without the lock of the chain.
+func testOneOfConcurrentRerunsIsCreated(f *fixture) {
+	const callers = 6
+	processes := []store.Store{f.store, f.db.Open(f)}
+	for round := range 5 {
+		parent := f.run().RunID
+		first := 100 + round*callers
+		made, refused := make([]bool, callers), make([]bool, callers)
+		f.concurrently(callers, func(i int) error {
+			_, created, err := processes[i%2].CreateRun(f.ctx(), rerunUnless(first+i, parent))
+			if made[i], refused[i] = created, errors.Is(err, store.ErrAlreadyRerun); refused[i] {
+				return nil
+			}
+			return err
+		})
+		created := 0
+		for i := range made {
+			if made[i] {
+				created++
+				r, again, err := f.store.CreateRun(f.ctx(), rerunUnless(first+i, parent))
+				f.ok(err)
+				f.equal([]any{identity(first + i).RunID, false}, []any{r.RunID, again}, "the repeated request")
+			} else {
+				f.equal(true, refused[i], "refused")
+			}
+		}
+		f.equal(1, created, "created reruns of one run")
+	}
+	creator, ok := f.store.(store.Creator)
+	if !ok {
+		return
+	}
+	parent, other := f.run().RunID, f.run().RunID
+	out, err := creator.CreateRuns(f.ctx(), []store.NewRun{rerunUnless(201, parent), rerunUnless(202, parent),
+		rerunUnless(203, other)})
+	f.ok(err)
+	f.equal([]bool{true, false, true}, []bool{out[0].Created, out[1].Created, out[2].Created}, "created in one call")
+	f.wantError(out[1].Err, store.ErrAlreadyRerun)
+}
+
+func testUnlessRerunIgnoresCancelledReruns(f *fixture) {
+	parent := f.run().RunID
+	f.create(rerunUnless(301, parent))
+	gone := identity(301)
+	f.append(gone, runtest.Draft(run.RunCancelled, "", 1))
+	l, err := f.store.Load(f.ctx(), gone.RunID)
+	f.ok(err)
+	_, err = f.store.Save(f.ctx(), l.State, l.Changes)
+	f.ok(err)
+	f.create(rerunUnless(302, parent))
+	_, _, err = f.store.CreateRun(f.ctx(), rerunUnless(303, parent))
+	f.wantError(err, store.ErrAlreadyRerun)
+	deep := rerunUnless(304, identity(302).RunID)
+	f.create(deep)
+	_, _, err = f.store.CreateRun(f.ctx(), rerunUnless(305, parent)) // the rerun of the rerun is of the same chain
+	f.wantError(err, store.ErrAlreadyRerun)
+	always := rerunUnless(306, parent)
+	always.UnlessRerun = false
+	f.create(always)
+}
+
 func (f *fixture) holdBulk(id run.Identity, b store.Bulk) error {
 	f.Helper()
 	return f.store.InRun(f.ctx(), id.RunID, func(tx store.RunTx) error { return tx.HoldBulk(f.ctx(), b) })
@@ -589,6 +664,20 @@ func testBulkRowsHaveTheirNewRuns(f *fixture) {
 	f.equal([]store.BulkStatusCount{{BulkID: b.ID, Status: run.Pending, Count: 1}}, statuses(b.Actor),
 		"statuses of the new runs")
 	f.equal(0, len(statuses("another")), "statuses of another actor's bulk")
+}
+
+func testBulkRowsHaveTheirPlanAndCause(f *fixture) {
+	red, green := f.run(), f.run()
+	f.append(red, stepStarted("s1", 1), stepFailed("s1", 1))
+	l, err := f.store.Load(f.ctx(), red.RunID)
+	f.ok(err)
+	_, err = f.store.Save(f.ctx(), l.State, l.Changes)
+	f.ok(err)
+	f.putBulk(1, "ana", red, green)
+	rows := f.bulkRows(store.BulkRowFilter{BulkID: bulkID(1)})
+	f.equal([]string{red.PlanID, green.PlanID}, []string{rows[0].PlanID, rows[1].PlanID}, "plans")
+	f.equal(l.State.RootCause, rows[0].Cause, "cause")
+	f.equal(true, rows[0].Cause != nil && rows[1].Cause == nil, "causes of a failed and of a green run")
 }
 
 func testCreateRunOfBulkIsFenced(f *fixture) {

@@ -334,6 +334,9 @@ type ComplexityRoot struct {
 
 	BulkRow struct {
 		At            func(childComplexity int) int
+		CauseCode     func(childComplexity int) int
+		CauseMessage  func(childComplexity int) int
+		CauseStep     func(childComplexity int) int
 		Code          func(childComplexity int) int
 		EnvironmentID func(childComplexity int) int
 		Failed        func(childComplexity int) int
@@ -342,6 +345,7 @@ type ComplexityRoot struct {
 		No            func(childComplexity int) int
 		Outcome       func(childComplexity int) int
 		OutcomeRaw    func(childComplexity int) int
+		PlanID        func(childComplexity int) int
 		ProjectID     func(childComplexity int) int
 		RunID         func(childComplexity int) int
 		RunStatus     func(childComplexity int) int
@@ -443,6 +447,8 @@ type ComplexityRoot struct {
 		Attempts   func(childComplexity int) int
 		DurationMs func(childComplexity int) int
 		ErrorCode  func(childComplexity int) int
+		HasRun     func(childComplexity int) int
+		KeptFrom   func(childComplexity int) int
 		Status     func(childComplexity int) int
 		StatusRaw  func(childComplexity int) int
 	}
@@ -793,6 +799,7 @@ type ComplexityRoot struct {
 	PlanCell struct {
 		Attempts   func(childComplexity int) int
 		DurationMs func(childComplexity int) int
+		Kept       func(childComplexity int) int
 		Status     func(childComplexity int) int
 		StatusRaw  func(childComplexity int) int
 	}
@@ -863,6 +870,7 @@ type ComplexityRoot struct {
 		StatusRaw   func(childComplexity int) int
 		Substatus   func(childComplexity int) int
 		TriggeredBy func(childComplexity int) int
+		WorkMs      func(childComplexity int) int
 	}
 
 	PlanStarter struct {
@@ -895,21 +903,24 @@ type ComplexityRoot struct {
 	}
 
 	PlanSummary struct {
-		Ended          func(childComplexity int) int
-		EnvironmentID  func(childComplexity int) int
-		LastRunAt      func(childComplexity int) int
-		MedianMs       func(childComplexity int) int
-		Next           func(childComplexity int) int
-		NextRunID      func(childComplexity int) int
-		Open           func(childComplexity int) int
-		P90Ms          func(childComplexity int) int
-		PlanID         func(childComplexity int) int
-		ProjectID      func(childComplexity int) int
-		RecentMedianMs func(childComplexity int) int
-		Runs           func(childComplexity int) int
-		Succeeded      func(childComplexity int) int
-		SuccessRate    func(childComplexity int) int
-		Waiting        func(childComplexity int) int
+		Ended              func(childComplexity int) int
+		EnvironmentID      func(childComplexity int) int
+		LastRunAt          func(childComplexity int) int
+		MedianMs           func(childComplexity int) int
+		MedianWorkMs       func(childComplexity int) int
+		Next               func(childComplexity int) int
+		NextRunID          func(childComplexity int) int
+		Open               func(childComplexity int) int
+		P90Ms              func(childComplexity int) int
+		P90WorkMs          func(childComplexity int) int
+		PlanID             func(childComplexity int) int
+		ProjectID          func(childComplexity int) int
+		RecentMedianMs     func(childComplexity int) int
+		RecentMedianWorkMs func(childComplexity int) int
+		Runs               func(childComplexity int) int
+		Succeeded          func(childComplexity int) int
+		SuccessRate        func(childComplexity int) int
+		Waiting            func(childComplexity int) int
 	}
 
 	PlanVersion struct {
@@ -3066,6 +3077,24 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.BulkRow.At(childComplexity), true
+	case "BulkRow.causeCode":
+		if e.ComplexityRoot.BulkRow.CauseCode == nil {
+			break
+		}
+
+		return e.ComplexityRoot.BulkRow.CauseCode(childComplexity), true
+	case "BulkRow.causeMessage":
+		if e.ComplexityRoot.BulkRow.CauseMessage == nil {
+			break
+		}
+
+		return e.ComplexityRoot.BulkRow.CauseMessage(childComplexity), true
+	case "BulkRow.causeStep":
+		if e.ComplexityRoot.BulkRow.CauseStep == nil {
+			break
+		}
+
+		return e.ComplexityRoot.BulkRow.CauseStep(childComplexity), true
 	case "BulkRow.code":
 		if e.ComplexityRoot.BulkRow.Code == nil {
 			break
@@ -3114,6 +3143,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.BulkRow.OutcomeRaw(childComplexity), true
+	case "BulkRow.planId":
+		if e.ComplexityRoot.BulkRow.PlanID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.BulkRow.PlanID(childComplexity), true
 	case "BulkRow.projectId":
 		if e.ComplexityRoot.BulkRow.ProjectID == nil {
 			break
@@ -3499,6 +3534,18 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.ComparedStep.ErrorCode(childComplexity), true
+	case "ComparedStep.hasRun":
+		if e.ComplexityRoot.ComparedStep.HasRun == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ComparedStep.HasRun(childComplexity), true
+	case "ComparedStep.keptFrom":
+		if e.ComplexityRoot.ComparedStep.KeptFrom == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ComparedStep.KeptFrom(childComplexity), true
 	case "ComparedStep.status":
 		if e.ComplexityRoot.ComparedStep.Status == nil {
 			break
@@ -4991,6 +5038,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.PlanCell.DurationMs(childComplexity), true
+	case "PlanCell.kept":
+		if e.ComplexityRoot.PlanCell.Kept == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PlanCell.Kept(childComplexity), true
 	case "PlanCell.status":
 		if e.ComplexityRoot.PlanCell.Status == nil {
 			break
@@ -5258,6 +5311,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.PlanRun.TriggeredBy(childComplexity), true
+	case "PlanRun.workMs":
+		if e.ComplexityRoot.PlanRun.WorkMs == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PlanRun.WorkMs(childComplexity), true
 
 	case "PlanStarter.lastRunAt":
 		if e.ComplexityRoot.PlanStarter.LastRunAt == nil {
@@ -5406,6 +5465,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.PlanSummary.MedianMs(childComplexity), true
+	case "PlanSummary.medianWorkMs":
+		if e.ComplexityRoot.PlanSummary.MedianWorkMs == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PlanSummary.MedianWorkMs(childComplexity), true
 	case "PlanSummary.next":
 		if e.ComplexityRoot.PlanSummary.Next == nil {
 			break
@@ -5430,6 +5495,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.PlanSummary.P90Ms(childComplexity), true
+	case "PlanSummary.p90WorkMs":
+		if e.ComplexityRoot.PlanSummary.P90WorkMs == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PlanSummary.P90WorkMs(childComplexity), true
 	case "PlanSummary.planId":
 		if e.ComplexityRoot.PlanSummary.PlanID == nil {
 			break
@@ -5448,6 +5519,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.PlanSummary.RecentMedianMs(childComplexity), true
+	case "PlanSummary.recentMedianWorkMs":
+		if e.ComplexityRoot.PlanSummary.RecentMedianWorkMs == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PlanSummary.RecentMedianWorkMs(childComplexity), true
 	case "PlanSummary.runs":
 		if e.ComplexityRoot.PlanSummary.Runs == nil {
 			break
@@ -10165,6 +10242,15 @@ type PlanSummary {
   p90Ms: Duration
   "The middle duration of the newest 5 of them: above ` + "`" + `medianMs` + "`" + ` the plan became slower."
   recentMedianMs: Duration
+  """
+  Like ` + "`" + `medianMs` + "`" + `, without waits for people and pauses: the time in which at least one step ran. Runs that ended under a
+  version of dvt that did not measure it count with their whole duration.
+  """
+  medianWorkMs: Duration
+  "Like ` + "`" + `p90Ms` + "`" + `, without waits for people and pauses."
+  p90WorkMs: Duration
+  "Like ` + "`" + `recentMedianMs` + "`" + `, without waits for people and pauses."
+  recentMedianWorkMs: Duration
   next: PlanNext!
   "The run that ` + "`" + `next` + "`" + ` is about; null with START."
   nextRunId: String
@@ -10182,6 +10268,8 @@ type PlanRun {
   completedAt: Time
   "From start to end; null before the end."
   durationMs: Duration
+  "The time in which at least one step ran, without waits for people and pauses; null before the end."
+  workMs: Duration
 }
 "What a person can do next about a plan, the most urgent first."
 enum PlanNext {
@@ -10255,6 +10343,8 @@ type PlanCell {
   "Of the newest attempt; null when it has not started and ended."
   durationMs: Duration
   attempts: Int!
+  "A rerun took over the result: the step did not run."
+  kept: Boolean!
 }
 "A step in the newest runs of its plan."
 type PlanStepHistory {
@@ -10354,6 +10444,10 @@ type ComparedStep {
   durationMs: Duration
   attempts: Int!
   errorCode: String
+  "The run whose result the rerun took over; null when the step was not kept."
+  keptFrom: String
+  "An attempt started in this run, so the step has a log."
+  hasRun: Boolean!
 }
 "The changes of a run from the position ` + "`" + `from.runSeq` + "`" + ` to ` + "`" + `to.runSeq` + "`" + `."
 type RunDiff {
@@ -11401,6 +11495,14 @@ type BulkRow {
   newRunId: String
   "The status now of the run, with RERUN of the new run once it exists; null for a run that the viewer may no longer READ."
   runStatus: RunStatus
+  "The plan of the run; null for a run that the viewer may no longer READ."
+  planId: String
+  "The name, or else the id, of the failed step that blocks the run of ` + "`" + `runStatus` + "`" + `; null when no step has failed."
+  causeStep: String
+  "The code of its error."
+  causeCode: String
+  "The error of that step, for people."
+  causeMessage: String
 }
 type BulkConnection {
   edges: [BulkEdge!]!
@@ -13186,6 +13288,14 @@ func (ec *executionContext) childFields_BulkRow(ctx context.Context, field graph
 		return ec.fieldContext_BulkRow_newRunId(ctx, field)
 	case "runStatus":
 		return ec.fieldContext_BulkRow_runStatus(ctx, field)
+	case "planId":
+		return ec.fieldContext_BulkRow_planId(ctx, field)
+	case "causeStep":
+		return ec.fieldContext_BulkRow_causeStep(ctx, field)
+	case "causeCode":
+		return ec.fieldContext_BulkRow_causeCode(ctx, field)
+	case "causeMessage":
+		return ec.fieldContext_BulkRow_causeMessage(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type BulkRow", field.Name)
 }
@@ -13384,6 +13494,10 @@ func (ec *executionContext) childFields_ComparedStep(ctx context.Context, field 
 		return ec.fieldContext_ComparedStep_attempts(ctx, field)
 	case "errorCode":
 		return ec.fieldContext_ComparedStep_errorCode(ctx, field)
+	case "keptFrom":
+		return ec.fieldContext_ComparedStep_keptFrom(ctx, field)
+	case "hasRun":
+		return ec.fieldContext_ComparedStep_hasRun(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type ComparedStep", field.Name)
 }
@@ -14022,6 +14136,8 @@ func (ec *executionContext) childFields_PlanCell(ctx context.Context, field grap
 		return ec.fieldContext_PlanCell_durationMs(ctx, field)
 	case "attempts":
 		return ec.fieldContext_PlanCell_attempts(ctx, field)
+	case "kept":
+		return ec.fieldContext_PlanCell_kept(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type PlanCell", field.Name)
 }
@@ -14158,6 +14274,8 @@ func (ec *executionContext) childFields_PlanRun(ctx context.Context, field graph
 		return ec.fieldContext_PlanRun_completedAt(ctx, field)
 	case "durationMs":
 		return ec.fieldContext_PlanRun_durationMs(ctx, field)
+	case "workMs":
+		return ec.fieldContext_PlanRun_workMs(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type PlanRun", field.Name)
 }
@@ -14248,6 +14366,12 @@ func (ec *executionContext) childFields_PlanSummary(ctx context.Context, field g
 		return ec.fieldContext_PlanSummary_p90Ms(ctx, field)
 	case "recentMedianMs":
 		return ec.fieldContext_PlanSummary_recentMedianMs(ctx, field)
+	case "medianWorkMs":
+		return ec.fieldContext_PlanSummary_medianWorkMs(ctx, field)
+	case "p90WorkMs":
+		return ec.fieldContext_PlanSummary_p90WorkMs(ctx, field)
+	case "recentMedianWorkMs":
+		return ec.fieldContext_PlanSummary_recentMedianWorkMs(ctx, field)
 	case "next":
 		return ec.fieldContext_PlanSummary_next(ctx, field)
 	case "nextRunId":
@@ -22655,6 +22779,98 @@ func (ec *executionContext) fieldContext_BulkRow_runStatus(_ context.Context, fi
 	return graphql.NewScalarFieldContext("BulkRow", field, false, false, errors.New("field of type RunStatus does not have child fields"))
 }
 
+func (ec *executionContext) _BulkRow_planId(ctx context.Context, field graphql.CollectedField, obj *model.BulkRow) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_BulkRow_planId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.PlanID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_BulkRow_planId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("BulkRow", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _BulkRow_causeStep(ctx context.Context, field graphql.CollectedField, obj *model.BulkRow) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_BulkRow_causeStep(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.CauseStep, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_BulkRow_causeStep(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("BulkRow", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _BulkRow_causeCode(ctx context.Context, field graphql.CollectedField, obj *model.BulkRow) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_BulkRow_causeCode(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.CauseCode, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_BulkRow_causeCode(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("BulkRow", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _BulkRow_causeMessage(ctx context.Context, field graphql.CollectedField, obj *model.BulkRow) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_BulkRow_causeMessage(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.CauseMessage, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_BulkRow_causeMessage(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("BulkRow", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
 func (ec *executionContext) _BulkRowConnection_edges(ctx context.Context, field graphql.CollectedField, obj *model.BulkRowConnection) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -24132,6 +24348,52 @@ func (ec *executionContext) _ComparedStep_errorCode(ctx context.Context, field g
 }
 func (ec *executionContext) fieldContext_ComparedStep_errorCode(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("ComparedStep", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _ComparedStep_keptFrom(ctx context.Context, field graphql.CollectedField, obj *model.ComparedStep) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ComparedStep_keptFrom(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.KeptFrom, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ComparedStep_keptFrom(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ComparedStep", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _ComparedStep_hasRun(ctx context.Context, field graphql.CollectedField, obj *model.ComparedStep) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ComparedStep_hasRun(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.HasRun, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ComparedStep_hasRun(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ComparedStep", field, false, false, errors.New("field of type Boolean does not have child fields"))
 }
 
 func (ec *executionContext) _CreateTokenPayload_token(ctx context.Context, field graphql.CollectedField, obj *model.CreateTokenPayload) (ret graphql.Marshaler) {
@@ -30015,6 +30277,29 @@ func (ec *executionContext) fieldContext_PlanCell_attempts(_ context.Context, fi
 	return graphql.NewScalarFieldContext("PlanCell", field, false, false, errors.New("field of type Int does not have child fields"))
 }
 
+func (ec *executionContext) _PlanCell_kept(ctx context.Context, field graphql.CollectedField, obj *model.PlanCell) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PlanCell_kept(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Kept, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_PlanCell_kept(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PlanCell", field, false, false, errors.New("field of type Boolean does not have child fields"))
+}
+
 func (ec *executionContext) _PlanConnection_edges(ctx context.Context, field graphql.CollectedField, obj *model.PlanConnection) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -31075,6 +31360,29 @@ func (ec *executionContext) fieldContext_PlanRun_durationMs(_ context.Context, f
 	return graphql.NewScalarFieldContext("PlanRun", field, false, false, errors.New("field of type Duration does not have child fields"))
 }
 
+func (ec *executionContext) _PlanRun_workMs(ctx context.Context, field graphql.CollectedField, obj *model.PlanRun) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PlanRun_workMs(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.WorkMs, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Duration) graphql.Marshaler {
+			return ec.marshalODuration2ᚖtimeᚐDuration(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_PlanRun_workMs(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PlanRun", field, false, false, errors.New("field of type Duration does not have child fields"))
+}
+
 func (ec *executionContext) _PlanStarter_principal(ctx context.Context, field graphql.CollectedField, obj *model.PlanStarter) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -31876,6 +32184,75 @@ func (ec *executionContext) _PlanSummary_recentMedianMs(ctx context.Context, fie
 	)
 }
 func (ec *executionContext) fieldContext_PlanSummary_recentMedianMs(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PlanSummary", field, false, false, errors.New("field of type Duration does not have child fields"))
+}
+
+func (ec *executionContext) _PlanSummary_medianWorkMs(ctx context.Context, field graphql.CollectedField, obj *model.PlanSummary) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PlanSummary_medianWorkMs(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.MedianWorkMs, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Duration) graphql.Marshaler {
+			return ec.marshalODuration2ᚖtimeᚐDuration(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_PlanSummary_medianWorkMs(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PlanSummary", field, false, false, errors.New("field of type Duration does not have child fields"))
+}
+
+func (ec *executionContext) _PlanSummary_p90WorkMs(ctx context.Context, field graphql.CollectedField, obj *model.PlanSummary) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PlanSummary_p90WorkMs(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.P90WorkMs, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Duration) graphql.Marshaler {
+			return ec.marshalODuration2ᚖtimeᚐDuration(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_PlanSummary_p90WorkMs(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PlanSummary", field, false, false, errors.New("field of type Duration does not have child fields"))
+}
+
+func (ec *executionContext) _PlanSummary_recentMedianWorkMs(ctx context.Context, field graphql.CollectedField, obj *model.PlanSummary) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PlanSummary_recentMedianWorkMs(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.RecentMedianWorkMs, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Duration) graphql.Marshaler {
+			return ec.marshalODuration2ᚖtimeᚐDuration(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_PlanSummary_recentMedianWorkMs(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("PlanSummary", field, false, false, errors.New("field of type Duration does not have child fields"))
 }
 
@@ -53693,6 +54070,26 @@ func (ec *executionContext) _BulkRow(ctx context.Context, sel ast.SelectionSet, 
 			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
+		case "planId":
+			out.Values[i] = ec._BulkRow_planId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "causeStep":
+			out.Values[i] = ec._BulkRow_causeStep(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "causeCode":
+			out.Values[i] = ec._BulkRow_causeCode(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "causeMessage":
+			out.Values[i] = ec._BulkRow_causeMessage(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}
@@ -54420,6 +54817,16 @@ func (ec *executionContext) _ComparedStep(ctx context.Context, sel ast.Selection
 		case "errorCode":
 			out.Values[i] = ec._ComparedStep_errorCode(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "keptFrom":
+			out.Values[i] = ec._ComparedStep_keptFrom(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "hasRun":
+			out.Values[i] = ec._ComparedStep_hasRun(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		default:
@@ -57028,6 +57435,11 @@ func (ec *executionContext) _PlanCell(ctx context.Context, sel ast.SelectionSet,
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
+		case "kept":
+			out.Values[i] = ec._PlanCell_kept(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}
@@ -57530,6 +57942,11 @@ func (ec *executionContext) _PlanRun(ctx context.Context, sel ast.SelectionSet, 
 			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
+		case "workMs":
+			out.Values[i] = ec._PlanRun_workMs(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}
@@ -57824,6 +58241,21 @@ func (ec *executionContext) _PlanSummary(ctx context.Context, sel ast.SelectionS
 			}
 		case "recentMedianMs":
 			out.Values[i] = ec._PlanSummary_recentMedianMs(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "medianWorkMs":
+			out.Values[i] = ec._PlanSummary_medianWorkMs(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "p90WorkMs":
+			out.Values[i] = ec._PlanSummary_p90WorkMs(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "recentMedianWorkMs":
+			out.Values[i] = ec._PlanSummary_recentMedianWorkMs(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}

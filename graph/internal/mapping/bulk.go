@@ -1,6 +1,7 @@
 package mapping
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strconv"
@@ -90,7 +91,11 @@ func mapBulkRow(r bulk.BulkRow) model.BulkRow {
 		No: r.No, RunID: r.RunID, ProjectID: r.ProjectID, EnvironmentID: r.EnvironmentID,
 		Outcome:    enumOf[model.BulkOutcome](r.Outcome),
 		OutcomeRaw: string(r.Outcome), Code: Text(r.Code), Message: Text(r.Message), At: r.At, Failed: r.Failed(),
-		NewRunID: Text(r.NewRunID), RunStatus: optionalEnum[model.RunStatus](r.RunStatus),
+		NewRunID: Text(r.NewRunID), RunStatus: optionalEnum[model.RunStatus](r.RunStatus), PlanID: Text(r.PlanID),
+	}
+	if c := r.Cause; c != nil && c.Error != nil {
+		out.CauseStep, out.CauseCode, out.CauseMessage = Text(cmp.Or(c.Name, c.StepID)), Text(c.Error.Code),
+			Text(c.Error.Message)
 	}
 	if rc := r.Receipt; rc != nil {
 		out.Signal = new(Receipt(runs.SignalReceipt{SignalReceipt: *rc}))

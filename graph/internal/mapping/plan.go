@@ -24,8 +24,9 @@ func planSummary(p reads.PlanSummary) *model.PlanSummary {
 	out := &model.PlanSummary{ProjectID: p.ProjectID, EnvironmentID: p.EnvironmentID, PlanID: p.PlanID,
 		LastRunAt: p.LastRunAt, Runs: MapSlice(p.Runs, planRun), Open: p.Open, Waiting: p.Waiting,
 		Ended: p.Ended, Succeeded: p.Succeeded,
-		MedianMs: p.Median, P90Ms: p.Slow, RecentMedianMs: p.RecentMedian, Next: model.PlanNext(p.Next),
-		NextRunID: Text(p.NextRunID)}
+		MedianMs: p.Took.Median, P90Ms: p.Took.Slow, RecentMedianMs: p.Took.RecentMedian,
+		MedianWorkMs: p.Work.Median, P90WorkMs: p.Work.Slow, RecentMedianWorkMs: p.Work.RecentMedian,
+		Next: model.PlanNext(p.Next), NextRunID: Text(p.NextRunID)}
 	if p.Ended > 0 {
 		out.SuccessRate = new(float64(p.Succeeded) / float64(p.Ended))
 	}
@@ -37,7 +38,7 @@ func planRun(h run.Header) model.PlanRun {
 		StatusRaw: string(h.Status), Substatus: optionalEnum[model.RunSubstatus](h.Substatus()),
 		TriggeredBy: Text(h.TriggeredBy), CreatedAt: h.CreatedAt, StartedAt: h.StartedAt, CompletedAt: h.CompletedAt}
 	if d := h.Duration(); d != nil {
-		out.DurationMs = new(max(0, *d))
+		out.DurationMs, out.WorkMs = new(max(0, *d)), h.Work()
 	}
 	return out
 }
@@ -63,7 +64,7 @@ func gridStep(s reads.GridStep) model.PlanGridStep {
 	for i, c := range s.Cells {
 		if c != nil {
 			out.Cells[i] = &model.PlanCell{Status: enumOf[model.StepStatus](c.Status), StatusRaw: string(c.Status),
-				DurationMs: c.Duration, Attempts: c.Attempts}
+				DurationMs: c.Duration, Attempts: c.Attempts, Kept: c.Kept}
 		}
 	}
 	return out
@@ -118,7 +119,7 @@ func comparedStep(s *run.Step) *model.ComparedStep {
 		return nil
 	}
 	out := &model.ComparedStep{Status: enumOf[model.StepStatus](s.Status), StatusRaw: string(s.Status),
-		Attempts: len(s.Attempts)}
+		Attempts: len(s.Attempts), HasRun: reads.HasRun(s), KeptFrom: Text(reads.KeptFrom(s))}
 	if n := len(s.Attempts); n > 0 {
 		out.DurationMs = reads.LastDuration(s)
 		out.ErrorCode = Text(reads.ErrorCode(s))

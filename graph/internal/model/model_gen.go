@@ -535,6 +535,14 @@ type BulkRow struct {
 	NewRunID *string `json:"newRunId,omitempty"`
 	// The status now of the run, with RERUN of the new run once it exists; null for a run that the viewer may no longer READ.
 	RunStatus *RunStatus `json:"runStatus,omitempty"`
+	// The plan of the run; null for a run that the viewer may no longer READ.
+	PlanID *string `json:"planId,omitempty"`
+	// The name, or else the id, of the failed step that blocks the run of `runStatus`; null when no step has failed.
+	CauseStep *string `json:"causeStep,omitempty"`
+	// The code of its error.
+	CauseCode *string `json:"causeCode,omitempty"`
+	// The error of that step, for people.
+	CauseMessage *string `json:"causeMessage,omitempty"`
 }
 
 type BulkRowConnection struct {
@@ -703,6 +711,10 @@ type ComparedStep struct {
 	DurationMs *time.Duration `json:"durationMs,omitempty"`
 	Attempts   int            `json:"attempts"`
 	ErrorCode  *string        `json:"errorCode,omitempty"`
+	// The run whose result the rerun took over; null when the step was not kept.
+	KeptFrom *string `json:"keptFrom,omitempty"`
+	// An attempt started in this run, so the step has a log.
+	HasRun bool `json:"hasRun"`
 }
 
 type CompleteManualStepInput struct {
@@ -1218,6 +1230,8 @@ type PlanCell struct {
 	// Of the newest attempt; null when it has not started and ended.
 	DurationMs *time.Duration `json:"durationMs,omitempty"`
 	Attempts   int            `json:"attempts"`
+	// A rerun took over the result: the step did not run.
+	Kept bool `json:"kept"`
 }
 
 type PlanConnection struct {
@@ -1320,6 +1334,8 @@ type PlanRun struct {
 	CompletedAt *time.Time    `json:"completedAt,omitempty"`
 	// From start to end; null before the end.
 	DurationMs *time.Duration `json:"durationMs,omitempty"`
+	// The time in which at least one step ran, without waits for people and pauses; null before the end.
+	WorkMs *time.Duration `json:"workMs,omitempty"`
 }
 
 type PlanStarter struct {
@@ -1387,7 +1403,14 @@ type PlanSummary struct {
 	P90Ms *time.Duration `json:"p90Ms,omitempty"`
 	// The middle duration of the newest 5 of them: above `medianMs` the plan became slower.
 	RecentMedianMs *time.Duration `json:"recentMedianMs,omitempty"`
-	Next           PlanNext       `json:"next"`
+	// Like `medianMs`, without waits for people and pauses: the time in which at least one step ran. Runs that ended under a
+	// version of dvt that did not measure it count with their whole duration.
+	MedianWorkMs *time.Duration `json:"medianWorkMs,omitempty"`
+	// Like `p90Ms`, without waits for people and pauses.
+	P90WorkMs *time.Duration `json:"p90WorkMs,omitempty"`
+	// Like `recentMedianMs`, without waits for people and pauses.
+	RecentMedianWorkMs *time.Duration `json:"recentMedianWorkMs,omitempty"`
+	Next               PlanNext       `json:"next"`
 	// The run that `next` is about; null with START.
 	NextRunID *string `json:"nextRunId,omitempty"`
 }

@@ -1,6 +1,7 @@
 import { LetterEventsDocument, type LetterFieldsFragment } from "../api/gen/graphql";
 import { toEvent } from "../api/model";
 import { useQuery } from "../api/useQuery";
+import { summaryOf } from "../events/summary";
 import { m } from "../messages";
 import { Button } from "../ui/Button";
 import { Dialog } from "../ui/Dialog";
@@ -10,7 +11,7 @@ import { shortId } from "../format/format";
 import { Problem } from "../page/Problem";
 import { Skeleton } from "../ui/Page";
 
-/** The events of the run that a dead letter carried. */
+/** What a dead letter would have said: the events of the run that it carried, as sentences and as they are stored. */
 export function LetterEvents({ letter, onClose }: { letter: LetterFieldsFragment; onClose: () => void }) {
   const { runId, fromSeq, toSeq } = letter;
   const {
@@ -28,14 +29,26 @@ export function LetterEvents({ letter, onClose }: { letter: LetterFieldsFragment
         {!events && error === null && <Skeleton rows={4} label={m.sync.LOADING} />}
         {events?.length === 0 && <p>{m.dlq.nothing}</p>}
         {events && events.length > 0 && (
-          <pre className={`${prose.said} ${css.payload}`} tabIndex={0} aria-label={m.dlq.carried}>
-            {events
-              .map(
-                (event) =>
-                  `${event.runSeq} ${event.eventType} ${event.stepId ?? ""}\n${JSON.stringify(event.payload, null, 2)}`,
-              )
-              .join("\n\n")}
-          </pre>
+          <>
+            <ol className={css.stack} aria-label={m.dlq.says}>
+              {events.map((event) => (
+                <li key={event.runSeq} value={event.runSeq}>
+                  {summaryOf(event, (stepId) => stepId) || m.events.type(event.eventType)}
+                </li>
+              ))}
+            </ol>
+            <details>
+              <summary>{m.dlq.payloads}</summary>
+              <pre className={`${prose.said} ${css.payload}`} tabIndex={0} aria-label={m.dlq.payloads}>
+                {events
+                  .map(
+                    (event) =>
+                      `${event.runSeq} ${event.eventType} ${event.stepId ?? ""}\n${JSON.stringify(event.payload, null, 2)}`,
+                  )
+                  .join("\n\n")}
+              </pre>
+            </details>
+          </>
         )}
         <div className={css.buttons}>
           <Button kind="primary" onClick={onClose}>

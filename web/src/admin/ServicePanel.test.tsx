@@ -72,3 +72,27 @@ it("reads the history again until the freeze that was just made is recorded", as
   const history = await screen.findByRole("region", { name: "Who froze and unfroze the tenant" });
   expect(history.textContent).toContain("month end");
 });
+
+it("asks to type the mode that stops all tenants, and says how many runs are active", async () => {
+  const { user, sent } = await show(<ServicePanel />, {
+    viewer: { actions: new Set(["SET_ENGINE_MODE", "FREEZE_TENANT"]) },
+    answers: {
+      Service: { service: { ...SERVICE, activeRuns: 8 } },
+      RightHolders: { rightHolders: [{ action: "SHARE_LINKS", names: ["sid"], more: false }] },
+      SetMode: {
+        setEngineMode: { service: { ...SERVICE, mode: "READ_ONLY" }, change: { ...CHANGE, versionBefore: 0 } },
+      },
+    },
+  });
+  await user.click(await screen.findByRole("button", { name: "Set to Read-only…" }));
+  const dialog = screen.getByRole("alertdialog");
+  expect(dialog.textContent).toContain("all tenants");
+  expect(dialog.textContent).toContain("8 runs are active");
+  await user.type(screen.getByLabelText(/^Reason/), "release");
+  await user.click(screen.getByRole("button", { name: "Set to Read-only" }));
+  expect(of(sent, "SetMode")).toHaveLength(0);
+  await user.type(screen.getByLabelText(/^Type/), "Read-only");
+  await user.click(screen.getByRole("button", { name: "Set to Read-only" }));
+  await vi.waitFor(() => expect(of(sent, "SetMode")).toHaveLength(1));
+  await vi.waitFor(() => expect(document.querySelector('[data-done="mode"]')?.textContent).not.toContain("version"));
+});

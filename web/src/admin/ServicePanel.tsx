@@ -120,7 +120,16 @@ export function ServicePanel() {
         </>
       )}
       {wanted && (
-        <ReasonDialog title={title} verb={title} reason="required" danger act={act} onClose={() => setWanted(null)}>
+        <ReasonDialog
+          title={title}
+          verb={title}
+          reason="required"
+          danger
+          // A mode stops the starts of all tenants, so nobody sets it by a quick Enter.
+          {...("mode" in wanted && wanted.mode !== "NORMAL" ? { word: m.service.modes[wanted.mode] } : {})}
+          act={act}
+          onClose={() => setWanted(null)}
+        >
           <p>
             {"mode" in wanted
               ? m.service.means[wanted.mode]
@@ -128,6 +137,8 @@ export function ServicePanel() {
                 ? m.service.freezeMeans
                 : m.service.unfreezeMeans}
           </p>
+          {"mode" in wanted && <p>{m.service.everybody}</p>}
+          {"mode" in wanted && now?.activeRuns != null && <p>{m.service.active(now.activeRuns)}</p>}
         </ReasonDialog>
       )}
     </>

@@ -57,7 +57,7 @@ it("shows one row for each plan and cause, with the number of runs and a rerun o
   expect(await screen.findByText("5 failed in 24 h")).toBeTruthy();
   const rows = screen.getAllByRole("row").slice(1);
   expect(rows.map((row) => row.textContent)).toEqual([
-    expect.stringMatching(/nightly.*stg_orders: EXIT_STATUS exit status 1.*3 runs/),
+    expect.stringMatching(/nightly.*exit status 1 · stg_orders EXIT_STATUS.*3 runs/),
     expect.stringMatching(/nightly.*stg_payments.*1 run/),
     expect.stringMatching(/weekly.*1 run/),
   ]);

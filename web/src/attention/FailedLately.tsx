@@ -3,6 +3,7 @@ import { Suspense, useState } from "react";
 import { FailedLatelyDocument } from "../api/gen/graphql";
 import { useQuery } from "../api/useQuery";
 import { newAction } from "../bulk/action";
+import { errorSentence } from "../format/errorSentence";
 import { DAY_MS, shortId } from "../format/format";
 import { m } from "../messages";
 import { PlanLink } from "../plans/links";
@@ -101,7 +102,7 @@ export function FailedLately({ of: { failures, runs, more } }: { of: FailedLatel
             line: true,
             cell: ({ stepId, stepName, code, message }) => (
               <span title={[stepId, message].filter(Boolean).join("\n")}>
-                {m.attention.failed(stepName ?? stepId, code)} {message}
+                {errorSentence(message, stepName ?? stepId)} <code>{code}</code>
               </span>
             ),
           },

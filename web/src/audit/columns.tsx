@@ -77,7 +77,7 @@ function Outcome({ row, count }: { row: Row; count: number }) {
   const good = row.outcome === "ACCEPTED";
   return (
     <span className={css.tone} data-tone={good ? "good" : "bad"}>
-      {good ? "✓" : "✕"} {m.audit.outcomes[row.outcome] ?? row.outcome} {row.code && <code>{row.code}</code>}{" "}
+      {good ? "✓" : "✕"} {good ? m.audit.outcomes.ACCEPTED : m.audit.refused} {row.code && <code>{row.code}</code>}{" "}
       {count > 1 && <span className={css.twice}>{m.audit.times(count)}</span>}
     </span>
   );

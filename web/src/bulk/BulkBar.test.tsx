@@ -32,6 +32,10 @@ function row(over: Partial<BulkRowFieldsFragment>): BulkRowFieldsFragment {
     failed: false,
     newRunId: null,
     runStatus: null,
+    planId: null,
+    causeStep: null,
+    causeCode: null,
+    causeMessage: null,
     signal: null,
     ...over,
   };
@@ -220,6 +224,25 @@ it("shows a rerun whose new runs failed as failed", async () => {
   expect(screen.getByTestId("bulk-runs").textContent).toContain("2 failed");
 });
 
+it("names the plan and the cause of each run, and counts equal causes", async () => {
+  const red = {
+    planId: "nightly",
+    runStatus: "FAILED",
+    causeStep: "Build payments",
+    causeCode: "EXIT_STATUS",
+    causeMessage: "ERROR: relation raw_orders does not exist\nLINE 3",
+  } as const;
+  await show(
+    <BulkRows rows={[row(red), row({ ...red, no: 2 }), row({ no: 3, planId: "hourly", runStatus: "COMPLETED" })]} />,
+  );
+  const sentence = "relation raw_orders does not exist · Build payments";
+  expect(screen.getByRole("list", { name: "Why runs failed" }).textContent).toBe(`2 failed: ${sentence}`);
+  const [, first, , third] = screen.getAllByRole("row").map(({ textContent }) => textContent);
+  expect(first).toContain("nightly");
+  expect(first).toContain(`${sentence} EXIT_STATUS`);
+  expect(third).toContain("hourly");
+});
+
 it("says what became of the runs, with one column for outcome and receipt", async () => {
   await show(
     <BulkRows
@@ -232,7 +255,7 @@ it("says what became of the runs, with one column for outcome and receipt", asyn
     />,
   );
   const [, first, second, third, fourth] = screen.getAllByRole("row").map(({ textContent }) => textContent);
-  expect(first).toContain("New run again-1Failed");
+  expect(first).toContain("New run again-1 Failed");
   expect(second).toContain("Refused by dvt: The run has ended.");
   expect(third).toContain("Could not be sent: You need the Admin role.");
   expect(fourth).toContain("Stopped before it was sent");

@@ -7,21 +7,64 @@ import { runLook } from "../status/look";
 import { Where } from "../ui/Env";
 import { StatusBadge } from "../ui/Status";
 import { shortId } from "../format/format";
+import { causeOf, failuresOf } from "./causes";
 import { type Column, Table } from "../ui/Table";
 import { Time } from "../ui/Time";
+import css from "../styles/Bulk.module.css";
 
 const COLUMNS: Column<BulkRowFieldsFragment>[] = [
   { head: m.bulk.no, cell: (row) => row.no, wide: true },
-  { head: m.queue.run, main: true, cell: (row) => <RunLink runId={row.runId} /> },
+  {
+    head: m.queue.run,
+    main: true,
+    cell: (row) => (
+      <>
+        {row.planId} <RunLink runId={row.runId} />
+      </>
+    ),
+  },
   { head: m.queue.where, wide: true, cell: (row) => <Where project={row.projectId} environment={row.environmentId} /> },
-  { head: m.bulk.result, text: true, cell: (row) => <Outcome row={row} /> },
-  { head: m.bulk.runNow, cell: (row) => <RunNow row={row} /> },
+  {
+    head: m.bulk.result,
+    text: true,
+    cell: (row) => (
+      <>
+        <Outcome row={row} /> <RunNow row={row} />
+      </>
+    ),
+  },
+  { head: m.bulk.cause, text: true, cell: (row) => <Cause row={row} /> },
   { head: m.audit.at, wide: true, cell: (row) => row.at && <Time at={instant(row.at)} format="clock" /> },
 ];
 
 /** The runs of a bulk: what became of the action, and what became of the run. */
 export function BulkRows({ rows }: { rows: readonly BulkRowFieldsFragment[] }) {
-  return <Table label={m.bulk.rows} columns={COLUMNS} rows={rows} rowKey={(row) => String(row.no)} />;
+  const failures = failuresOf(rows);
+  return (
+    <>
+      {failures.length > 0 && (
+        <ul className={css.failures} aria-label={m.bulk.failures}>
+          {failures.map(([sentence, n]) => (
+            <li key={sentence}>
+              <strong>{m.bulk.failedWith(n)}</strong> {sentence}
+            </li>
+          ))}
+        </ul>
+      )}
+      <Table label={m.bulk.rows} columns={COLUMNS} rows={rows} rowKey={(row) => String(row.no)} />
+    </>
+  );
+}
+
+/** Why the run of a row failed, or waits with a failed step. */
+function Cause({ row }: { row: BulkRowFieldsFragment }) {
+  const sentence = causeOf(row);
+  if (sentence === null) return null;
+  return (
+    <>
+      {sentence} <code>{row.causeCode}</code>
+    </>
+  );
 }
 
 function RunLink({ runId }: { runId: string }) {

@@ -17,6 +17,10 @@ const HEAD = [
   "appliedSeq",
   "newRunId",
   "runStatus",
+  "planId",
+  "causeStep",
+  "causeCode",
+  "causeMessage",
 ];
 
 /** Writes the rows of a bulk as CSV, one line for each run. */
@@ -38,6 +42,10 @@ export function bulkCsv(rows: readonly BulkRowFieldsFragment[]): string {
       signal?.appliedSeq,
       row.newRunId,
       row.runStatus,
+      row.planId,
+      row.causeStep,
+      row.causeCode,
+      row.causeMessage,
     ]
       .map((value) => cell(String(value ?? "")))
       .join(","),

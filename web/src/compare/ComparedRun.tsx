@@ -16,16 +16,21 @@ const SHOWN_WAIT_MS = 1_000;
 interface ComparedRunProps {
   title: string;
   run: ComparedRunFieldsFragment;
+  /** The other run, with its title. */
+  other: { title: string; runId: string };
   waitedMs: number;
   asOf: number;
 }
 
 /** One of the two runs: how it stands, and how long it took or takes. */
-export function ComparedRun({ title, run, waitedMs, asOf }: ComparedRunProps) {
+export function ComparedRun({ title, run, other, waitedMs, asOf }: ComparedRunProps) {
   const started = run.startedAt === null ? null : instant(run.startedAt);
   return (
     <section className={css.run} aria-label={title}>
-      <h2>{title}</h2>
+      <h2>
+        {title}
+        {run.parentRunId === other.runId && <span className={css.quiet}> · {m.compare.rerunOf(other.title)}</span>}
+      </h2>
       <p className={css.line}>
         <StatusBadge look={runLook({ ...run, pause: null })} />
         <Link to="/runs/$runId" params={{ runId: run.runId }} search={{}}>

@@ -1,7 +1,7 @@
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";
 import type { ComparedRunFieldsFragment, ComparedStepFieldsFragment } from "../api/gen/graphql";
-import { duration } from "../format/format";
+import { fineDuration, shortId } from "../format/format";
 import { stepTitle } from "../format/stepTitle";
 import { m } from "../messages";
 import { stepCell, toneStyle } from "../plans/glyphs";
@@ -13,7 +13,7 @@ import own from "./Compare.module.css";
 
 /** Rows that are shown at once; more cost the browser noticeable time. */
 const MOST_ROWS = 500;
-/** A smaller difference is not shown: durations have one decimal. */
+/** A smaller difference is noise. */
 const SMALLEST_MS = 50;
 
 interface Props {
@@ -44,7 +44,7 @@ export function ComparedSteps({ a, b, steps }: Props) {
 }
 
 function took(side: ComparedStepFieldsFragment | null): string | null {
-  return side?.durationMs == null ? null : duration(side.durationMs);
+  return side?.durationMs == null ? null : fineDuration(side.durationMs);
 }
 
 /** A step in one run: its status, error and number of attempts, as a link to it. */
@@ -58,7 +58,7 @@ function Side({
   side: ComparedStepFieldsFragment | null;
 }) {
   if (!side) return <span className={css.quiet}>{m.compare.absent}</span>;
-  const { glyph, tone, word } = stepCell(side);
+  const { glyph, tone, word } = stepCell({ ...side, kept: side.keptFrom !== null });
   return (
     <span>
       <Link
@@ -69,7 +69,7 @@ function Side({
         className={css.side}
         style={toneStyle(tone, false)}
       >
-        <span aria-hidden="true">{glyph}</span> {word}
+        <span aria-hidden="true">{glyph}</span> {side.keptFrom === null ? word : m.compare.kept(shortId(side.keptFrom))}
       </Link>
       {side.errorCode !== null && (
         <>
@@ -91,7 +91,7 @@ function Logs({ a, b, step }: { a: ComparedRunFieldsFragment; b: ComparedRunFiel
   return sides.map(
     ([name, run, side]) =>
       side !== null &&
-      side.attempts > 0 && (
+      side.hasRun && (
         <Link
           key={name}
           to="/runs/$runId"
@@ -109,5 +109,5 @@ function Logs({ a, b, step }: { a: ComparedRunFieldsFragment; b: ComparedRunFiel
 
 function By({ ms }: { ms: number | null }) {
   if (ms === null || Math.abs(ms) < SMALLEST_MS) return null;
-  return `${ms > 0 ? "+" : "−"}${duration(Math.abs(ms))}`;
+  return `${ms > 0 ? "+" : "−"}${fineDuration(Math.abs(ms))}`;
 }

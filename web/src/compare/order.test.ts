@@ -7,6 +7,8 @@ const side = (durationMs: number | null) => ({
   durationMs,
   attempts: 1,
   errorCode: null,
+  keptFrom: null,
+  hasRun: true,
 });
 const STEPS: ComparedStep[] = [
   { stepId: "step-10", name: null, changes: ["FASTER"], a: side(9_000), b: side(1_000) },

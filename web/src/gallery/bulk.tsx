@@ -71,6 +71,10 @@ function row(no: number, over: Partial<BulkRowFieldsFragment>): BulkRowFieldsFra
     newRunId: null,
     runStatus: no === 1 ? "FAILED" : "CANCELLED",
     signal: null,
+    planId: "nightly",
+    causeStep: no === 1 ? "Build payments" : null,
+    causeCode: no === 1 ? "EXIT_STATUS" : null,
+    causeMessage: no === 1 ? "ERROR: relation raw_orders does not exist" : null,
     ...over,
   };
 }

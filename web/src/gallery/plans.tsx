@@ -88,12 +88,14 @@ const PLAN_RUNS = STATUSES.map((status, i) => ({
   triggeredBy: "ana",
   createdAt: written(NOW - i * 3_600_000),
   durationMs: i === 3 ? null : 60_000 * (i + 1),
+  workMs: i === 3 ? null : 60_000 * (i + 1),
 }));
 const CELLS = (["SUCCESS", "FAILED", "SKIPPED", "RUNNING", "PENDING"] as const).map((status) => ({
   status,
   statusRaw: status,
   durationMs: 1_000,
   attempts: 2,
+  kept: false,
 }));
 const GRID: Grid = {
   leftOut: 3,
@@ -186,8 +188,24 @@ export function plans(): State[] {
               stepId: "load",
               name: "Load",
               changes: ["STATUS", "SLOWER"],
-              a: { status: "SUCCESS", statusRaw: "SUCCESS", durationMs: 1_000, attempts: 1, errorCode: null },
-              b: { status: "FAILED", statusRaw: "FAILED", durationMs: 5_000, attempts: 2, errorCode: "EXIT_STATUS" },
+              a: {
+                status: "SUCCESS",
+                statusRaw: "SUCCESS",
+                durationMs: 1_000,
+                attempts: 1,
+                errorCode: null,
+                keptFrom: null,
+                hasRun: true,
+              },
+              b: {
+                status: "FAILED",
+                statusRaw: "FAILED",
+                durationMs: 5_000,
+                attempts: 2,
+                errorCode: "EXIT_STATUS",
+                keptFrom: null,
+                hasRun: true,
+              },
             },
             { stepId: "gone", name: null, changes: ["REMOVED"], a: null, b: null },
           ]}

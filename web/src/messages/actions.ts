@@ -198,6 +198,7 @@ export const receipt = {
   DELIVERED: "Delivered",
   APPLIED: "Applied",
   NOOP: "No effect needed",
+  already: "the run was already in this state",
   NOT_APPLIED: "Not applied",
   REJECTED: "Rejected",
   quiet: "Quiescent",

@@ -186,6 +186,7 @@ export const service = {
       "No new run starts; runs in progress continue to their end. When none is active, the installation may be stopped.",
   } satisfies Record<EngineMode, string>,
   setMode: (mode: string) => `Set to ${mode}`,
+  everybody: "This concerns all tenants of the installation.",
   active: (n: number) => `${plural(n, "run is", "runs are")} active on this installation.`,
   frozen: "Frozen",
   notFrozen: "Not frozen",

@@ -26,6 +26,7 @@ export const audit = {
   cut: (n: number) =>
     `The newest ${count(n)} records were exported. Narrow the filter, or use \`dvt audit export\` for all of them.`,
   outcomes: { ACCEPTED: "Accepted", REJECTED: "Rejected", DENIED: "Denied" } as Readonly<Record<string, string>>,
+  refused: "Refused",
   /** Actions that exist only in the audit; the others are named as everywhere. */
   actions: {
     SIGN_IN: "Sign in",

@@ -92,9 +92,11 @@ export const bulk = {
   none: "No run has this result.",
   rows: "Runs of the bulk action",
   no: "#",
-  result: "Outcome",
+  result: "Outcome, and status now",
   newRun: "New run",
-  runNow: "Status now",
+  cause: "Cause",
+  failures: "Why runs failed",
+  failedWith: (n: number) => `${count(n)} failed:`,
   runsNow: { made: "The new runs now:", met: "The runs now:" },
   runsAre: {
     waiting: (n: number) => `${count(n)} waiting`,

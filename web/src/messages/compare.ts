@@ -50,6 +50,8 @@ export const compare = {
   tookIn: (run: string) => `Took in ${run}`,
   by: "B − A",
   absent: "not in the plan",
+  kept: (run: string) => `Kept from ${run}`,
+  rerunOf: (title: string) => `rerun of ${title}`,
   attempts: (n: number) => plural(n, "attempt"),
   changes: {
     ADDED: "only in B",

@@ -5,7 +5,7 @@ import { planDiff } from "./planDiff";
 
 const next = {
   SUCCEEDED: "completed as succeeded. The steps that wait for it start now.",
-  FAILED: "completed as failed. The steps that depend on it do not start; the run goes on as after any failed step.",
+  FAILED: "completed as failed. The steps that depend on it do not start; the run continues as after any failed step.",
   CANCELLED: "completed as cancelled. The steps that depend on it do not start.",
 } satisfies Record<ManualOutcome, string>;
 

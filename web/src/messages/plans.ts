@@ -8,7 +8,7 @@ export const plans = {
   where: "Where",
   lastRuns: "Last runs",
   rate: "Success rate",
-  typical: "Typical duration with waits",
+  typical: "Typical work",
   open: "Now",
   lastRun: "Last run",
   next: "Next",
@@ -28,7 +28,7 @@ export const plans = {
     APPROVE: "Approve a run",
     RESUME: "Resume a run",
     WATCH: "Watch the run",
-    RERUN: "Rerun",
+    RERUN: "Open the failed run",
     START: "Start a run",
   } satisfies Record<PlanNext, string>,
   percent: (rate: number) => `${Math.round(rate * 100)} %`,
@@ -37,15 +37,19 @@ export const plans = {
   /** Runs that have not ended; some of them wait for a person. */
   openRuns: (open: number, waiting: number) => {
     const active = open >= 100 ? "100+" : count(open - waiting);
-    if (open === 0) return "";
+    if (open === 0) return "nothing active";
     if (waiting === 0) return `${active} active`;
     return open === waiting ? `${count(waiting)} waiting` : `${active} active, ${count(waiting)} waiting`;
   },
   slower: "slower lately",
   faster: "faster lately",
   recent: (took: string) => `the newest 5 took ${took}`,
+  typicalMeans: "The time in which steps ran, without waits for people, pauses and the queue.",
+  withWaits: (took: string) => `${took} with waits`,
   cell: (status: string, took: string, run: string) => `${status}${took === "" ? "" : `, ${took}`}, run ${run}`,
-  durations: (n: number) => (n === 1 ? "Duration of the last run" : `Durations of the last ${count(n)} runs`),
+  durations: (n: number) =>
+    `${n === 1 ? "Work of the last run" : `Work of the last ${count(n)} runs`}, without waits for people and pauses`,
+  workOf: (work: string, took: string) => (work === took ? took : `${work} of work, ${took} with waits`),
   since: "since",
   sameVersion: (version: string, n: number) =>
     `Version ${version} has ${n} different contents: the plan was changed and its version was not. Two runs of ${version} may do different things. Increase planVersion with each change.`,
@@ -57,6 +61,7 @@ export const plans = {
     "One row for each step, one column for each run, the newest on the right. A line below a cell: more than one attempt. Arrow keys move between cells.",
   step: "Step",
   legend: "Legend",
+  kept: "Kept from an earlier run",
   absent: "not in the plan of this run",
   leftOut: (n: number) => `${plural(n, "run")} left out: the grid shows at most 20,000 cells.`,
   allSteps: (n: number) => `Show all ${count(n)} steps`,

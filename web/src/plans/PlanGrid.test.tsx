@@ -8,6 +8,7 @@ const cell = (status: "SUCCESS" | "FAILED", attempts = 1) => ({
   statusRaw: status,
   durationMs: 1_000,
   attempts,
+  kept: false,
 });
 const run = (runId: string) => ({
   runId,
@@ -18,6 +19,7 @@ const run = (runId: string) => ({
   triggeredBy: null,
   createdAt: "2026-11-21T03:12:07.123Z",
   durationMs: 2_000,
+  workMs: 2_000,
 });
 const GRID: Grid = {
   leftOut: 3,
@@ -69,4 +71,21 @@ it("explains the glyphs that the grid has, and no others", async () => {
     "◆ Waiting for a person",
     "✕ Failed",
   ]);
+});
+
+it("tells a kept result from one that the run made", async () => {
+  const grid = {
+    ...GRID,
+    steps: [
+      { stepId: "load", name: "Load", cells: [{ ...cell("SUCCESS"), durationMs: null, kept: true }, cell("SUCCESS")] },
+    ],
+  };
+  await show(
+    <>
+      <Legend grid={grid} />
+      <PlanGrid of={PLAN} grid={grid} />
+    </>,
+  );
+  expect(screen.getByRole("link", { name: "Kept from an earlier run, run new" }).textContent).toBe("=");
+  expect(document.body.textContent).toContain("= Kept from an earlier run");
 });

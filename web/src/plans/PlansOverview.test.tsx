@@ -12,6 +12,7 @@ const run = (runId: string, status: string, durationMs: number | null) => ({
   triggeredBy: "ana",
   createdAt: "2026-11-21T03:12:07.123Z",
   durationMs,
+  workMs: durationMs,
 });
 const NIGHTLY = {
   projectId: "shop",
@@ -23,9 +24,10 @@ const NIGHTLY = {
   ended: 4,
   succeeded: 3,
   successRate: 0.75,
-  medianMs: 60_000,
-  p90Ms: 90_000,
-  recentMedianMs: 80_000,
+  medianMs: 660_000,
+  medianWorkMs: 60_000,
+  p90WorkMs: 90_000,
+  recentMedianWorkMs: 80_000,
   next: "RETRY",
   nextRunId: "r-new",
   runs: [run("r-new", "RUNNING", null), run("r-old", "FAILED", 61_000)],
@@ -45,7 +47,8 @@ it("shows each plan with its last runs, the newest on the right", async () => {
     ["◆", `${m.status.awaitingOperator}, run r-new`],
   ]);
   expect(screen.getByText("75 %").getAttribute("title")).toBe("3 of 4 runs that succeeded or failed");
-  expect(document.body.textContent).toContain("slower lately");
+  expect(document.body.textContent).toContain("1 m 0 s · 11 m 0 s with waits · slower lately");
+  expect(screen.getByRole("columnheader", { name: "Typical work" })).toBeTruthy();
   expect(document.body.textContent).toContain("2 active, 1 waiting");
   expect(screen.getByRole("link", { name: "Retry a failed step" }).getAttribute("href")).toBe("/runs/r-new");
 });

@@ -17,6 +17,8 @@ import css from "./Plans.module.css";
 
 const EVERY_MS = 10_000;
 const MUCH = 1.25;
+/** The time between steps, which is no wait of people, is shorter. */
+const SHOWN_WAIT_MS = 10_000;
 
 export interface PlansFilter {
   projectId?: string | undefined;
@@ -100,21 +102,31 @@ export function Rate({ plan }: { plan: Pick<PlanSummaryFieldsFragment, "successR
   return <span title={m.plans.rateOf(plan.succeeded, plan.ended)}>{m.plans.percent(plan.successRate)}</span>;
 }
 
-/** The median duration, and whether the newest runs took clearly longer or shorter. */
-export function Typical({ plan }: { plan: Pick<PlanSummaryFieldsFragment, "medianMs" | "recentMedianMs"> }) {
-  const { medianMs, recentMedianMs } = plan;
-  if (medianMs === null) return null;
+/**
+ * The median time of work, the whole duration where waits are much of it, and whether the newest runs took clearly
+ * longer or shorter.
+ */
+export function Typical({
+  plan,
+}: {
+  plan: Pick<PlanSummaryFieldsFragment, "medianMs" | "medianWorkMs" | "recentMedianWorkMs">;
+}) {
+  const { medianMs, medianWorkMs, recentMedianWorkMs: recent } = plan;
+  if (medianWorkMs === null) return null;
   const trend =
-    recentMedianMs === null
+    recent === null
       ? null
-      : recentMedianMs > medianMs * MUCH
+      : recent > medianWorkMs * MUCH
         ? m.plans.slower
-        : recentMedianMs * MUCH < medianMs
+        : recent * MUCH < medianWorkMs
           ? m.plans.faster
           : null;
   return (
-    <span title={recentMedianMs === null ? undefined : m.plans.recent(duration(recentMedianMs))}>
-      {duration(medianMs)}
+    <span title={[m.plans.typicalMeans, ...(recent === null ? [] : [m.plans.recent(duration(recent))])].join("\n")}>
+      {duration(medianWorkMs)}
+      {medianMs !== null && medianMs - medianWorkMs > Math.max(SHOWN_WAIT_MS, medianWorkMs * (MUCH - 1)) && (
+        <span className={css.quiet}> · {m.plans.withWaits(duration(medianMs))}</span>
+      )}
       {trend !== null && <span className={css.quiet}> · {trend}</span>}
     </span>
   );

@@ -33,7 +33,8 @@ export function runCell(run: Pick<PlanRunFieldsFragment, "status" | "statusRaw" 
   return { glyph: GLYPH[tone], tone, word };
 }
 
-export function stepCell(step: Pick<Step, "status" | "statusRaw">): CellLook {
+export function stepCell(step: Pick<Step, "status" | "statusRaw"> & { kept?: boolean }): CellLook {
+  if (step.kept) return { glyph: "=", tone: "skipped", word: m.plans.kept };
   const { tone, word } = stepLook({ ...step, pendingRetry: false });
   return { glyph: GLYPH[tone], tone, word };
 }

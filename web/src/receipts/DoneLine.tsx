@@ -33,7 +33,7 @@ export function DoneText({ entry, here = false }: { entry: Done; here?: boolean 
     <span className={css.stages}>
       <span className={css.stage} data-tone="success">
         <Check size={14} aria-hidden="true" /> {what}
-        {versions && `: ${m.receipt.versions(...versions)}`}
+        {versions && entry.topic !== "mode" && `: ${m.receipt.versions(...versions)}`}
       </span>
       <span className={css.note}>
         <Time at={at} format="clock" /> {m.receipt.by(by)}

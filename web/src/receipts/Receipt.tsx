@@ -34,7 +34,9 @@ function stages(signal: Signal): Stage[] {
     });
   }
   const seq = signal.appliedSeq === null ? "" : ` ${m.receipt.atSeq(signal.appliedSeq)}`;
-  const why = signal.applicationReason ? `: ${signal.applicationReason}` : "";
+  const why = signal.applicationReason
+    ? `: ${signal.applicationReason === "ALREADY_IN_STATE" ? m.receipt.already : signal.applicationReason}`
+    : "";
   if (signal.application === "APPLIED")
     list.push({
       icon: CheckCheck,

@@ -74,8 +74,20 @@ function Compared({ a: aId, b: bId, notFound }: { a: string; b: string; notFound
         </Link>
       </PageHead>
       <div className={own.runs}>
-        <ComparedRun title={m.compare.a} run={found.a} waitedMs={found.aWaitedMs} asOf={asOf} />
-        <ComparedRun title={m.compare.b} run={found.b} waitedMs={found.bWaitedMs} asOf={asOf} />
+        <ComparedRun
+          title={m.compare.a}
+          run={found.a}
+          other={{ title: m.compare.b, runId: found.b.runId }}
+          waitedMs={found.aWaitedMs}
+          asOf={asOf}
+        />
+        <ComparedRun
+          title={m.compare.b}
+          run={found.b}
+          other={{ title: m.compare.a, runId: found.a.runId }}
+          waitedMs={found.bWaitedMs}
+          asOf={asOf}
+        />
       </div>
       <details className={own.other} onToggle={(event) => setOthers(event.currentTarget.open)}>
         <summary>{m.compare.others}</summary>

@@ -129,6 +129,7 @@ export function DeadLettersPage() {
           {m.dlq.redriveAll}…
         </Button>
       </PageHead>
+      {pages.rows?.length !== 0 && <p className={css.hint}>{m.dlq.lead}</p>}
       {more && <p role="status">{m.dlq.more}</p>}
       <List
         label={m.dlq.title}

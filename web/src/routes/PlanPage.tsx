@@ -49,14 +49,17 @@ export function PlanPage() {
       <section className={css.section}>
         <Bars
           label={m.plans.durations(plan.summary.runs.length)}
-          medianMs={plan.summary.medianMs}
+          medianMs={plan.summary.medianWorkMs}
           bars={plan.summary.runs.toReversed().map((run) => {
             const look = runCell(run);
-            const took = run.durationMs === null ? "" : duration(run.durationMs);
+            const took =
+              run.durationMs === null || run.workMs === null
+                ? ""
+                : m.plans.workOf(duration(run.workMs), duration(run.durationMs));
             return {
               key: run.runId,
               runId: run.runId,
-              ms: run.durationMs,
+              ms: run.workMs,
               look,
               name: m.plans.cell(look.word, took, shortId(run.runId)),
             };
@@ -118,7 +121,7 @@ function Facts({ plan: { summary } }: { plan: Plan }) {
           </dd>
         </div>
       )}
-      {summary.medianMs !== null && (
+      {summary.medianWorkMs !== null && (
         <div>
           <dt>{m.plans.typical}</dt>
           <dd>
@@ -126,10 +129,10 @@ function Facts({ plan: { summary } }: { plan: Plan }) {
           </dd>
         </div>
       )}
-      {summary.p90Ms !== null && (
+      {summary.p90WorkMs !== null && (
         <div>
           <dt>{m.plans.p90}</dt>
-          <dd>{duration(summary.p90Ms)}</dd>
+          <dd>{duration(summary.p90WorkMs)}</dd>
         </div>
       )}
       <div>

@@ -6,6 +6,7 @@ import { type Column, MANY_COLUMNS } from "./columns";
 import type { ListRow } from "./list";
 import { manualOf } from "../status/stepGroup";
 import { Env } from "../ui/Env";
+import { errorSentence } from "../format/errorSentence";
 import { count, dateTime, shortId } from "../format/format";
 import { runLook } from "../status/look";
 import { Menu, type MenuItem } from "../ui/Menu";
@@ -238,9 +239,6 @@ function errorOf(run: RunRow): { step: string; sentence: string; code: string } 
   return { step: error.stepId ? (error.stepName ?? error.stepId) : "", sentence, code: error.code };
 }
 
-/** Databases begin each message with it, where the reader looks for the difference to the next row. */
-const PREFIX = /^(?:error:\s*)+/i;
-
 /**
  * The cause as people say it. The error comes first, because a column cuts the end, and rows of one plan often differ in
  * the error only. The code is a small mark behind it.
@@ -250,8 +248,7 @@ function Cause({ run, wait }: { run: RunRow; wait: string | null }) {
   if (!error) return causeWords(run) ?? wait;
   return (
     <>
-      {[error.sentence.replace(PREFIX, ""), error.step].filter((part) => part !== "").join(" · ")}{" "}
-      <code className={css.code}>{error.code}</code>
+      {errorSentence(error.sentence, error.step)} <code className={css.code}>{error.code}</code>
     </>
   );
 }

@@ -1532,7 +1532,7 @@ export type CancelBulkMutation = { cancelBulk: { bulk: { id: string, state: Bulk
 
 export type BulkProgressFragment = { id: string, state: BulkState, action: Action, type: SignalType, typeRaw: string, stepId: string | null, payload: unknown, reason: string, createdAt: string, finishedAt: string | null, stoppedAt: string | null, pacedCode: string | null, pacedUntil: string | null, leftOut: number, applications: { pending: number, delivered: number, applied: number, noop: number, notApplied: number }, runs: { waiting: number, running: number, paused: number, completed: number, failed: number, cancelled: number }, counts: { total: number, waiting: number, accepted: number, rejected: number, refused: number, notSent: number } };
 
-export type BulkRowFieldsFragment = { no: number, runId: string, projectId: string, environmentId: string, outcome: BulkOutcome, outcomeRaw: string, code: string | null, message: string | null, at: string | null, failed: boolean, newRunId: string | null, runStatus: RunStatus | null, signal: { signalId: string, runId: string, type: SignalType, typeRaw: string, stepId: string | null, actor: string, reason: string | null, decision: SignalDecision, application: SignalApplication | null, applicationReason: string | null, duplicate: boolean, acceptedSeq: number | null, appliedSeq: number | null, quiescentSeq: number | null, receivedAt: string, deliveredAt: string | null, appliedAt: string | null, rejection: { code: string, message: string } | null } | null };
+export type BulkRowFieldsFragment = { no: number, runId: string, projectId: string, environmentId: string, outcome: BulkOutcome, outcomeRaw: string, code: string | null, message: string | null, at: string | null, failed: boolean, newRunId: string | null, runStatus: RunStatus | null, planId: string | null, causeStep: string | null, causeCode: string | null, causeMessage: string | null, signal: { signalId: string, runId: string, type: SignalType, typeRaw: string, stepId: string | null, actor: string, reason: string | null, decision: SignalDecision, application: SignalApplication | null, applicationReason: string | null, duplicate: boolean, acceptedSeq: number | null, appliedSeq: number | null, quiescentSeq: number | null, receivedAt: string, deliveredAt: string | null, appliedAt: string | null, rejection: { code: string, message: string } | null } | null };
 
 export type BulksQueryVariables = Exact<{
   first: number;
@@ -1551,7 +1551,7 @@ export type BulkRowsQueryVariables = Exact<{
 }>;
 
 
-export type BulkRowsQuery = { bulk: { rows: { edges: Array<{ node: { no: number, runId: string, projectId: string, environmentId: string, outcome: BulkOutcome, outcomeRaw: string, code: string | null, message: string | null, at: string | null, failed: boolean, newRunId: string | null, runStatus: RunStatus | null, signal: { signalId: string, runId: string, type: SignalType, typeRaw: string, stepId: string | null, actor: string, reason: string | null, decision: SignalDecision, application: SignalApplication | null, applicationReason: string | null, duplicate: boolean, acceptedSeq: number | null, appliedSeq: number | null, quiescentSeq: number | null, receivedAt: string, deliveredAt: string | null, appliedAt: string | null, rejection: { code: string, message: string } | null } | null } }>, pageInfo: { endCursor: string | null, hasNextPage: boolean } } } | null };
+export type BulkRowsQuery = { bulk: { rows: { edges: Array<{ node: { no: number, runId: string, projectId: string, environmentId: string, outcome: BulkOutcome, outcomeRaw: string, code: string | null, message: string | null, at: string | null, failed: boolean, newRunId: string | null, runStatus: RunStatus | null, planId: string | null, causeStep: string | null, causeCode: string | null, causeMessage: string | null, signal: { signalId: string, runId: string, type: SignalType, typeRaw: string, stepId: string | null, actor: string, reason: string | null, decision: SignalDecision, application: SignalApplication | null, applicationReason: string | null, duplicate: boolean, acceptedSeq: number | null, appliedSeq: number | null, quiescentSeq: number | null, receivedAt: string, deliveredAt: string | null, appliedAt: string | null, rejection: { code: string, message: string } | null } | null } }>, pageInfo: { endCursor: string | null, hasNextPage: boolean } } } | null };
 
 export type SignalRunsMutationVariables = Exact<{
   input: SignalRunsInput;
@@ -1565,7 +1565,7 @@ export type BulkUpdatesSubscriptionVariables = Exact<{
 }>;
 
 
-export type BulkUpdatesSubscription = { bulkUpdates: { sync: SyncState, reason: SyncReason | null, asOf: string, reset: boolean, bulk: { id: string, state: BulkState, action: Action, type: SignalType, typeRaw: string, stepId: string | null, payload: unknown, reason: string, createdAt: string, finishedAt: string | null, stoppedAt: string | null, pacedCode: string | null, pacedUntil: string | null, leftOut: number, applications: { pending: number, delivered: number, applied: number, noop: number, notApplied: number }, runs: { waiting: number, running: number, paused: number, completed: number, failed: number, cancelled: number }, counts: { total: number, waiting: number, accepted: number, rejected: number, refused: number, notSent: number } }, rows: Array<{ no: number, runId: string, projectId: string, environmentId: string, outcome: BulkOutcome, outcomeRaw: string, code: string | null, message: string | null, at: string | null, failed: boolean, newRunId: string | null, runStatus: RunStatus | null, signal: { signalId: string, runId: string, type: SignalType, typeRaw: string, stepId: string | null, actor: string, reason: string | null, decision: SignalDecision, application: SignalApplication | null, applicationReason: string | null, duplicate: boolean, acceptedSeq: number | null, appliedSeq: number | null, quiescentSeq: number | null, receivedAt: string, deliveredAt: string | null, appliedAt: string | null, rejection: { code: string, message: string } | null } | null }> } };
+export type BulkUpdatesSubscription = { bulkUpdates: { sync: SyncState, reason: SyncReason | null, asOf: string, reset: boolean, bulk: { id: string, state: BulkState, action: Action, type: SignalType, typeRaw: string, stepId: string | null, payload: unknown, reason: string, createdAt: string, finishedAt: string | null, stoppedAt: string | null, pacedCode: string | null, pacedUntil: string | null, leftOut: number, applications: { pending: number, delivered: number, applied: number, noop: number, notApplied: number }, runs: { waiting: number, running: number, paused: number, completed: number, failed: number, cancelled: number }, counts: { total: number, waiting: number, accepted: number, rejected: number, refused: number, notSent: number } }, rows: Array<{ no: number, runId: string, projectId: string, environmentId: string, outcome: BulkOutcome, outcomeRaw: string, code: string | null, message: string | null, at: string | null, failed: boolean, newRunId: string | null, runStatus: RunStatus | null, planId: string | null, causeStep: string | null, causeCode: string | null, causeMessage: string | null, signal: { signalId: string, runId: string, type: SignalType, typeRaw: string, stepId: string | null, actor: string, reason: string | null, decision: SignalDecision, application: SignalApplication | null, applicationReason: string | null, duplicate: boolean, acceptedSeq: number | null, appliedSeq: number | null, quiescentSeq: number | null, receivedAt: string, deliveredAt: string | null, appliedAt: string | null, rejection: { code: string, message: string } | null } | null }> } };
 
 export type BulkPreviewQueryVariables = Exact<{
   action: ActionInput;
@@ -1640,9 +1640,9 @@ export type RunMarksQueryVariables = Exact<{
 
 export type RunMarksQuery = { run: { events: { edges: Array<{ node: { runSeq: number, eventType: string, stepId: string | null, payload: unknown } }> } } | null };
 
-export type PlanRunFieldsFragment = { runId: string, planVersion: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, triggeredBy: string | null, createdAt: string, durationMs: number | null };
+export type PlanRunFieldsFragment = { runId: string, planVersion: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, triggeredBy: string | null, createdAt: string, durationMs: number | null, workMs: number | null };
 
-export type PlanSummaryFieldsFragment = { projectId: string, environmentId: string, planId: string, lastRunAt: string, open: number, waiting: number, ended: number, succeeded: number, successRate: number | null, medianMs: number | null, p90Ms: number | null, recentMedianMs: number | null, next: PlanNext, nextRunId: string | null, runs: Array<{ runId: string, planVersion: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, triggeredBy: string | null, createdAt: string, durationMs: number | null }> };
+export type PlanSummaryFieldsFragment = { projectId: string, environmentId: string, planId: string, lastRunAt: string, open: number, waiting: number, ended: number, succeeded: number, successRate: number | null, medianMs: number | null, medianWorkMs: number | null, p90WorkMs: number | null, recentMedianWorkMs: number | null, next: PlanNext, nextRunId: string | null, runs: Array<{ runId: string, planVersion: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, triggeredBy: string | null, createdAt: string, durationMs: number | null, workMs: number | null }> };
 
 export type PastAttemptFieldsFragment = { runId: string, planVersion: string, logicalAttemptId: number, engineAttemptId: number, status: StepStatus, statusRaw: string, startedAt: string | null, completedAt: string | null, durationMs: number | null, errorCode: string | null };
 
@@ -1655,7 +1655,7 @@ export type PlansQueryVariables = Exact<{
 }>;
 
 
-export type PlansQuery = { plans: { edges: Array<{ node: { projectId: string, environmentId: string, planId: string, lastRunAt: string, open: number, waiting: number, ended: number, succeeded: number, successRate: number | null, medianMs: number | null, p90Ms: number | null, recentMedianMs: number | null, next: PlanNext, nextRunId: string | null, runs: Array<{ runId: string, planVersion: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, triggeredBy: string | null, createdAt: string, durationMs: number | null }> } }>, pageInfo: { endCursor: string | null, hasNextPage: boolean } } };
+export type PlansQuery = { plans: { edges: Array<{ node: { projectId: string, environmentId: string, planId: string, lastRunAt: string, open: number, waiting: number, ended: number, succeeded: number, successRate: number | null, medianMs: number | null, medianWorkMs: number | null, p90WorkMs: number | null, recentMedianWorkMs: number | null, next: PlanNext, nextRunId: string | null, runs: Array<{ runId: string, planVersion: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, triggeredBy: string | null, createdAt: string, durationMs: number | null, workMs: number | null }> } }>, pageInfo: { endCursor: string | null, hasNextPage: boolean } } };
 
 export type PlanQueryVariables = Exact<{
   projectId: string;
@@ -1665,7 +1665,7 @@ export type PlanQueryVariables = Exact<{
 }>;
 
 
-export type PlanQuery = { plan: { countedRuns: number, moreRuns: boolean, summary: { projectId: string, environmentId: string, planId: string, lastRunAt: string, open: number, waiting: number, ended: number, succeeded: number, successRate: number | null, medianMs: number | null, p90Ms: number | null, recentMedianMs: number | null, next: PlanNext, nextRunId: string | null, runs: Array<{ runId: string, planVersion: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, triggeredBy: string | null, createdAt: string, durationMs: number | null }> }, versions: Array<{ planVersion: string, sha256: string, firstUsedAt: string, lastUsedAt: string, runs: number, lastRunId: string }>, starters: Array<{ principal: string, runs: number, lastRunAt: string, lastRunId: string }>, grid: { leftOut: number, runs: Array<{ runId: string, planVersion: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, triggeredBy: string | null, createdAt: string, durationMs: number | null }>, steps: Array<{ stepId: string, name: string | null, cells: Array<{ status: StepStatus, statusRaw: string, durationMs: number | null, attempts: number } | null> }> } } | null };
+export type PlanQuery = { plan: { countedRuns: number, moreRuns: boolean, summary: { projectId: string, environmentId: string, planId: string, lastRunAt: string, open: number, waiting: number, ended: number, succeeded: number, successRate: number | null, medianMs: number | null, medianWorkMs: number | null, p90WorkMs: number | null, recentMedianWorkMs: number | null, next: PlanNext, nextRunId: string | null, runs: Array<{ runId: string, planVersion: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, triggeredBy: string | null, createdAt: string, durationMs: number | null, workMs: number | null }> }, versions: Array<{ planVersion: string, sha256: string, firstUsedAt: string, lastUsedAt: string, runs: number, lastRunId: string }>, starters: Array<{ principal: string, runs: number, lastRunAt: string, lastRunId: string }>, grid: { leftOut: number, runs: Array<{ runId: string, planVersion: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, triggeredBy: string | null, createdAt: string, durationMs: number | null, workMs: number | null }>, steps: Array<{ stepId: string, name: string | null, cells: Array<{ status: StepStatus, statusRaw: string, durationMs: number | null, attempts: number, kept: boolean } | null> }> } } | null };
 
 export type PlanStepQueryVariables = Exact<{
   projectId: string;
@@ -1688,9 +1688,9 @@ export type ComparePlansQueryVariables = Exact<{
 
 export type ComparePlansQuery = { compareRuns: { plan: { added: number, removed: number, changed: number, parts: Array<{ path: string, from: string | null, to: string | null }>, steps: Array<{ stepId: string, change: PlanChange, parts: Array<{ path: string, from: string | null, to: string | null }> }> } | null } | null };
 
-export type ComparedRunFieldsFragment = { runId: string, projectId: string, environmentId: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, createdAt: string, startedAt: string | null, completedAt: string | null, totalDurationMs: number | null, triggeredBy: string | null, plan: { planId: string, planVersion: string } };
+export type ComparedRunFieldsFragment = { runId: string, parentRunId: string | null, projectId: string, environmentId: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, createdAt: string, startedAt: string | null, completedAt: string | null, totalDurationMs: number | null, triggeredBy: string | null, plan: { planId: string, planVersion: string } };
 
-export type ComparedStepFieldsFragment = { status: StepStatus, statusRaw: string, durationMs: number | null, attempts: number, errorCode: string | null };
+export type ComparedStepFieldsFragment = { status: StepStatus, statusRaw: string, durationMs: number | null, attempts: number, errorCode: string | null, keptFrom: string | null, hasRun: boolean };
 
 export type CompareRunsQueryVariables = Exact<{
   a: string;
@@ -1698,7 +1698,7 @@ export type CompareRunsQueryVariables = Exact<{
 }>;
 
 
-export type CompareRunsQuery = { compareRuns: { aWaitedMs: number, bWaitedMs: number, a: { runId: string, projectId: string, environmentId: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, createdAt: string, startedAt: string | null, completedAt: string | null, totalDurationMs: number | null, triggeredBy: string | null, plan: { planId: string, planVersion: string } }, b: { runId: string, projectId: string, environmentId: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, createdAt: string, startedAt: string | null, completedAt: string | null, totalDurationMs: number | null, triggeredBy: string | null, plan: { planId: string, planVersion: string } }, params: Array<{ path: string, from: string | null, to: string | null }>, steps: Array<{ stepId: string, name: string | null, changes: Array<ComparedChange>, a: { status: StepStatus, statusRaw: string, durationMs: number | null, attempts: number, errorCode: string | null } | null, b: { status: StepStatus, statusRaw: string, durationMs: number | null, attempts: number, errorCode: string | null } | null }> } | null };
+export type CompareRunsQuery = { compareRuns: { aWaitedMs: number, bWaitedMs: number, a: { runId: string, parentRunId: string | null, projectId: string, environmentId: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, createdAt: string, startedAt: string | null, completedAt: string | null, totalDurationMs: number | null, triggeredBy: string | null, plan: { planId: string, planVersion: string } }, b: { runId: string, parentRunId: string | null, projectId: string, environmentId: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, createdAt: string, startedAt: string | null, completedAt: string | null, totalDurationMs: number | null, triggeredBy: string | null, plan: { planId: string, planVersion: string } }, params: Array<{ path: string, from: string | null, to: string | null }>, steps: Array<{ stepId: string, name: string | null, changes: Array<ComparedChange>, a: { status: StepStatus, statusRaw: string, durationMs: number | null, attempts: number, errorCode: string | null, keptFrom: string | null, hasRun: boolean } | null, b: { status: StepStatus, statusRaw: string, durationMs: number | null, attempts: number, errorCode: string | null, keptFrom: string | null, hasRun: boolean } | null }> } | null };
 
 export type StepNameQueryVariables = Exact<{
   runId: string;
@@ -2433,6 +2433,10 @@ export const BulkRowFieldsFragmentDoc = new TypedDocumentString(`
   failed
   newRunId
   runStatus
+  planId
+  causeStep
+  causeCode
+  causeMessage
   signal {
     ...SignalFields
   }
@@ -2470,6 +2474,7 @@ export const PlanRunFieldsFragmentDoc = new TypedDocumentString(`
   triggeredBy
   createdAt
   durationMs
+  workMs
 }
     `, {"fragmentName":"PlanRunFields"}) as unknown as TypedDocumentString<PlanRunFieldsFragment, unknown>;
 export const PlanSummaryFieldsFragmentDoc = new TypedDocumentString(`
@@ -2484,8 +2489,9 @@ export const PlanSummaryFieldsFragmentDoc = new TypedDocumentString(`
   succeeded
   successRate
   medianMs
-  p90Ms
-  recentMedianMs
+  medianWorkMs
+  p90WorkMs
+  recentMedianWorkMs
   next
   nextRunId
   runs {
@@ -2501,6 +2507,7 @@ export const PlanSummaryFieldsFragmentDoc = new TypedDocumentString(`
   triggeredBy
   createdAt
   durationMs
+  workMs
 }`, {"fragmentName":"PlanSummaryFields"}) as unknown as TypedDocumentString<PlanSummaryFieldsFragment, unknown>;
 export const PastAttemptFieldsFragmentDoc = new TypedDocumentString(`
     fragment PastAttemptFields on PastAttempt {
@@ -2526,6 +2533,7 @@ export const PlanPartFieldsFragmentDoc = new TypedDocumentString(`
 export const ComparedRunFieldsFragmentDoc = new TypedDocumentString(`
     fragment ComparedRunFields on Run {
   runId
+  parentRunId
   projectId
   environmentId
   status
@@ -2549,6 +2557,8 @@ export const ComparedStepFieldsFragmentDoc = new TypedDocumentString(`
   durationMs
   attempts
   errorCode
+  keptFrom
+  hasRun
 }
     `, {"fragmentName":"ComparedStepFields"}) as unknown as TypedDocumentString<ComparedStepFieldsFragment, unknown>;
 export const WorkerFieldsFragmentDoc = new TypedDocumentString(`
@@ -5553,6 +5563,10 @@ fragment BulkRowFields on BulkRow {
   failed
   newRunId
   runStatus
+  planId
+  causeStep
+  causeCode
+  causeMessage
   signal {
     ...SignalFields
   }
@@ -5659,6 +5673,10 @@ fragment BulkRowFields on BulkRow {
   failed
   newRunId
   runStatus
+  planId
+  causeStep
+  causeCode
+  causeMessage
   signal {
     ...SignalFields
   }
@@ -5870,6 +5888,7 @@ fragment PlanRunFields on PlanRun {
   triggeredBy
   createdAt
   durationMs
+  workMs
 }
 fragment PlanSummaryFields on PlanSummary {
   projectId
@@ -5882,8 +5901,9 @@ fragment PlanSummaryFields on PlanSummary {
   succeeded
   successRate
   medianMs
-  p90Ms
-  recentMedianMs
+  medianWorkMs
+  p90WorkMs
+  recentMedianWorkMs
   next
   nextRunId
   runs {
@@ -5930,6 +5950,7 @@ export const PlanDocument = new TypedDocumentString(`
           statusRaw
           durationMs
           attempts
+          kept
         }
       }
     }
@@ -5944,6 +5965,7 @@ export const PlanDocument = new TypedDocumentString(`
   triggeredBy
   createdAt
   durationMs
+  workMs
 }
 fragment PlanSummaryFields on PlanSummary {
   projectId
@@ -5956,8 +5978,9 @@ fragment PlanSummaryFields on PlanSummary {
   succeeded
   successRate
   medianMs
-  p90Ms
-  recentMedianMs
+  medianWorkMs
+  p90WorkMs
+  recentMedianWorkMs
   next
   nextRunId
   runs {
@@ -6066,6 +6089,7 @@ export const CompareRunsDocument = new TypedDocumentString(`
 }
 fragment ComparedRunFields on Run {
   runId
+  parentRunId
   projectId
   environmentId
   status
@@ -6087,6 +6111,8 @@ fragment ComparedStepFields on ComparedStep {
   durationMs
   attempts
   errorCode
+  keptFrom
+  hasRun
 }`) as unknown as TypedDocumentString<CompareRunsQuery, CompareRunsQueryVariables>;
 export const StepNameDocument = new TypedDocumentString(`
     query StepName($runId: String!, $stepId: String!) {
