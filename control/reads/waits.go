@@ -159,7 +159,8 @@ func (s *engineWaits) of(ctx context.Context, v control.RunView) *knownWaits {
 		life = waitsDown
 	}
 	if now := s.now(); k.asked.IsZero() || now.Sub(k.asked) >= life {
-		ctx, cancel := context.WithTimeout(ctx, waitsWithin)
+		// Everybody who opens the run gets this answer. A viewer who leaves must not turn it into a failure.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), waitsWithin)
 		defer cancel()
 		k.waits, k.err = s.engine.Waits(ctx, v.Run.Identity)
 		k.asked = s.now()
