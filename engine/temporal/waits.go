@@ -70,8 +70,8 @@ func (d *driver) stepWaits() ([]engine.StepWait, error) {
 	return out, nil
 }
 
-// Waits implements engine.Waiter. It makes one call, and another one when a worker can answer it. Without the answer of a
-// worker it leaves out the waits that only workers know.
+// Waits implements engine.Waiter. It makes one call, and another one when a worker can answer it. Without the answer
+// of a worker it leaves out the waits that only workers know.
 func (e *Engine) Waits(ctx context.Context, id run.Identity) (engine.Waits, error) {
 	about, err := e.client.DescribeWorkflowExecution(ctx, WorkflowID(id), "")
 	if err != nil {

@@ -27,6 +27,7 @@ const LISTS = [
   "admin/quotas",
   "admin/service",
   "health",
+  "alerts",
 ];
 /** What a page says in each state, whatever page it is. */
 const SAYS: Record<Exclude<Fault, "signed-out">, RegExp> = {

@@ -159,6 +159,7 @@ export const details = {
   position: "Position",
   engine: "Engine",
   workflow: (provider: string, id: string) => `${provider}, workflow ${id}`,
+  traceId: "Trace id",
   parent: "Rerun of",
   reruns: "Reruns",
   overlays: "Changed while it ran",

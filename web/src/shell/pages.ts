@@ -12,4 +12,7 @@ export const PAGES = [
 ] as const;
 
 /** Pages outside the navigation bar that have a key after g. */
-export const MORE_PAGES = [{ to: "/compare", name: "compare", key: "c" }] as const;
+export const MORE_PAGES = [
+  { to: "/compare", name: "compare", key: "c" },
+  { to: "/alerts", name: "alerts", key: "l" },
+] as const;
