@@ -111,8 +111,16 @@ type knownWaits struct {
 // ended or that only its running steps hold up. Errors: NOT_FOUND.
 func (s *WaitReader) RunWaits(ctx context.Context, p authz.Principal, runID string) ([]RunWait, error) {
 	v, err := s.views.Run(ctx, p, runID, nil)
-	if err != nil || v.State.Status.Terminal() {
+	if err != nil {
 		return nil, err
+	}
+	return s.WaitsOf(ctx, v), nil
+}
+
+// WaitsOf returns what RunWaits does, for a caller who has read the run.
+func (s *WaitReader) WaitsOf(ctx context.Context, v control.RunView) []RunWait {
+	if v.State.Status.Terminal() {
+		return nil
 	}
 	known := s.engine.of(ctx, v)
 	var out []RunWait
@@ -126,7 +134,7 @@ func (s *WaitReader) RunWaits(ctx context.Context, p authz.Principal, runID stri
 		out[i].Steps = out[i].Steps[:min(len(out[i].Steps), maxWaitSteps)]
 		s.addHelp(&out[i], v.Run)
 	}
-	return out, nil
+	return out
 }
 
 // StepWaits returns what the engine knows about the steps of a run that has started and not ended, by their ids. It is
