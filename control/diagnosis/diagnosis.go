@@ -33,9 +33,9 @@ func NewDoctor(rights *control.Rights, views *runs.Views, receipts *runs.Receipt
 	return &Doctor{rights, views, receipts, lists, waits, surroundings}
 }
 
-// Diagnose returns the causes why a run failed or does not continue, the first one first; none for a run that completed
-// or continues. It asks the engine at most three times, and the pollers of at most maxQueues queues. An answer that does
-// not come within a few seconds is left out. It changes nothing. Errors: NOT_FOUND, STORE_UNAVAILABLE.
+// Diagnose returns the causes why a run failed or does not continue, the first one first; none for a run that
+// completed or continues. It asks the engine at most three times, and the pollers of at most maxQueues queues. An
+// answer that does not come within a few seconds is left out. It changes nothing. Errors: NOT_FOUND, STORE_UNAVAILABLE.
 func (s *Doctor) Diagnose(ctx context.Context, p authz.Principal, runID string) ([]doctor.Cause, error) {
 	r, err := s.rights.GetVisible(ctx, p, authz.Read, runID)
 	if err != nil {

@@ -53,6 +53,9 @@ test("12 nothing on a page moves while it loads", async ({ page, url }) => {
   const failed = await startRun(url, "e2e-shift-failed", [
     { ...BROKEN[0], stepId: "load", type: "COMMAND", inputs: { argv: ["sh", "-c", lines] } },
   ]);
+  await page.goto(`${url}/runs/${failed}`);
+  // A failure that comes while a page loads is news, which may move it.
+  await expect(status(page)).toHaveText("Failed, waiting");
   await signal(url, "dev-system", failed, { escalateAlert: { level: "HIGH", note: "look at this" } });
   await page.addInitScript(() => {
     interface Shift extends PerformanceEntry {
