@@ -104,6 +104,7 @@ type knownWaits struct {
 	asked     time.Time
 	waits     engine.Waits
 	err       error
+	late      bool      // no answer came within waitsWithin
 	downSince time.Time // since when the engine has not answered; zero while it answers
 }
 
@@ -172,7 +173,10 @@ func (s *engineWaits) of(ctx context.Context, v control.RunView) *knownWaits {
 		defer cancel()
 		k.waits, k.err = s.engine.Waits(ctx, v.Run.Identity)
 		k.asked = s.now()
-		down := errors.Is(k.err, engine.ErrUnavailable)
+		// A busy engine may be late once without being down.
+		late := ctx.Err() != nil
+		down := errors.Is(k.err, engine.ErrUnavailable) && (!late || k.late)
+		k.late = late
 		switch {
 		case !down:
 			k.downSince = time.Time{}

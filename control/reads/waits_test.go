@@ -96,6 +96,27 @@ func TestRunWaits_AViewerWhoLeavesDoesNotMakeTheEngineLookDown(t *testing.T) {
 	}
 }
 
+// One late answer is no sign that the engine is down; two in a row are.
+func TestRunWaits_AnEngineThatIsLateTwiceIsDown(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.Engine.Set(func(e *controltest.FakeEngine) {
+		e.OnWaits = func(run.Identity) (engine.Waits, error) {
+			time.Sleep(1100 * time.Millisecond)
+			return engine.Waits{}, nil
+		}
+	})
+	id := w.CreateQueued("r", "s1")
+	w.HandOver()
+	if got := w.waitOf(id); got.Kind != reads.WaitPlan {
+		t.Errorf("after one late answer, the wait is %+v, want the plan that loads", got)
+	}
+	w.Clock.Advance(3 * time.Second)
+	if got := w.waitOf(id); got.Kind != reads.WaitEngine {
+		t.Errorf("after two late answers, the wait is %+v, want the engine", got)
+	}
+}
+
 func TestRunWaits_OfAnotherTenantIsNotFound(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -40,7 +40,7 @@ const MAY_IMPORT: Readonly<Record<string, string>> = {
   plan: "address api api/gen format messages page ui",
   notes: "api api/gen format forms messages page receipts session ui",
   alerts: "api api/gen format forms messages page session ui",
-  doctor: "actions address api api/gen format messages page runstate status ui",
+  doctor: "actions address api api/gen format messages page runstate status ui waits",
   run: "actions address api api/gen compare copyas dag events format freshness history logs messages mosaic page plan plans receipts runstate session status step steps timeline topology ui notes alerts doctor waits",
   runlist: "address api api/gen format forms messages runstate session status ui",
   bulk: "actions api api/gen copyas format forms messages receipts runstate session status ui",

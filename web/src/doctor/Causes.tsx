@@ -32,7 +32,7 @@ export function Causes({ causes }: { causes: readonly Cause[] }) {
               )}
               {cause.until !== null && (
                 <>
-                  , {words.until} <Time at={instant(cause.until)} />
+                  , {words.until} <Time at={instant(cause.until)} format="full" />
                 </>
               )}
             </span>

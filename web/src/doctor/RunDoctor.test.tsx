@@ -89,3 +89,22 @@ it("is calm when nothing is wrong, and says when it does not answer", async () =
   });
   expect(await screen.findByText("The doctor does not answer now.")).toBeTruthy();
 });
+
+it("says who can end a wait that is too short for a cause", async () => {
+  const running = { ...(RUNS["running"] ?? header()), runId: "waits" };
+  const wait = {
+    kind: "QUOTA",
+    since: "2026-11-21T03:08:00Z",
+    until: null,
+    message: "Heavy steps wait.",
+    help: "Somebody who may change quotas can help.",
+    whoCould: ["ana"],
+  };
+  await show(<RunCauses header={running} />, {
+    run: store(running),
+    answers: { ...causes(), RunWaits: { run: { runSeq: 1, waits: [wait] } } },
+  });
+  expect(
+    await screen.findByText("Heavy steps wait. Somebody who may change quotas can help. Who can: ana."),
+  ).toBeTruthy();
+});

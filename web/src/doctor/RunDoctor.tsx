@@ -1,11 +1,15 @@
 import { Stethoscope } from "lucide-react";
 import { useState } from "react";
 import type { RunHeader } from "../api/model";
+import { m } from "../messages";
 import { doctor as words } from "../messages/doctor";
 import { Button } from "../ui/Button";
+import { useWaits, type Wait } from "../waits/useWaits";
 import { Causes } from "./Causes";
 import css from "./Doctor.module.css";
 import { useCauses } from "./useCauses";
+
+const whoOf = ({ whoCould }: Wait): string[] => (whoCould.length > 0 ? [m.run.whoCanHelp(whoCould)] : []);
 
 /** The first cause in one line that has its place before it is known; a button opens all causes below. */
 export function DoctorLine({ header }: { header: RunHeader }) {
@@ -29,15 +33,18 @@ export function DoctorLine({ header }: { header: RunHeader }) {
   );
 }
 
-/** All causes, or that there are none. */
+/** All causes; else who can end what the run waits for, or that nothing holds it up. */
 export function RunCauses({ header }: { header: RunHeader }) {
   const { answer, error } = useCauses(header);
+  // The bar says what the run waits for before the wait is long enough for a cause.
+  const [wait] = useWaits(header);
+  const calm = wait === undefined ? words.well : [wait.message, wait.help, ...whoOf(wait)].join(" ");
   return (
     <div role="status" data-testid="doctor">
       {answer && answer.length > 0 ? (
         <Causes causes={answer} />
       ) : (
-        <p>{error !== null ? words.unread : answer && words.well}</p>
+        <p>{error !== null ? words.unread : answer && calm}</p>
       )}
     </div>
   );

@@ -16,6 +16,7 @@ import { attemptName } from "../format/format";
 import { Time } from "../ui/Time";
 import button from "../ui/Button.module.css";
 import prose from "../styles/Prose.module.css";
+import doctor from "../doctor/Doctor.module.css";
 import css from "./CauseCard.module.css";
 import { CancelledCard } from "./CancelledCard";
 import { besideQuote, CauseLog, lineText, useCauseLines } from "./CauseLog";
@@ -169,7 +170,7 @@ function Known({ header, cause, besideStep, brief }: KnownProps) {
         {stepId && dbt && <SqlLink stepId={stepId} attempt={attempt} failing={failing} />}
         {/* The doctor looks at the present only. */}
         {!folded && !past && (
-          <Suspense fallback={<p className={css.doctor} />}>
+          <Suspense fallback={<p className={doctor.line} />}>
             <DoctorLine header={header} />
           </Suspense>
         )}

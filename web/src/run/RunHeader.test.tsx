@@ -205,7 +205,7 @@ it("says in its bar what an open run stands still for, since when and who can he
   const person = { ...WAIT, kind: "PERSON", message: "A person must act." };
   await show(<RunHeaderView />, { run: store(running), answers: waits(SEQ, person, WAIT) });
   const words = await screen.findByTestId("waits");
-  expect(words.textContent).toMatch(/^A worker has no access to the journal.* HTTP 403\. since /);
+  expect(words.textContent).toMatch(/^A worker has no access to the journal.* HTTP 403\. Since /);
   expect(words.title).toContain("The people who operate the workers can help.");
 });
 

@@ -37,6 +37,7 @@ const RunCauses = lazyPart(() => import("../doctor/RunDoctor").then((part) => pa
 const Reruns = lazyPart(() => import("../history/Reruns").then((part) => part.Reruns));
 
 const TASKS = 3;
+const STOPS: readonly Wait["kind"][] = ["ENGINE", "STORE", "PLAN_FETCH"];
 const COUNTS = [
   ["success", "success", m.run.counts.success],
   ["kept", "skipped", m.run.counts.kept],
@@ -176,10 +177,14 @@ function Words({ header }: { header: RunHeader }) {
 }
 
 /** What the run stands still for, with what else is known; the tooltip says who can help. */
-function WaitWords({ wait: { message, since, until, help, whoCould }, words }: { wait: Wait; words: string | null }) {
+function WaitWords({ wait, words }: { wait: Wait; words: string | null }) {
+  const { kind, message, since, until, help, whoCould } = wait;
+  // Nothing of the run continues, so it comes before the rest.
+  const stops = STOPS.includes(kind);
   const who = whoCould.length > 0 ? m.run.whoCanHelp(whoCould) : "";
   return (
     <p className={css.words} role="status" data-testid="waits" title={[message, help, who].join(" ").trim()}>
+      {!stops && words !== null && `${words} · `}
       {message}
       {since !== null && (
         <>
@@ -190,10 +195,10 @@ function WaitWords({ wait: { message, since, until, help, whoCould }, words }: {
       {until !== null && (
         <>
           {" "}
-          {m.run.waitsUntil} <Time at={instant(until)} />
+          {m.run.waitsUntil} <Time at={instant(until)} format="clock" />
         </>
       )}
-      {words !== null && ` · ${words}`}
+      {stops && words !== null && ` · ${words}`}
     </p>
   );
 }
