@@ -54,7 +54,7 @@ test("12 nothing on a page moves while it loads", async ({ page, url }) => {
     { ...BROKEN[0], stepId: "load", type: "COMMAND", inputs: { argv: ["sh", "-c", lines] } },
   ]);
   await page.goto(`${url}/runs/${failed}`);
-  // A failure that comes while a page loads is news, which may move it.
+  // A failure that happens while a page loads may move it, because it changes what the page says.
   await expect(status(page)).toHaveText("Failed, waiting");
   await signal(url, "dev-system", failed, { escalateAlert: { level: "HIGH", note: "look at this" } });
   await page.addInitScript(() => {
