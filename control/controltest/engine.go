@@ -44,15 +44,19 @@ func (e *FakeEngine) Signal(_ context.Context, id run.Identity, s engine.Signal)
 	return nil
 }
 
-// Waits implements engine.Waiter.
-func (e *FakeEngine) Waits(_ context.Context, id run.Identity) (engine.Waits, error) {
+// Waits implements engine.Waiter. Like a real engine, it is unavailable to a caller that has gone by the time of the
+// answer.
+func (e *FakeEngine) Waits(ctx context.Context, id run.Identity) (waits engine.Waits, err error) {
 	e.Mu.Lock()
 	f := e.OnWaits
 	e.Mu.Unlock()
 	if f != nil {
-		return f(id)
+		waits, err = f(id)
 	}
-	return engine.Waits{}, nil
+	if ctx.Err() != nil {
+		return engine.Waits{}, engine.ErrUnavailable
+	}
+	return waits, err
 }
 
 func (e *FakeEngine) Terminate(_ context.Context, id run.Identity, _ string) error {

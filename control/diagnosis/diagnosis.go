@@ -23,18 +23,19 @@ type Doctor struct {
 	views        *runs.Views
 	receipts     *runs.ReceiptReader
 	lists        *reads.RunLists
+	waits        *reads.WaitReader
 	surroundings *Surroundings
 }
 
 // NewDoctor makes a Doctor.
 func NewDoctor(rights *control.Rights, views *runs.Views, receipts *runs.ReceiptReader, lists *reads.RunLists,
-	surroundings *Surroundings) *Doctor {
-	return &Doctor{rights, views, receipts, lists, surroundings}
+	waits *reads.WaitReader, surroundings *Surroundings) *Doctor {
+	return &Doctor{rights, views, receipts, lists, waits, surroundings}
 }
 
-// Diagnose returns the causes why a run failed or does not continue, the first one first; none for a run that completed
-// or continues. It asks the engine once, and the pollers of at most maxQueues queues. An answer that does not come
-// within a few seconds is left out. It changes nothing. Errors: NOT_FOUND, STORE_UNAVAILABLE.
+// Diagnose returns the causes why a run failed or does not continue, the first one first; none for a run that
+// completed or continues. It asks the engine at most three times, and the pollers of at most maxQueues queues. An
+// answer that does not come within a few seconds is left out. It changes nothing. Errors: NOT_FOUND, STORE_UNAVAILABLE.
 func (s *Doctor) Diagnose(ctx context.Context, p authz.Principal, runID string) ([]doctor.Cause, error) {
 	r, err := s.rights.GetVisible(ctx, p, authz.Read, runID)
 	if err != nil {
@@ -58,6 +59,9 @@ func (s *Doctor) Diagnose(ctx context.Context, p authz.Principal, runID string) 
 		}
 		f.Workers = s.surroundings.workers(ctx, f)
 		f.Engine = s.surroundings.askEngine(ctx, r.Identity)
+		if v.Queue == nil {
+			f.Held = heldOf(s.waits.WaitsOf(ctx, v))
+		}
 	}
 	if f.LastGreen, err = s.lastGreen(ctx, p, v.State); err != nil {
 		return nil, err
@@ -89,6 +93,20 @@ func queueOf(v control.RunView) *doctor.Queue {
 	}
 	if q.LastError != "" && !out.Held && !out.Limited {
 		out.Reason = "The last start failed: " + q.LastError
+	}
+	return out
+}
+
+// heldOf keeps the waits that the record of the run does not tell, and that the doctor does not find by itself.
+func heldOf(waits []reads.RunWait) (out []doctor.Held) {
+	codes := map[reads.WaitKind]doctor.Code{reads.WaitEngine: doctor.CodePartDown, reads.WaitStore: doctor.CodePartDown,
+		reads.WaitJournal: doctor.CodeJournal, reads.WaitQuota: doctor.CodeWaitsForQuota,
+		reads.WaitPlan: doctor.CodePlanLoads}
+	for _, w := range waits {
+		if code := codes[w.Kind]; code != "" {
+			out = append(out, doctor.Held{Code: code, Engine: w.Kind == reads.WaitEngine, Since: w.Since, Until: w.Until,
+				Message: w.Message, Help: w.Help, Steps: w.Steps, StepCount: w.StepCount})
+		}
 	}
 	return out
 }

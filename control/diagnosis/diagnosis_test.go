@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dvt-engine/dvt/control/controltest"
+	"github.com/dvt-engine/dvt/control/reads"
 	"github.com/dvt-engine/dvt/engine"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/run/doctor"
@@ -104,6 +105,20 @@ func TestDiagnose_ReadsTheFactsOfARun(t *testing.T) {
 			e.Set(func(f *controltest.FakeEngine) { f.DescribeError = engine.ErrUnavailable })
 			return id
 		}, doctor.CodePartDown},
+		{"without the journal", func(w *controltest.World, e *seeing) string {
+			e.Set(func(f *controltest.FakeEngine) {
+				f.OnWaits = func(run.Identity) (engine.Waits, error) {
+					return engine.Waits{Steps: []engine.StepWait{{StepID: "s1", Cause: engine.WaitJournal, Status: 403}}}, nil
+				}
+			})
+			return w.CreateSteps("r", "COMMAND s1")
+		}, doctor.CodeJournal},
+		{"while the engine is silent about it", func(w *controltest.World, e *seeing) string {
+			e.Set(func(f *controltest.FakeEngine) {
+				f.OnWaits = func(run.Identity) (engine.Waits, error) { return engine.Waits{}, engine.ErrUnavailable }
+			})
+			return w.CreateRunning("r", "s1")
+		}, doctor.CodePartDown},
 		{"queued, and due for long", func(w *controltest.World, _ *seeing) string {
 			id := w.CreateQueued("r", "s1")
 			w.Clock.Advance(10 * time.Minute)
@@ -127,6 +142,23 @@ func titles(causes []doctor.Cause) (out []string) {
 		out = append(out, fmt.Sprintf("%s: %s", c.Code, c.Title))
 	}
 	return out
+}
+
+// The diagnosis and the waits of a run are read beside each other, so they say one thing in one sentence.
+func TestDiagnose_SaysAWaitInTheSentenceOfTheWaits(t *testing.T) {
+	t.Parallel()
+	w, e := newWorld(t)
+	e.Set(func(f *controltest.FakeEngine) {
+		f.OnWaits = func(run.Identity) (engine.Waits, error) {
+			return engine.Waits{Steps: []engine.StepWait{{StepID: "s1", Cause: engine.WaitQuota}}}, nil
+		}
+	})
+	id := w.CreateSteps("r", "COMMAND s1")
+	waits := controltest.Must[[]reads.RunWait](t)(w.RunWaits(t.Context(), w.Principal("dev-viewer"), id))
+	causes := diagnose(t, w, id)
+	if len(waits) != 1 || len(causes) != 1 || causes[0].Title != waits[0].Message || causes[0].Kind != doctor.Wait {
+		t.Errorf("the causes are %v, want the one wait %+v", titles(causes), waits)
+	}
 }
 
 // A run of another tenant does not exist, and one of a project that the caller may not read neither.

@@ -104,6 +104,7 @@ type knownWaits struct {
 	asked     time.Time
 	waits     engine.Waits
 	err       error
+	late      bool      // no answer came within waitsWithin
 	downSince time.Time // since when the engine has not answered; zero while it answers
 }
 
@@ -111,8 +112,16 @@ type knownWaits struct {
 // ended or that only its running steps hold up. Errors: NOT_FOUND.
 func (s *WaitReader) RunWaits(ctx context.Context, p authz.Principal, runID string) ([]RunWait, error) {
 	v, err := s.views.Run(ctx, p, runID, nil)
-	if err != nil || v.State.Status.Terminal() {
+	if err != nil {
 		return nil, err
+	}
+	return s.WaitsOf(ctx, v), nil
+}
+
+// WaitsOf returns what RunWaits does, for a caller who has read the run.
+func (s *WaitReader) WaitsOf(ctx context.Context, v control.RunView) []RunWait {
+	if v.State.Status.Terminal() {
+		return nil
 	}
 	known := s.engine.of(ctx, v)
 	var out []RunWait
@@ -126,7 +135,7 @@ func (s *WaitReader) RunWaits(ctx context.Context, p authz.Principal, runID stri
 		out[i].Steps = out[i].Steps[:min(len(out[i].Steps), maxWaitSteps)]
 		s.addHelp(&out[i], v.Run)
 	}
-	return out, nil
+	return out
 }
 
 // StepWaits returns what the engine knows about the steps of a run that has started and not ended, by their ids. It is
@@ -159,11 +168,15 @@ func (s *engineWaits) of(ctx context.Context, v control.RunView) *knownWaits {
 		life = waitsDown
 	}
 	if now := s.now(); k.asked.IsZero() || now.Sub(k.asked) >= life {
-		ctx, cancel := context.WithTimeout(ctx, waitsWithin)
+		// Everybody who opens the run gets this answer. A viewer who leaves must not turn it into a failure.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), waitsWithin)
 		defer cancel()
 		k.waits, k.err = s.engine.Waits(ctx, v.Run.Identity)
 		k.asked = s.now()
-		down := errors.Is(k.err, engine.ErrUnavailable)
+		// A busy engine may be late once without being down.
+		late := ctx.Err() != nil
+		down := errors.Is(k.err, engine.ErrUnavailable) && (!late || k.late)
+		k.late = late
 		switch {
 		case !down:
 			k.downSince = time.Time{}

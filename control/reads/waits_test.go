@@ -1,6 +1,7 @@
 package reads_test
 
 import (
+	"context"
 	"slices"
 	"testing"
 	"time"
@@ -72,6 +73,47 @@ func TestRunWaits_NameEachCause(t *testing.T) {
 				t.Errorf("the wait is %+v, want %s", got, c.want)
 			}
 		})
+	}
+}
+
+// A reload of the page cancels the request while the engine is asked. The next viewer must not read that the engine is
+// down.
+func TestRunWaits_AViewerWhoLeavesDoesNotMakeTheEngineLookDown(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	ctx, leave := context.WithCancel(t.Context())
+	w.Engine.Set(func(e *controltest.FakeEngine) {
+		e.OnWaits = func(run.Identity) (engine.Waits, error) {
+			leave()
+			return engine.Waits{Loading: &engine.PlanLoad{Try: 1, Tries: 3}}, nil
+		}
+	})
+	id := w.CreateQueued("r", "s1")
+	w.HandOver()
+	_, _ = w.RunWaits(ctx, w.Engineer(), id)
+	if got := w.waitOf(id); got.Kind != reads.WaitPlan || got.Try != 1 {
+		t.Errorf("after a viewer left, the wait is %+v, want the plan that loads", got)
+	}
+}
+
+// One late answer is no sign that the engine is down; two in a row are.
+func TestRunWaits_AnEngineThatIsLateTwiceIsDown(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.Engine.Set(func(e *controltest.FakeEngine) {
+		e.OnWaits = func(run.Identity) (engine.Waits, error) {
+			time.Sleep(1100 * time.Millisecond)
+			return engine.Waits{}, nil
+		}
+	})
+	id := w.CreateQueued("r", "s1")
+	w.HandOver()
+	if got := w.waitOf(id); got.Kind != reads.WaitPlan {
+		t.Errorf("after one late answer, the wait is %+v, want the plan that loads", got)
+	}
+	w.Clock.Advance(3 * time.Second)
+	if got := w.waitOf(id); got.Kind != reads.WaitEngine {
+		t.Errorf("after two late answers, the wait is %+v, want the engine", got)
 	}
 }
 

@@ -38,6 +38,9 @@ const (
 	CodeSignalUndelivered Code = "SIGNAL_UNDELIVERED"
 	CodeSignalUnapplied   Code = "SIGNAL_UNAPPLIED"
 	CodePartDown          Code = "PART_DOWN"
+	CodeJournal           Code = "JOURNAL_UNREACHABLE"
+	CodeWaitsForQuota     Code = "WAITS_FOR_QUOTA"
+	CodePlanLoads         Code = "PLAN_LOADS"
 )
 
 // Kind tells a fault from a wait that is meant.
@@ -135,6 +138,7 @@ func Diagnose(f Facts) []Cause {
 	default:
 		d.brokenParts(rankPart)
 		d.engineLostIt()
+		d.held()
 		d.controlQueue()
 		d.queued()
 		d.approval()

@@ -20,6 +20,7 @@ type Facts struct {
 	ControlQueue string
 	Workers      map[string]Workers // by task queue
 	Engine       *Engine
+	Held         []Held // what holds up a run that has been given to the engine, the first one first
 	Parts        []Part // parts of the installation that do not work
 	LastGreen    *LastGreen
 }
@@ -39,6 +40,18 @@ type Queue struct {
 type Approval struct {
 	Given, Required int
 	Since, Expires  time.Time
+}
+
+// Held is something that holds up an open run. Its sentences are those of Run.waits, so that the page of a run and its
+// diagnosis say the same.
+type Held struct {
+	Code         Code      // CodePartDown, CodeJournal, CodeWaitsForQuota or CodePlanLoads
+	Engine       bool      // with CodePartDown: the engine is the part; otherwise the store
+	Since, Until time.Time // zero if unknown
+	Message      string
+	Help         string   // who can help
+	Steps        []string // those that are named
+	StepCount    int
 }
 
 // Signal is an accepted signal that has had no effect yet.

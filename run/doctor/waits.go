@@ -39,6 +39,37 @@ func (d *diagnosis) brokenParts(rank int) {
 	}
 }
 
+// held repeats what Run.waits says, unless the health has named the same part.
+func (d *diagnosis) held() {
+	for _, h := range d.Held {
+		c := Cause{Code: h.Code, Kind: Fault, Confidence: Likely, Title: h.Message, Steps: h.Steps,
+			More: max(0, h.StepCount-len(h.Steps)),
+			Next: []Next{{Text: "Wait: the run then continues by itself.", Safe: true}, {Text: h.Help}}}
+		evidence := "The engine named it when it was asked about the run."
+		rank := rankWorker
+		switch h.Code {
+		case CodePartDown:
+			if d.down(func(p Part) bool { return h.Engine && p.Engine || !h.Engine && p.Store }) {
+				continue
+			}
+			if h.Engine {
+				evidence = "It gave no answer about this run."
+			}
+			rank = rankPart
+		case CodeWaitsForQuota, CodePlanLoads:
+			c.Kind, c.Confidence, rank = Wait, Certain, rankWait
+		}
+		c.Evidence = []Evidence{{Source: FromEngine, Text: evidence}}
+		if !h.Since.IsZero() {
+			c.Since = &h.Since
+		}
+		if !h.Until.IsZero() {
+			c.Until = &h.Until
+		}
+		d.add(rank, c)
+	}
+}
+
 func (d *diagnosis) has(code Code) bool {
 	return slices.ContainsFunc(d.found, func(c Cause) bool { return c.Code == code })
 }

@@ -256,7 +256,7 @@ func New(cfg Config) *UseCases {
 	s.RunLists = reads.NewRunLists(s.Rights, st, s.PlanReader)
 	s.UseMedians(s.StepMedians)
 	s.PlanHistories = reads.NewPlanHistories(s.Rights, st, s.PlanReader)
-	s.Doctor = diagnosis.NewDoctor(s.Rights, s.Views, s.ReceiptReader, s.RunLists,
+	s.Doctor = diagnosis.NewDoctor(s.Rights, s.Views, s.ReceiptReader, s.RunLists, s.WaitReader,
 		diagnosis.NewSurroundings(s.Pollers, s.Reports, cfg.Engine, cfg.Queues))
 	s.Comparer = reads.NewComparer(s.Views, s.PlanReader, now)
 	s.EventReader = reads.NewEventReader(s.Rights, st)

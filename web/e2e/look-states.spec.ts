@@ -28,6 +28,7 @@ const LISTS = [
   "admin/service",
   "health",
   "workers",
+  "alerts",
 ];
 /** What a page says in each state, whatever page it is. */
 const SAYS: Record<Exclude<Fault, "signed-out">, RegExp> = {

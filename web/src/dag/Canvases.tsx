@@ -1,4 +1,4 @@
-import { useEffect, useRef } from "react";
+import { useEffect, useLayoutEffect, useRef } from "react";
 import type { Step } from "../api/model";
 import { useRunStore } from "../runstate/context";
 import { stepLook } from "../status/look";
@@ -32,6 +32,10 @@ export function Canvases({ shape, layout, scene, view, blocked }: CanvasesProps)
   const nodes = useRef<HTMLCanvasElement>(null);
   const shown = useRef<Shape | null>(null);
   const { region, scale } = view;
+  // Before the first paint: drawing takes longer, and a canvas without a place is painted where it does not belong.
+  useLayoutEffect(() => {
+    for (const canvas of [edges.current, nodes.current]) if (canvas) place(canvas, region);
+  }, [region]);
   useEffect(() => {
     const edgeCtx = prepared(edges.current, region, scale);
     const nodeCtx = prepared(nodes.current, region, scale);
@@ -114,7 +118,17 @@ function seenOf(step: Step, behind: boolean, held: boolean): Seen {
   return { tone, icon, label: step.name ?? step.stepId, waits, loud: LOUD.has(step.status) };
 }
 
-/** A canvas over a region, in the coordinates of the drawing. */
+/** Puts a canvas over a region. */
+function place(canvas: HTMLCanvasElement, { left, top, right, bottom }: Region): void {
+  Object.assign(canvas.style, {
+    left: `${left}px`,
+    top: `${top}px`,
+    width: `${right - left}px`,
+    height: `${bottom - top}px`,
+  });
+}
+
+/** The context of a canvas over a region, in the coordinates of the drawing. */
 function prepared(canvas: HTMLCanvasElement | null, region: Region, scale: number): CanvasRenderingContext2D | null {
   const ctx = canvas?.getContext("2d");
   if (!canvas || !ctx) return null;
@@ -122,12 +136,6 @@ function prepared(canvas: HTMLCanvasElement | null, region: Region, scale: numbe
   const [width, height] = [region.right - region.left, region.bottom - region.top];
   canvas.width = Math.max(1, Math.ceil(width * ratio));
   canvas.height = Math.max(1, Math.ceil(height * ratio));
-  Object.assign(canvas.style, {
-    left: `${region.left}px`,
-    top: `${region.top}px`,
-    width: `${width}px`,
-    height: `${height}px`,
-  });
   ctx.setTransform(ratio, 0, 0, ratio, -region.left * ratio, -region.top * ratio);
   return ctx;
 }

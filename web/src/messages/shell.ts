@@ -4,6 +4,7 @@ export const nav = {
   label: "Pages",
   skip: "Skip to content",
   attention: "Attention",
+  alerts: "Alerts",
   compare: "Compare two runs",
   runs: "Runs",
   plans: "Plans",

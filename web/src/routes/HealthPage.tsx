@@ -1,3 +1,5 @@
+import { Link } from "@tanstack/react-router";
+import { Suspense, useState } from "react";
 import {
   CapabilitiesDocument,
   type CapabilitiesQuery,
@@ -9,6 +11,7 @@ import {
 import { useQuery } from "../api/useQuery";
 import { HealthHistory } from "../health/HealthHistory";
 import { m } from "../messages";
+import { doctor } from "../messages/doctor";
 import { health as healthMessages } from "../messages/health";
 import { notices } from "../shell/service";
 import { useDocumentStatus } from "../ui/documentStatus";
@@ -16,8 +19,13 @@ import css from "../styles/Form.module.css";
 import { duration } from "../format/format";
 import { PageHead } from "../page/List";
 import { Problem } from "../page/Problem";
+import { lazyPart } from "../ui/lazyPart";
 import { Skeleton } from "../ui/Page";
 import { type Column, Table } from "../ui/Table";
+
+const InstallationDoctor = lazyPart(() =>
+  import("../doctor/InstallationDoctor").then((part) => part.InstallationDoctor),
+);
 
 type Check = HealthQuery["health"]["checks"][number];
 type Capability = CapabilitiesQuery["capabilities"][number];
@@ -87,6 +95,7 @@ export function HealthPage() {
     <>
       <PageHead title={healthMessages.title} asOf={asOf} refresh={again} repeated>
         {health && <Word status={health.status} />}
+        <Link to="/alerts">{m.nav.alerts}</Link>
         {halt && (
           <span className={css.tone} data-tone="warn">
             <span aria-hidden="true">◐</span> {healthMessages.halted[halt].word}
@@ -110,6 +119,7 @@ export function HealthPage() {
       ) : (
         error === null && <Skeleton rows={5} label={m.sync.LOADING} />
       )}
+      {health && <Doctor />}
       {health && <HealthHistory />}
       {(health || error) && engine.length > 0 && (
         <details className={css.section}>
@@ -123,6 +133,21 @@ export function HealthPage() {
         </details>
       )}
     </>
+  );
+}
+
+/** Asks the doctor when a person opens it, because each run costs a question to the engine. */
+function Doctor() {
+  const [open, setOpen] = useState(false);
+  return (
+    <details className={css.section} onToggle={(event) => setOpen(event.currentTarget.open)}>
+      <summary>{doctor.title}</summary>
+      {open && (
+        <Suspense fallback={<Skeleton rows={2} label={m.sync.LOADING} />}>
+          <InstallationDoctor />
+        </Suspense>
+      )}
+    </details>
   );
 }
 

@@ -26,12 +26,9 @@ import { type OpenRun, openRun } from "../runstate/open";
 import type { RunStore } from "../runstate/store";
 import { RESET_STEP_PARAMS } from "../address/views";
 import { useDocumentStatus } from "../ui/documentStatus";
-import { lazyPart } from "../ui/lazyPart";
 import { runLook } from "../status/look";
 import { Skeleton } from "../ui/Page";
 import css from "./RunPage.module.css";
-
-const RunWaits = lazyPart(() => import("../waits/RunWaits").then((part) => part.RunWaits));
 
 const route = getRouteApi("/runs/$runId");
 const NO_NODES: readonly string[] = [];
@@ -149,7 +146,6 @@ function RunView({ runId, live }: { runId: string; live: RunStore }) {
           <div className={css.left}>
             <RunFacts />
             <CauseCard folded={chosen !== null} brief={view !== "graph" && chosen === null} />
-            <Suspense fallback={null}>{at === undefined && <RunWaits runId={runId} />}</Suspense>
             <RunTabs runId={runId} view={view} />
             <div className={css.main} data-stale={frozen || undefined}>
               <Suspense fallback={<Skeleton rows={6} label={m.sync.LOADING} />}>

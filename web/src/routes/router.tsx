@@ -9,6 +9,7 @@ import { Root } from "./Root";
 import { RunsPage } from "./RunsPage";
 import {
   ADMIN_PARTS,
+  alertsSearch,
   auditSearch,
   bulkSearch,
   compareSearch,
@@ -134,6 +135,13 @@ const audit = createRoute({
   component: lazyPage(() => import("./AuditPage").then((part) => part.AuditPage)),
 });
 
+const alerts = createRoute({
+  getParentRoute: () => root,
+  path: "/alerts",
+  validateSearch: (search) => alertsSearch.parse(search),
+  component: lazyPage(() => import("./AlertsPage").then((part) => part.AlertsPage)),
+});
+
 const explorer = createRoute({
   getParentRoute: () => root,
   path: "/graphiql",
@@ -189,6 +197,7 @@ export const router = createRouter({
     adminIndex,
     health,
     workers,
+    alerts,
     explorer,
   ]),
   parseSearch,

@@ -172,6 +172,12 @@ export const runSearch = z.object({
 
 export const dlqSearch = z.object({ all: z.catch(z.optional(z.literal("yes")), undefined), run: text });
 
+export const ALERT_STAGES = ["OPEN", "ACKNOWLEDGED", "RESOLVED"] as const;
+export const ALERT_LEVELS = ["HIGH", "MEDIUM", "LOW"] as const;
+
+/** Lists, because the address may name several; the page's own filter sets one. */
+export const alertsSearch = z.object({ stage: words(ALERT_STAGES), level: words(ALERT_LEVELS) });
+
 export const auditSearch = z.object({
   actor: text,
   action: text,

@@ -1,25 +1,29 @@
 import { Link } from "@tanstack/react-router";
 import { Copy, OctagonX } from "lucide-react";
-import { useState } from "react";
+import { Suspense, useState } from "react";
 import { useRunActions } from "../actions/context";
 import { explain } from "../actions/refusal";
 import type { RunHeader } from "../api/model";
 import { m } from "../messages";
 import { useCauseNodes } from "./causeNodes";
-import { useHeader, useStep } from "../runstate/context";
+import { useHeader, useStep, useVerdict } from "../runstate/context";
 import { ended } from "../status/look";
 import { DBT_FAILING, type Failing, isDbt } from "../step/dbt";
 import { RESET_STEP_PARAMS, readLog } from "../address/views";
 import { Button } from "../ui/Button";
+import { lazyPart } from "../ui/lazyPart";
 import { attemptName } from "../format/format";
 import { Time } from "../ui/Time";
 import button from "../ui/Button.module.css";
 import prose from "../styles/Prose.module.css";
+import doctor from "../doctor/Doctor.module.css";
 import css from "./CauseCard.module.css";
 import { CancelledCard } from "./CancelledCard";
 import { besideQuote, CauseLog, lineText, useCauseLines } from "./CauseLog";
 import { CauseMore } from "./CauseMore";
 import { HeldLinks } from "./HeldLinks";
+
+const DoctorLine = lazyPart(() => import("../doctor/RunDoctor").then((part) => part.DoctorLine));
 
 type Cause = NonNullable<RunHeader["rootCause"]>;
 
@@ -79,6 +83,7 @@ function Known({ header, cause, besideStep, brief }: KnownProps) {
   const attempt =
     logicalAttemptId === null || logicalAttemptId === step?.logicalAttemptId ? undefined : logicalAttemptId;
   const { actions } = useRunActions();
+  const past = useVerdict().state === "PAST";
   const line = actions?.causeLine ?? null;
   const lines = useCauseLines(header.runId, stepId, logicalAttemptId, line);
   // Until the quoted lines are known, the message has their place, so that the views below do not move.
@@ -163,6 +168,12 @@ function Known({ header, cause, besideStep, brief }: KnownProps) {
         {stepId && <LogLink stepId={stepId} attempt={attempt} />}
         <CopyError text={[stepId, code, message].filter((part) => part !== null).join("\n")} />
         {stepId && dbt && <SqlLink stepId={stepId} attempt={attempt} failing={failing} />}
+        {/* The doctor looks at the present only. */}
+        {!folded && !past && (
+          <Suspense fallback={<p className={doctor.line} />}>
+            <DoctorLine header={header} />
+          </Suspense>
+        )}
       </div>
     </section>
   );

@@ -34,3 +34,13 @@ it("says that a run has no parameters, and shows tags and notes before the plan"
     ).toBeTruthy(),
   );
 });
+
+it("shows the trace id of the run, with a button that copies it", async () => {
+  const { user } = await show(<Details header={header({ runId: "traced" })} />, {
+    answers: { RunTrace: { run: { traceId: "4bf92f3577b34da6a3ce929d0e0e4736" } }, RunNotes: NOTES },
+  });
+  const id = await screen.findByText("4bf92f3577b34da6a3ce929d0e0e4736");
+  expect(id.closest("div")?.querySelector("dt")?.textContent).toBe("Trace id");
+  await user.click(screen.getByRole("button", { name: "Copy Trace id" }));
+  expect(await navigator.clipboard.readText()).toBe("4bf92f3577b34da6a3ce929d0e0e4736");
+});

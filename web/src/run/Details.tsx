@@ -1,9 +1,12 @@
 import { Link } from "@tanstack/react-router";
 import { type ReactNode, Suspense } from "react";
 import { useReceipts } from "../receipts/context";
+import { RunTraceDocument } from "../api/gen/graphql";
+import { queryOnce } from "../api/useQuery";
 import type { RunHeader, Signal } from "../api/model";
 import { m } from "../messages";
 import { StepTitle } from "../runstate/stepTitle";
+import { CopyText } from "../ui/CopyText";
 import { Time } from "../ui/Time";
 import css from "./Details.module.css";
 import { ended } from "../status/look";
@@ -14,11 +17,17 @@ import { RunParams } from "../actions/RunParams";
 
 const RunNotes = lazyPart(() => import("../notes/RunNotes").then((part) => part.RunNotes));
 const Reruns = lazyPart(() => import("../history/Reruns").then((part) => part.Reruns));
+const useTraceId = queryOnce(
+  RunTraceDocument,
+  ({ run }) => run?.traceId ?? null,
+  ({ run }) => run !== null,
+);
 const OVERLAYS: readonly Signal["type"][] = ["UPDATE_PARAMS", "INJECT_OVERRIDE", "UPDATE_TARGET"];
 
 /** The parameters, plan and scope of the run, the changes made while it ran, its tags and notes, and its plan. */
 export default function Details({ header }: { header: RunHeader }) {
   const words = m.details;
+  const traceId = useTraceId({ runId: header.runId });
   const rows: [string, ReactNode][] = [
     [words.params, <RunParams key="params" runId={header.runId} />],
     [words.runId, <code key="id">{header.runId}</code>],
@@ -38,6 +47,9 @@ export default function Details({ header }: { header: RunHeader }) {
     [words.position, `seq ${header.runSeq}`],
     ...(header.engine
       ? [[words.engine, words.workflow(header.engine.provider, header.engine.workflowId)] as [string, ReactNode]]
+      : []),
+    ...(traceId
+      ? [[words.traceId, <CopyText key="trace" name={words.traceId} text={traceId} />] as [string, ReactNode]]
       : []),
     ...(header.parentRunId
       ? [[words.parent, <ToRun key="parent" runId={header.parentRunId} />] as [string, ReactNode]]

@@ -1,8 +1,8 @@
 import { expect, it } from "vitest";
 import type { Task } from "../actions/useAvailability";
 import { receipts } from "../receipts/context";
-import { attempt, available, header, NOW, RUN, RUNS, signal, step, store } from "../testing/fixtures";
-import { screen, show, vi } from "../testing/render";
+import { attempt, available, header, NOW, RUN, RUNS, SEQ, signal, step, store } from "../testing/fixtures";
+import { of, screen, show, vi } from "../testing/render";
 import { RunFacts, RunHeaderView } from "./RunHeader";
 
 /** Parts of the page are loaded when they are shown. */
@@ -185,4 +185,58 @@ it("does not count cancelled steps as failed, nor kept ones as succeeded", async
   for (const word of ["1 failed", "3 cancelled", "2 kept"])
     expect(screen.getByText(word, { exact: false })).toBeDefined();
   expect(screen.queryByText("succeeded", { exact: false })).toBeNull();
+});
+
+const WAIT = {
+  kind: "JOURNAL",
+  since: "2026-11-21T02:12:07Z",
+  until: null,
+  message: "A worker has no access to the journal of the server: the answer was HTTP 403.",
+  help: "The people who operate the workers can help.",
+  whoCould: [],
+};
+
+function waits(runSeq: number, ...list: object[]): Record<string, unknown> {
+  return { RunWaits: { run: { runSeq, waits: list } } };
+}
+
+it("says in its bar what an open run stands still for, since when and who can help", async () => {
+  const running = RUNS["running"] ?? header();
+  const person = { ...WAIT, kind: "PERSON", message: "A person must act." };
+  await show(<RunHeaderView />, { run: store(running), answers: waits(SEQ, person, WAIT) });
+  const words = await screen.findByTestId("waits");
+  expect(words.textContent).toMatch(/^A worker has no access to the journal.* HTTP 403\. Since /);
+  expect(words.title).toContain("The people who operate the workers can help.");
+});
+
+it("does not say that a run waits for a worker when it has moved since the answer", async () => {
+  const worker = { ...WAIT, kind: "WORKER", since: null, message: "The run waits for a worker." };
+  const run = { ...(RUNS["running"] ?? header()), runId: "moved" };
+  const { sent, unmount } = await show(<RunHeaderView />, { run: store(run), answers: waits(SEQ - 1, worker) });
+  await vi.waitFor(() => expect(of(sent, "RunWaits")).not.toHaveLength(0));
+  await new Promise((resolve) => setTimeout(resolve, 20));
+  expect(screen.queryByTestId("waits")).toBeNull();
+  unmount();
+  await show(<RunHeaderView />, { run: store({ ...run, runId: "still" }), answers: waits(SEQ, worker) });
+  expect((await screen.findByTestId("waits")).textContent).toBe("The run waits for a worker.");
+});
+
+it("asks neither for waits nor for the doctor of a run that has ended", async () => {
+  const completed = RUNS["completed"] ?? header();
+  const { sent } = await show(
+    <>
+      <RunHeaderView />
+      <RunFacts />
+    </>,
+    { run: store(completed) },
+  );
+  expect(of(sent, "RunWaits")).toEqual([]);
+  expect(screen.queryByRole("button", { name: "Diagnose" })).toBeNull();
+});
+
+it("diagnoses an open run when somebody asks for it", async () => {
+  const { user, sent } = await show(<RunFacts />, { run: store(RUNS["running"] ?? header()) });
+  expect(of(sent, "RunCauses")).toEqual([]);
+  await user.click(screen.getByRole("button", { name: "Diagnose" }));
+  expect(await screen.findByText("Nothing holds the run up.", {}, LOADED)).toBeTruthy();
 });

@@ -1,6 +1,6 @@
 import { Link } from "@tanstack/react-router";
 import { Copy, Ellipsis } from "lucide-react";
-import { Fragment, Suspense } from "react";
+import { Fragment, type ReactNode, Suspense, useState } from "react";
 import { useRunActions } from "../actions/context";
 import { ActionButton } from "../actions/ActionButton";
 import { useReceipts } from "../receipts/context";
@@ -8,8 +8,10 @@ import { useRunReceipts } from "../receipts/useRunReceipts";
 import type { Task } from "../actions/useAvailability";
 import { RunNotesDocument } from "../api/gen/graphql";
 import type { RunHeader } from "../api/model";
+import { instant } from "../api/model";
 import { useQuery } from "../api/useQuery";
 import { m } from "../messages";
+import { doctor } from "../messages/doctor";
 import { PlanLink } from "../plans/links";
 import { useHeader, useRunState, useRunStore, useVerdict } from "../runstate/context";
 import { titleOf } from "../runstate/stepTitle";
@@ -28,10 +30,14 @@ import css from "./RunHeader.module.css";
 import { isUrgent, statusWords } from "./statusWords";
 import { took } from "../status/runWords";
 import { SyncBanner, SyncChip } from "../freshness/Sync";
+import { useWaits, type Wait } from "../waits/useWaits";
 
+const RunAlerts = lazyPart(() => import("../alerts/RunAlerts").then((part) => part.RunAlerts));
+const RunCauses = lazyPart(() => import("../doctor/RunDoctor").then((part) => part.RunCauses));
 const Reruns = lazyPart(() => import("../history/Reruns").then((part) => part.Reruns));
 
 const TASKS = 3;
+const STOPS: readonly Wait["kind"][] = ["ENGINE", "STORE", "PLAN_FETCH"];
 const COUNTS = [
   ["success", "success", m.run.counts.success],
   ["kept", "skipped", m.run.counts.kept],
@@ -75,6 +81,7 @@ function Known({ header }: { header: RunHeader }) {
       </span>
       <Announce text={runLook(header).word} />
       <Words header={header} />
+      <Alerts header={header} />
       <RunButtons header={header} />
       <span className={css.truth}>
         <Truth />
@@ -83,10 +90,38 @@ function Known({ header }: { header: RunHeader }) {
   );
 }
 
-/** How long the run took, its steps by status, and who started it when. */
+/** The alerts of an open run: those of one that has ended are resolved. The bar has room for them, so nothing moves. */
+function Alerts({ header }: { header: RunHeader }) {
+  const past = useVerdict().state === "PAST";
+  return <Suspense>{!ended(header) && !past && <RunAlerts runId={header.runId} />}</Suspense>;
+}
+
+/**
+ * How long the run took, its steps by status, and who started it when. Of an open run without a failure, a button asks
+ * the doctor; the card of the root cause asks it by itself.
+ */
 export function RunFacts() {
   const header = useHeader();
-  return header && <Facts header={header} />;
+  const past = useVerdict().state === "PAST";
+  const [open, setOpen] = useState(false);
+  if (!header) return null;
+  if (ended(header) || header.rootCause || past) return <Facts header={header} />;
+  return (
+    <>
+      <Facts header={header}>
+        {" "}
+        ·{" "}
+        <button type="button" className={css.ask} aria-expanded={open} onClick={() => setOpen(!open)}>
+          {doctor.diagnose}
+        </button>
+      </Facts>
+      {open && (
+        <Suspense>
+          <RunCauses header={header} />
+        </Suspense>
+      )}
+    </>
+  );
 }
 
 /** The freshness of the page. It ticks only while it is stale. */
@@ -108,6 +143,7 @@ export function RunTruthBanner() {
 function Words({ header }: { header: RunHeader }) {
   const { actions } = useRunActions();
   const store = useRunStore();
+  const [wait] = useWaits(header);
   useTick(1_000, !ended(header));
   const quiescent = useReceipts().find(
     (signal) =>
@@ -130,12 +166,40 @@ function Words({ header }: { header: RunHeader }) {
     return <Waiting tasks={actions.tasks} />;
   if (overruled > 0) return <p className={css.words}>{m.run.overruled(overruled)}</p>;
   const words = statusWords(header, store.now(), actions, quiescent, (id) => titleOf(store, id));
+  if (wait !== undefined) return <WaitWords wait={wait} words={words} />;
   return (
     words && (
       <p className={css.words} title={words} data-urgent={isUrgent(header, store.now()) || undefined}>
         {words}
       </p>
     )
+  );
+}
+
+/** What the run stands still for, with what else is known; the tooltip says who can help. */
+function WaitWords({ wait, words }: { wait: Wait; words: string | null }) {
+  const { kind, message, since, until, help, whoCould } = wait;
+  // Nothing of the run continues, so it comes before the rest.
+  const stops = STOPS.includes(kind);
+  const who = whoCould.length > 0 ? m.run.whoCanHelp(whoCould) : "";
+  return (
+    <p className={css.words} role="status" data-testid="waits" title={[message, help, who].join(" ").trim()}>
+      {!stops && words !== null && `${words} · `}
+      {message}
+      {since !== null && (
+        <>
+          {" "}
+          {m.run.waitsSince} <Time at={instant(since)} />
+        </>
+      )}
+      {until !== null && (
+        <>
+          {" "}
+          {m.run.waitsUntil} <Time at={instant(until)} format="clock" />
+        </>
+      )}
+      {stops && words !== null && ` · ${words}`}
+    </p>
   );
 }
 
@@ -220,7 +284,7 @@ function Ends({ header }: { header: RunHeader }) {
   );
 }
 
-function Facts({ header }: { header: RunHeader }) {
+function Facts({ header, children }: { header: RunHeader; children?: ReactNode }) {
   const store = useRunStore();
   useTick(1_000, !ended(header));
   const ran = useRunState((store) => (store.whole() ? store.tally().running : null));
@@ -271,6 +335,7 @@ function Facts({ header }: { header: RunHeader }) {
       )}
       <Suspense>{ended(header) && <Reruns header={header} before=" · " />}</Suspense>
       <Notes runId={header.runId} />
+      {children}
     </p>
   );
 }

@@ -15,4 +15,5 @@ export const PAGES = [
 export const MORE_PAGES = [
   { to: "/compare", name: "compare", key: "c" },
   { to: "/workers", name: "workers", key: "w" },
+  { to: "/alerts", name: "alerts", key: "l" },
 ] as const;

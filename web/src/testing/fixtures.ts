@@ -400,6 +400,8 @@ export const ANSWERS: {
   data: {
     viewer: { policyVersion: 41 },
     rightHolders: [{ action: "PAUSE", needs: "You need the Operator role.", names: ["ana", "ben"], more: false }],
+    alerts: { pageInfo: { hasNextPage: false }, edges: [] },
+    alertSilences: [],
     attention: { edges: [] },
     queue: { edges: [] },
     runs: {

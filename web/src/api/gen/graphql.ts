@@ -4,6 +4,14 @@ type Exact<T extends { [key: string]: unknown }> = { [K in keyof T]: T[K] };
 /** Internal type. DO NOT USE DIRECTLY. */
 export type Incremental<T> = T | { [P in keyof T]?: P extends ' $fragmentName' | '__typename' ? T[P] : never };
 import type { DocumentTypeDecoration } from '@graphql-typed-document-node/core';
+export type AcknowledgeAlertInput = {
+  id: string | number;
+  /** At most 1,000 bytes. */
+  note?: string | null | undefined;
+  /** The client's name for this request; the audit has it. */
+  requestId: string;
+};
+
 /** An action that a principal may be allowed to do. */
 export type Action =
   | 'ANNOTATE'
@@ -62,10 +70,28 @@ export type AddRunNoteInput = {
   runId: string;
 };
 
+/** Empty fields do not restrict. */
+export type AlertFilter = {
+  code?: string | null | undefined;
+  levels?: Array<AlertLevel> | null | undefined;
+  projectId?: string | null | undefined;
+  runId?: string | null | undefined;
+  /** Only alerts raised at or after it. */
+  since?: string | null | undefined;
+  stages?: Array<AlertStage> | null | undefined;
+};
+
 export type AlertLevel =
   | 'HIGH'
   | 'LOW'
   | 'MEDIUM';
+
+export type AlertStage =
+  | 'ACKNOWLEDGED'
+  /** Nobody has acknowledged it. */
+  | 'OPEN'
+  /** The state is left. */
+  | 'RESOLVED';
 
 export type ApproveActionInput = {
   /** Which decision to preview. */
@@ -210,6 +236,14 @@ export type CancelRunInput = {
   signalId: string;
 };
 
+export type CauseKind =
+  /** A person ended it. */
+  | 'END'
+  /** Not meant to be. */
+  | 'FAULT'
+  /** Meant: a decision, a person or a limit that somebody set ends it. */
+  | 'WAIT';
+
 export type ChangeRunTagsInput = {
   /** At most 20. */
   add?: Array<string> | null | undefined;
@@ -249,6 +283,14 @@ export type CompleteManualStepInput = {
   /** Token of the open task; see manualTasks. */
   token: string;
 };
+
+export type Confidence =
+  /** The record says it. */
+  | 'CERTAIN'
+  /** The facts have no other usual explanation. */
+  | 'LIKELY'
+  /** It happened at the same time. */
+  | 'POSSIBLE';
 
 export type CreateTokenInput = {
   /** At most one year from now; null: in 90 days. */
@@ -300,6 +342,11 @@ export type EndBreakGlassInput = {
   requestId: string;
 };
 
+export type EndSilenceInput = {
+  id: string | number;
+  requestId: string;
+};
+
 export type EngineMode =
   /** No new run starts, and running ones go on to their end. After that the installation may be stopped. */
   | 'DRAINED'
@@ -311,6 +358,19 @@ export type EscalateAlertInput = {
   level: AlertLevel;
   note?: string | null | undefined;
 };
+
+export type EvidenceSource =
+  | 'ENGINE'
+  | 'EVENT'
+  | 'HEALTH'
+  /** Earlier runs of the same plan. */
+  | 'HISTORY'
+  /** A line that the step printed. */
+  | 'OUTPUT'
+  | 'QUEUE'
+  | 'SIGNALS'
+  /** The workers that poll a queue. */
+  | 'WORKERS';
 
 export type FailureCategory =
   | 'PLATFORM'
@@ -719,6 +779,18 @@ export type SignalType =
   | 'UPDATE_PARAMS'
   | 'UPDATE_TARGET';
 
+export type SilenceAlertsInput = {
+  code?: string | null | undefined;
+  planId?: string | null | undefined;
+  projectId?: string | null | undefined;
+  /** 1 to 1,000 bytes. */
+  reason: string;
+  requestId: string;
+  runId?: string | null | undefined;
+  /** In the future, at most 30 days from now. */
+  until: string;
+};
+
 export type SkipStepInput = {
   reason?: string | null | undefined;
   /** A PENDING or FAILED step; its dependants go on as if it had succeeded. */
@@ -840,6 +912,54 @@ export type WaitKind =
   | 'STORE'
   | 'WORKER';
 
+export type AlertFieldsFragment = { id: string, level: AlertLevel, stage: AlertStage, code: string | null, note: string, meaning: string | null, whatToDo: string | null, installation: boolean, projectId: string | null, runId: string | null, stepId: string | null, subject: string | null, shared: boolean, actor: string, count: number, raisedAt: string, lastSeenAt: string, resolvedAt: string | null, resolution: string | null, acknowledgedAt: string | null, acknowledgedBy: string | null, acknowledgement: string | null, silencedUntil: string | null, whoCould: Array<string>, page: string };
+
+export type AlertsQueryVariables = Exact<{
+  filter: AlertFilter;
+  first: number;
+}>;
+
+
+export type AlertsQuery = { alerts: { pageInfo: { hasNextPage: boolean }, edges: Array<{ node: { id: string, level: AlertLevel, stage: AlertStage, code: string | null, note: string, meaning: string | null, whatToDo: string | null, installation: boolean, projectId: string | null, runId: string | null, stepId: string | null, subject: string | null, shared: boolean, actor: string, count: number, raisedAt: string, lastSeenAt: string, resolvedAt: string | null, resolution: string | null, acknowledgedAt: string | null, acknowledgedBy: string | null, acknowledgement: string | null, silencedUntil: string | null, whoCould: Array<string>, page: string } }> } };
+
+export type AlertSilencesQueryVariables = Exact<{ [key: string]: never; }>;
+
+
+export type AlertSilencesQuery = { alertSilences: Array<{ id: string, code: string | null, projectId: string | null, runId: string | null, planId: string | null, actor: string, reason: string, until: string }> };
+
+export type AlertUpdatesSubscriptionVariables = Exact<{ [key: string]: never; }>;
+
+
+export type AlertUpdatesSubscription = { alertUpdates: { count: number | null } };
+
+export type AcknowledgeAlertMutationVariables = Exact<{
+  input: AcknowledgeAlertInput;
+}>;
+
+
+export type AcknowledgeAlertMutation = { acknowledgeAlert: { alert: { id: string } } };
+
+export type SilenceAlertsMutationVariables = Exact<{
+  input: SilenceAlertsInput;
+}>;
+
+
+export type SilenceAlertsMutation = { silenceAlerts: { silence: { id: string } } };
+
+export type EndSilenceMutationVariables = Exact<{
+  input: EndSilenceInput;
+}>;
+
+
+export type EndSilenceMutation = { endSilence: { change: { requestId: string } } };
+
+export type RunTraceQueryVariables = Exact<{
+  runId: string;
+}>;
+
+
+export type RunTraceQuery = { run: { traceId: string } | null };
+
 export type AttentionFieldsFragment = { kind: AttentionKind, runId: string, projectId: string, environmentId: string, planId: string, planVersion: string, stepId: string | null, logicalAttemptId: number | null, stepName: string | null, since: string, deadline: string | null, expectedBy: string | null, code: string | null, message: string | null, heldSteps: number, blockedSteps: number, failedSteps: number, approvals: number | null, approvalsRequired: number | null, actions: Array<Action>, whoCould: Array<string> };
 
 export type AttentionCountSubscriptionVariables = Exact<{ [key: string]: never; }>;
@@ -922,6 +1042,20 @@ export type FailedLatelyQueryVariables = Exact<{
 export type FailedLatelyQuery = { failed: { pageInfo: { hasNextPage: boolean }, edges: Array<{ node: { runId: string, parentRunId: string | null, projectId: string, environmentId: string, createdAt: string, completedAt: string | null, plan: { planId: string, planVersion: string }, rootCause: { stepId: string | null, stepName: string | null, code: string, message: string | null } | null } }> }, completed: { edges: Array<{ node: { runId: string, parentRunId: string | null, projectId: string, environmentId: string, createdAt: string, plan: { planId: string } } }> }, open: { edges: Array<{ node: { runId: string, parentRunId: string | null, createdAt: string } }> } };
 
 export type FailedRunFieldsFragment = { runId: string, parentRunId: string | null, projectId: string, environmentId: string, createdAt: string, completedAt: string | null, plan: { planId: string, planVersion: string }, rootCause: { stepId: string | null, stepName: string | null, code: string, message: string | null } | null };
+
+export type RunCausesQueryVariables = Exact<{
+  runId: string;
+}>;
+
+
+export type RunCausesQuery = { run: { diagnosis: Array<{ code: string, kind: CauseKind, confidence: Confidence, title: string, stepIds: Array<string>, moreSteps: number, since: string | null, until: string | null, evidence: Array<{ source: EvidenceSource, text: string, runSeq: number | null, stepId: string | null, logicalAttemptId: number | null, line: number | null }>, next: Array<{ text: string, signalType: SignalType | null, stepId: string | null, safe: boolean }> }> } | null };
+
+export type NeedSomebodyQueryVariables = Exact<{
+  first: number;
+}>;
+
+
+export type NeedSomebodyQuery = { attention: { edges: Array<{ node: { runId: string, planId: string } }> } };
 
 export type ErrorOfStepFragment = { code: string, message: string | null, retryable: boolean, category: FailureCategory | null, source: string | null };
 
@@ -1201,7 +1335,7 @@ export type RunWaitsQueryVariables = Exact<{
 }>;
 
 
-export type RunWaitsQuery = { run: { waits: Array<{ kind: WaitKind, since: string | null, until: string | null, message: string, help: string, whoCould: Array<string> }> } | null };
+export type RunWaitsQuery = { run: { runSeq: number, waits: Array<{ kind: WaitKind, since: string | null, until: string | null, message: string, help: string, whoCould: Array<string> }> } | null };
 
 export type StepInputsQueryVariables = Exact<{
   runId: string;
@@ -1759,6 +1893,35 @@ export class TypedDocumentString<TResult, TVariables>
     return this.value;
   }
 }
+export const AlertFieldsFragmentDoc = new TypedDocumentString(`
+    fragment AlertFields on Alert {
+  id
+  level
+  stage
+  code
+  note
+  meaning
+  whatToDo
+  installation
+  projectId
+  runId
+  stepId
+  subject
+  shared
+  actor
+  count
+  raisedAt
+  lastSeenAt
+  resolvedAt
+  resolution
+  acknowledgedAt
+  acknowledgedBy
+  acknowledgement
+  silencedUntil
+  whoCould
+  page
+}
+    `, {"fragmentName":"AlertFields"}) as unknown as TypedDocumentString<AlertFieldsFragment, unknown>;
 export const AttentionFieldsFragmentDoc = new TypedDocumentString(`
     fragment AttentionFields on AttentionItem {
   kind
@@ -2593,6 +2756,101 @@ export const WorkerFieldsFragmentDoc = new TypedDocumentString(`
   last
 }
     `, {"fragmentName":"WorkerFields"}) as unknown as TypedDocumentString<WorkerFieldsFragment, unknown>;
+export const AlertsDocument = new TypedDocumentString(`
+    query Alerts($filter: AlertFilter!, $first: Int!) {
+  alerts(filter: $filter, first: $first) {
+    pageInfo {
+      hasNextPage
+    }
+    edges {
+      node {
+        ...AlertFields
+      }
+    }
+  }
+}
+    fragment AlertFields on Alert {
+  id
+  level
+  stage
+  code
+  note
+  meaning
+  whatToDo
+  installation
+  projectId
+  runId
+  stepId
+  subject
+  shared
+  actor
+  count
+  raisedAt
+  lastSeenAt
+  resolvedAt
+  resolution
+  acknowledgedAt
+  acknowledgedBy
+  acknowledgement
+  silencedUntil
+  whoCould
+  page
+}`) as unknown as TypedDocumentString<AlertsQuery, AlertsQueryVariables>;
+export const AlertSilencesDocument = new TypedDocumentString(`
+    query AlertSilences {
+  alertSilences {
+    id
+    code
+    projectId
+    runId
+    planId
+    actor
+    reason
+    until
+  }
+}
+    `) as unknown as TypedDocumentString<AlertSilencesQuery, AlertSilencesQueryVariables>;
+export const AlertUpdatesDocument = new TypedDocumentString(`
+    subscription AlertUpdates {
+  alertUpdates {
+    count
+  }
+}
+    `) as unknown as TypedDocumentString<AlertUpdatesSubscription, AlertUpdatesSubscriptionVariables>;
+export const AcknowledgeAlertDocument = new TypedDocumentString(`
+    mutation AcknowledgeAlert($input: AcknowledgeAlertInput!) {
+  acknowledgeAlert(input: $input) {
+    alert {
+      id
+    }
+  }
+}
+    `) as unknown as TypedDocumentString<AcknowledgeAlertMutation, AcknowledgeAlertMutationVariables>;
+export const SilenceAlertsDocument = new TypedDocumentString(`
+    mutation SilenceAlerts($input: SilenceAlertsInput!) {
+  silenceAlerts(input: $input) {
+    silence {
+      id
+    }
+  }
+}
+    `) as unknown as TypedDocumentString<SilenceAlertsMutation, SilenceAlertsMutationVariables>;
+export const EndSilenceDocument = new TypedDocumentString(`
+    mutation EndSilence($input: EndSilenceInput!) {
+  endSilence(input: $input) {
+    change {
+      requestId
+    }
+  }
+}
+    `) as unknown as TypedDocumentString<EndSilenceMutation, EndSilenceMutationVariables>;
+export const RunTraceDocument = new TypedDocumentString(`
+    query RunTrace($runId: String!) {
+  run(runId: $runId) {
+    traceId
+  }
+}
+    `) as unknown as TypedDocumentString<RunTraceQuery, RunTraceQueryVariables>;
 export const AttentionCountDocument = new TypedDocumentString(`
     subscription AttentionCount {
   attentionUpdates(first: 1) {
@@ -2827,6 +3085,48 @@ export const FailedLatelyDocument = new TypedDocumentString(`
     message
   }
 }`) as unknown as TypedDocumentString<FailedLatelyQuery, FailedLatelyQueryVariables>;
+export const RunCausesDocument = new TypedDocumentString(`
+    query RunCauses($runId: String!) {
+  run(runId: $runId) {
+    diagnosis {
+      code
+      kind
+      confidence
+      title
+      stepIds
+      moreSteps
+      since
+      until
+      evidence {
+        source
+        text
+        runSeq
+        stepId
+        logicalAttemptId
+        line
+      }
+      next {
+        text
+        signalType
+        stepId
+        safe
+      }
+    }
+  }
+}
+    `) as unknown as TypedDocumentString<RunCausesQuery, RunCausesQueryVariables>;
+export const NeedSomebodyDocument = new TypedDocumentString(`
+    query NeedSomebody($first: Int!) {
+  attention(first: $first) {
+    edges {
+      node {
+        runId
+        planId
+      }
+    }
+  }
+}
+    `) as unknown as TypedDocumentString<NeedSomebodyQuery, NeedSomebodyQueryVariables>;
 export const ViewerDocument = new TypedDocumentString(`
     query Viewer {
   viewer {
@@ -4203,6 +4503,7 @@ export const PollerSeenDocument = new TypedDocumentString(`
 export const RunWaitsDocument = new TypedDocumentString(`
     query RunWaits($runId: String!) {
   run(runId: $runId) {
+    runSeq
     waits {
       kind
       since

@@ -1,0 +1,149 @@
+import { Link } from "@tanstack/react-router";
+import { useRunActions } from "../actions/context";
+import { SENDABLE, type Sendable } from "../actions/intent";
+import { useRefusal } from "../actions/useRefusal";
+import { RESET_STEP_PARAMS, readLog } from "../address/views";
+import { instant } from "../api/model";
+import { m } from "../messages";
+import { doctor as words } from "../messages/doctor";
+import { StepTitle } from "../runstate/stepTitle";
+import { Button } from "../ui/Button";
+import { Time } from "../ui/Time";
+import css from "./Doctor.module.css";
+import type { Cause } from "./useCauses";
+
+type Fact = Cause["evidence"][number];
+type Advice = Cause["next"][number];
+
+/** The causes in their order, each with the facts on which it rests and with what a person can do. */
+export function Causes({ causes }: { causes: readonly Cause[] }) {
+  return (
+    <ol className={css.causes} aria-label={words.causes}>
+      {causes.map((cause) => (
+        <li key={`${cause.code} ${cause.title} ${cause.stepIds.join()}`} className={css.cause} data-kind={cause.kind}>
+          <p>
+            <strong>{cause.title}</strong>{" "}
+            <span className={css.quiet}>
+              {words.kinds[cause.kind]}, {words.confidences[cause.confidence]}
+              {cause.since !== null && (
+                <>
+                  , {words.since} <Time at={instant(cause.since)} />
+                </>
+              )}
+              {cause.until !== null && (
+                <>
+                  , {words.until} <Time at={instant(cause.until)} format="full" />
+                </>
+              )}
+            </span>
+          </p>
+          <Steps cause={cause} />
+          <ul>
+            {cause.evidence.map((fact) => (
+              <li key={`${fact.source} ${fact.runSeq} ${fact.stepId} ${fact.text}`} className={css.fact}>
+                <FactLink fact={fact} />
+                {fact.text}
+              </li>
+            ))}
+          </ul>
+          <ul aria-label={words.what}>
+            {cause.next.map((advice) => (
+              <li key={`${advice.text} ${advice.stepId}`} className={css.advice}>
+                <Step advice={advice} />
+              </li>
+            ))}
+          </ul>
+        </li>
+      ))}
+    </ol>
+  );
+}
+
+function Steps({ cause: { stepIds, moreSteps } }: { cause: Cause }) {
+  if (stepIds.length === 0) return null;
+  return (
+    <p>
+      {words.steps(stepIds.length + moreSteps)}:{" "}
+      {stepIds.map((stepId, i) => (
+        <span key={stepId}>
+          {i > 0 && ", "}
+          <Link from="/runs/$runId" to="." search={(old) => ({ ...old, ...RESET_STEP_PARAMS, step: stepId })}>
+            <StepTitle stepId={stepId} />
+          </Link>
+        </span>
+      ))}
+      {moreSteps > 0 && ` ${words.more(moreSteps)}`}
+    </p>
+  );
+}
+
+/** Where the fact was read, as a link where a page shows it. */
+function FactLink({ fact: { source, runSeq, stepId, logicalAttemptId, line } }: { fact: Fact }) {
+  const name = words.sources[source];
+  if (runSeq !== null) {
+    return (
+      <Link
+        from="/runs/$runId"
+        to="."
+        search={(old) => ({ ...old, view: "events", seq: runSeq, types: undefined })}
+        className={css.source}
+      >
+        {name}, seq {runSeq}
+      </Link>
+    );
+  }
+  if (source === "OUTPUT" && stepId !== null) {
+    return (
+      <Link
+        from="/runs/$runId"
+        to="."
+        search={(old) => ({
+          ...old,
+          ...RESET_STEP_PARAMS,
+          step: stepId,
+          attempt: logicalAttemptId ?? undefined,
+          tab: "log",
+          line: line ?? undefined,
+        })}
+        state={readLog}
+        className={css.source}
+      >
+        {name}
+        {line !== null && `, ${words.line(line)}`}
+      </Link>
+    );
+  }
+  if (source === "HEALTH" || source === "QUEUE")
+    return (
+      <Link to={source === "HEALTH" ? "/health" : "/queue"} className={css.source}>
+        {name}
+      </Link>
+    );
+  return <span className={css.source}>{name}</span>;
+}
+
+/** Advice. A signal is a button that opens its preview; the person confirms it there. */
+function Step({ advice: { text, signalType, stepId, safe } }: { advice: Advice }) {
+  const action = SENDABLE.find((one) => one === signalType);
+  return (
+    <>
+      <span>{text}</span>
+      {action && <SignalButton action={action} stepId={stepId} />}
+      {action && safe && (
+        <span className={css.safe} title={words.safeMeans}>
+          {words.safe}
+        </span>
+      )}
+    </>
+  );
+}
+
+function SignalButton({ action, stepId }: { action: Sendable; stepId: string | null }) {
+  const { act } = useRunActions();
+  const { reason } = useRefusal(action, stepId);
+  return (
+    <Button refusal={reason} onClick={() => act(action, stepId)}>
+      {m.action[action]}…
+    </Button>
+  );
+}

@@ -1,0 +1,34 @@
+// What an open run stands still for beside what its header says: approvals, the queue, pauses and people.
+import { RunWaitsDocument, type RunWaitsQuery } from "../api/gen/graphql";
+import type { RunHeader } from "../api/model";
+import { useQuery } from "../api/useQuery";
+import { useRunState } from "../runstate/context";
+import { ended } from "../status/look";
+
+export type Wait = NonNullable<RunWaitsQuery["run"]>["waits"][number];
+
+const EVERY_MS = 10_000;
+const SHOWN: readonly Wait["kind"][] = ["ENGINE", "STORE", "JOURNAL", "QUOTA", "WORKER", "PLAN_FETCH"];
+
+/** The waits of an open run, the one that stops the most first. It is queried, because a run that stands still sends nothing. */
+export function useWaits(header: RunHeader): readonly Wait[] {
+  const past = useRunState((store) => store.verdict().state === "PAST");
+  const seq = useRunState((store) => store.seq);
+  const open = !ended(header) && !past;
+  const started = header.startedAt !== null;
+  const { answer } = useQuery(
+    RunWaitsDocument,
+    open ? { runId: header.runId } : null,
+    ({ run }) => ({ seq: run?.runSeq ?? 0, waits: run?.waits ?? [] }),
+    { every: EVERY_MS, refetchOn: `${started} ${header.status}` },
+  );
+  if (!open || answer === undefined) return [];
+  return answer.waits.filter(
+    ({ kind, since }) =>
+      SHOWN.includes(kind) &&
+      // The words about the queue say which quota a run waits for that has not started.
+      !(kind === "QUOTA" && !started) &&
+      // Each step waits for a worker for a moment. A run that has moved since the answer does not stand still.
+      (since !== null || seq <= answer.seq),
+  );
+}
