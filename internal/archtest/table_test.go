@@ -23,8 +23,9 @@ var imports = map[string][]string{
 	// Servers derive traces from the store's log, and commands from the log that the API returns.
 	"run/trace": {"run"},
 
-	// The one package that knows OpenTelemetry: servers send traces, and a command writes them to a file.
+	// Messages to other systems: the vocabulary, and the port of senders.
 	"destination": {},
+	// The one package that knows OpenTelemetry: servers send traces, and a command writes them to a file.
 	"otlp": {"run/trace"},
 
 	"store":           {"run", "plan"},
@@ -59,7 +60,9 @@ var imports = map[string][]string{
 
 	"projector": {"store", "run", "plan", "live", "internal/sizedlru", "internal/contain"},
 	// The exporter of traces is a consumer of the feed, beside the projector.
-	"tracer":        {"store", "store/feed", "otlp", "run", "run/trace", "internal/sizedlru"},
+	"tracer": {"store", "store/feed", "otlp", "run", "run/trace", "internal/sizedlru"},
+	// So is the delivery to other systems. Senders stand behind a port.
+	"notifier":      {"store", "store/feed", "run", "destination", "internal/contain"},
 	"live":          {"store", "run", "plan", "authz", "internal/contain"},
 	"live/redisbus": {"live", "run"},
 	"authz":         {"run", "plan"},        // a policy bounds the sandboxes that plans ask for

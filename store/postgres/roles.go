@@ -58,6 +58,9 @@ var rights = []right{ //nolint:gochecknoglobals // a table
 	{"saved_view", "SELECT, INSERT, UPDATE, DELETE"},
 	{"worker_report", "SELECT, INSERT, UPDATE, DELETE"},
 	{"feed_cursor", "SELECT, INSERT, UPDATE"},
+	{"alert_change", "SELECT, INSERT, DELETE"},
+	{"destination", "SELECT, INSERT, UPDATE"},
+	{"destination_dead", "SELECT, INSERT, UPDATE, DELETE"},
 	{"goose_db_version", "SELECT"},
 	{"goose_lock", ""},
 }
