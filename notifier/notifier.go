@@ -1,8 +1,8 @@
 // Package notifier delivers events of runs and changes of alerts to other systems. It reads the feed and the changes of
 // alerts, selects messages for each destination, and hands them to senders. It observes runs and never delays them.
 //
-// Each destination has a lease and a position of its own, so that one that hangs takes no time of others. Delivery is at
-// least once: after a crash messages are repeated with the same id. The messages of one run, and those of one alert,
+// Each destination has a lease and a position of its own, so that one that hangs takes no time of others. Delivery is
+// at least once: after a crash messages are repeated with the same id. The messages of one run, and those of one alert,
 // arrive in order; while one waits for its next try, later ones of the same run wait behind it and other runs go on.
 package notifier
 

@@ -95,6 +95,7 @@ type fixture struct {
 	configs   atomic.Pointer[[]destination.Config]
 	loadErr   atomic.Pointer[error]
 	timing    notifier.Timing
+	newSender func(destination.Config) (destination.Sender, error)
 }
 
 func newFixture(t *testing.T, configs ...destination.Config) *fixture {
@@ -112,6 +113,7 @@ func newFixture(t *testing.T, configs ...destination.Config) *fixture {
 	for _, c := range configs {
 		f.receivers[c.Name] = &receiver{}
 	}
+	f.newSender = func(c destination.Config) (destination.Sender, error) { return f.receivers[c.Name], nil }
 	f.configs.Store(&configs)
 	return f
 }
@@ -128,7 +130,7 @@ func (f *fixture) start(s notifier.Store, owner string) (stop func()) {
 			}
 			return *f.configs.Load(), nil
 		},
-		NewSender: func(c destination.Config) (destination.Sender, error) { return f.receivers[c.Name], nil },
+		NewSender: f.newSender,
 	})
 	done := make(chan struct{})
 	go func() {
@@ -369,7 +371,8 @@ func TestNotifier_OtherTenantsAreNotTold(t *testing.T) {
 	f.waitForRun("a", "ra")
 	f.waitForRun("b", "rb")
 	f.waitFor("alerts", func() bool {
-		return len(f.receivers["a"].typesOf(destination.Alerts)) >= 1 && len(f.receivers["b"].typesOf(destination.Alerts)) >= 2
+		return len(f.receivers["a"].typesOf(destination.Alerts)) >= 1 &&
+			len(f.receivers["b"].typesOf(destination.Alerts)) >= 2
 	})
 	for name, allowed := range map[string][]string{"a": {"acme"}, "b": {"bolt", ""}} {
 		for _, m := range f.receivers[name].messages() {

@@ -95,8 +95,9 @@ func (s *session) bury(ctx context.Context, r result, l *lane) error {
 		return err
 	}
 	m := r.d.message
-	if err := s.cfg.Store.BuryDelivery(ctx, store.DeadDelivery{Destination: s.dest.Name, MessageID: m.ID,
-		TenantID: m.TenantID, RunID: m.RunID, Tries: r.d.tries, Error: short(r.err.Error()), Message: doc}, keepDead); err != nil {
+	dead := store.DeadDelivery{Destination: s.dest.Name, MessageID: m.ID, TenantID: m.TenantID, RunID: m.RunID,
+		Tries: r.d.tries, Error: short(r.err.Error()), Message: doc}
+	if err := s.cfg.Store.BuryDelivery(ctx, dead, keepDead); err != nil {
 		return err
 	}
 	s.metrics.dead.WithLabelValues(s.dest.Name).Inc()
@@ -106,8 +107,8 @@ func (s *session) bury(ctx context.Context, r result, l *lane) error {
 	return nil
 }
 
-// disable stops the destination, which wants no more messages, until its entry in the file changes. What waits stays
-// before the position, so that nothing is lost when it is enabled.
+// disable stops the destination, which wants no more messages, until its entry in the file changes. The position
+// stays before the messages that wait, so that none is lost when the destination is enabled.
 func (s *session) disable(ctx context.Context) error {
 	const why = "The destination answered that it wants no more messages (410)."
 	if err := s.cfg.Store.DisableDestination(ctx, s.dest.Name, digest(s.dest), why); err != nil {
@@ -119,7 +120,7 @@ func (s *session) disable(ctx context.Context) error {
 	return nil
 }
 
-// Alerts about the destination. failingAlert has the state that the destination fails or is disabled.
+// failingAlert is the alert that the destination fails or is disabled.
 func (s *session) failingAlert() store.Alert {
 	a := store.Alert{Code: run.CodeDestinationFailing, Level: store.AlertMedium, Subject: s.dest.Name}
 	if s.disabled {

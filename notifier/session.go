@@ -19,7 +19,7 @@ type position struct {
 	Since      time.Time `json:"since"`
 	Checkpoint string    `json:"checkpoint"` // of the feed
 	Change     int64     `json:"change"`     // the last change of alerts
-	// ReplayedUntil is when the store's history was replaced: what is older is sent again, and says so.
+	// ReplayedUntil is when the store's history was replaced. Older messages are sent again and marked as replayed.
 	ReplayedUntil time.Time `json:"replayedUntil,omitzero"`
 	// Repeat is when each open alert is due again, by id.
 	Repeat map[string]time.Time `json:"repeat,omitempty"`

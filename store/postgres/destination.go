@@ -109,12 +109,13 @@ func (s *Store) BuryDelivery(ctx context.Context, d store.DeadDelivery, keep int
 // DeadDeliveries implements store.Destinations.
 func (s *Store) DeadDeliveries(ctx context.Context, name string, before int64,
 	limit int) ([]store.DeadDelivery, error) {
-	return collect(ctx, s, "dead letters of a destination", func(row pgx.CollectableRow) (d store.DeadDelivery, err error) {
+	scan := func(row pgx.CollectableRow) (d store.DeadDelivery, err error) {
 		var message string
 		err = row.Scan(&d.N, &d.Destination, &d.MessageID, &d.TenantID, &d.RunID, &d.Tries, &d.Error, &message, utc{&d.At})
 		d.Message = json.RawMessage(message)
 		return d, err
-	}, `SELECT n, name, message_id, tenant_id, run_id, tries, error, message, at FROM destination_dead
+	}
+	return collect(ctx, s, "dead letters of a destination", scan, `SELECT n, name, message_id, tenant_id, run_id, tries, error, message, at FROM destination_dead
 		WHERE name = $1 AND ($2::bigint = 0 OR n < $2) ORDER BY n DESC LIMIT $3`, name, before,
 		clamp(limit, store.MaxPage))
 }
