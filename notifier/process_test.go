@@ -46,7 +46,7 @@ func runChild(path, url string) {
 	}
 	n := notifier.New(notifier.Config{
 		Store: s, Alerts: raiser{s}, Owner: fmt.Sprint(os.Getpid()),
-		Timing: notifier.Timing{Idle: 5 * time.Millisecond, Lease: 400 * time.Millisecond},
+		Timing: notifier.Timing{Idle: 5 * time.Millisecond, Lease: 40 * time.Millisecond},
 		Load: func() ([]destination.Config, error) {
 			return []destination.Config{{Name: "a", Kind: destination.Webhook, URL: url}}, nil
 		},
@@ -128,7 +128,10 @@ func TestProcess_AKilledOneLosesNothingAndRepeatsOnlyEqualIDs(t *testing.T) {
 	t.Cleanup(func() { _ = s.Close() })
 	f := &fixture{T: t, store: s, receivers: map[string]*receiver{}}
 	a := &accepter{}
-	srv := httptest.NewServer(a)
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		time.Sleep(3 * time.Millisecond) // so that positions are saved while messages wait
+		a.ServeHTTP(w, r)
+	}))
 	t.Cleanup(srv.Close)
 	spawn := func() *exec.Cmd {
 		c := exec.CommandContext(t.Context(), os.Args[0])
