@@ -451,6 +451,10 @@ func (p *parts) serve(ctx context.Context, ln net.Listener, routes http.Handler,
 	if err := p.control.LoadPolicy(ctx); err != nil {
 		return err
 	}
+	notify, err := p.newNotifier()
+	if err != nil {
+		return err
+	}
 	api, stopAPI := context.WithCancel(context.WithoutCancel(ctx))
 	work, stopWork := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopWork()
@@ -496,6 +500,10 @@ func (p *parts) serve(ctx context.Context, ln net.Listener, routes http.Handler,
 		case "trace":
 			if p.spans != nil {
 				keep(work, "trace", p.newTracer().Run)
+			}
+		case "notify":
+			if notify != nil {
+				keep(work, "notify", notify.Run)
 			}
 		}
 	}

@@ -78,6 +78,7 @@ type Store interface { //nolint:interfacebloat // the sum of the ports; callers 
 	Authority
 	Workers
 	Cursors
+	Destinations
 	Transactor
 	Reconciliation
 	Maintenance

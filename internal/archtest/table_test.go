@@ -23,8 +23,9 @@ var imports = map[string][]string{
 	// Servers derive traces from the store's log, and commands from the log that the API returns.
 	"run/trace": {"run"},
 
-	"destination": {},
-	// One sender for each kind of destination, behind the port and the guard of outgoing connections.
+	// Messages to other systems: the vocabulary and the port of senders, and a sender for each kind of destination, behind
+	// the guard of outgoing connections.
+	"destination":      {},
 	"destination/send": {"destination", "egress"},
 	// The one package that knows OpenTelemetry: servers send traces, and a command writes them to a file.
 	"otlp": {"run/trace"},
@@ -63,7 +64,9 @@ var imports = map[string][]string{
 
 	"projector": {"store", "run", "plan", "live", "internal/sizedlru", "internal/contain"},
 	// The exporter of traces is a consumer of the feed, beside the projector.
-	"tracer":        {"store", "store/feed", "otlp", "run", "run/trace", "internal/sizedlru"},
+	"tracer": {"store", "store/feed", "otlp", "run", "run/trace", "internal/sizedlru"},
+	// So is the delivery to other systems. Senders stand behind a port.
+	"notifier":      {"store", "store/feed", "run", "destination", "internal/contain"},
 	"live":          {"store", "run", "plan", "authz", "internal/contain"},
 	"live/redisbus": {"live", "run"},
 	"authz":         {"run", "plan"},        // a policy bounds the sandboxes that plans ask for

@@ -89,6 +89,15 @@ func Metrics() []Metric {
 			Meaning: "age of the oldest event whose spans wait; 0 when none waits"},
 		{Name: "dvt_request_spans_dropped_total", Type: Counter, On: Stores, Rare: true,
 			Meaning: "spans of requests and calls that were not sent, because a process sends at most 200 in a second"},
+		// Destinations; only with a file of destinations.
+		{Name: "dvt_destination_sent_total", Type: Counter, Labels: l("destination"), On: API, Rare: true,
+			Meaning: "messages that a destination accepted"},
+		{Name: "dvt_destination_failures_total", Type: Counter, Labels: l("destination"), On: API, Rare: true,
+			Meaning: "tries that it did not accept; most are repeated"},
+		{Name: "dvt_destination_dead_letters_total", Type: Counter, Labels: l("destination"), On: API, Rare: true,
+			Meaning: "messages that it refused or did not accept within all tries"},
+		{Name: "dvt_destination_oldest_waiting_seconds", Type: Gauge, Labels: l("destination"), On: API, Rare: true,
+			Meaning: "age of the oldest message that waits for it; 0 when none waits"},
 		// The queue and quotas.
 		{Name: "engine_queue_wait_seconds", Type: Histogram, On: Stores,
 			Meaning: "time that runs waited in the queue, from RunQueued to RunApproved"},

@@ -113,7 +113,10 @@ type Config struct {
 	ClockSkew      time.Duration `koanf:"clock-skew"`      // tolerated difference of the issuers' clocks
 	TrustedProxies []string      `koanf:"trusted-proxies"` // whose X-Forwarded-For is trusted
 	AllowedOrigins []string      `koanf:"allowed-origins"` // further origins whose pages may call this server
-	Duties         []string      `koanf:"duties"`          // any of api, project, dispatch, deliver, reconcile, trace
+	// any of api, project, dispatch, deliver, reconcile, trace, notify
+	Duties []string `koanf:"duties"`
+	// file of the destinations that events and alerts are sent to; empty: nothing is sent
+	Destinations string `koanf:"destinations"`
 	// share of the runs whose traces are exported, from 0 to 1; those of runs with failures always are
 	TraceRuns float64 `koanf:"trace-runs"`
 	// share of the requests whose spans are exported, from 0 to 1; those of failures always are
@@ -185,7 +188,7 @@ func Defaults(dev bool) map[string]any {
 		"approval-ttl": "24h", "health-interval": "15s", "concurrency": 4,
 		"requests-per-minute": 12_000, "address-requests-per-minute": 30_000,
 		"session-life": "12h", "session-idle": "2h", "clock-skew": "60s", "duties": []string{"api", "project", "dispatch",
-			"deliver", "reconcile", "trace"}, "trace-runs": 1.0, "trace-sample": 0.1,
+			"deliver", "reconcile", "trace", "notify"}, "trace-runs": 1.0, "trace-sample": 0.1,
 	}
 	maps.Copy(d, sandboxDefaults())
 	maps.Copy(d, runPolicyDefaults())
@@ -215,6 +218,7 @@ func Flags(f *pflag.FlagSet, names ...string) {
 		"stop-within":          "how long the engine may take to stop a run before dvt ends it",
 		"pause-drain-timeout":  "how long a paused run may drain before dvt raises an alert",
 		"audit-heads":          "bucket URL or directory of the signed heads of the audit; none by default",
+		"destinations":         "YAML or JSON file of the destinations that events and alerts are sent to; none by default",
 		"audit-heads-key":      "PEM file of the Ed25519 private key that signs them",
 		"audit-heads-interval": "time between two signed heads",
 		"metrics-listen": "host:port that serves probes, health, metrics and profiles of this process without a " +
@@ -239,7 +243,7 @@ func Flags(f *pflag.FlagSet, names ...string) {
 		"queue-rate-by-type": "TYPE=N: the same for all workers of a queue together",
 		"allowed-origins":    "further origins whose pages may call this server",
 		"trusted-proxies":    "addresses and networks of proxies whose X-Forwarded-For is trusted",
-		"duties":             "duties of this server: api, project, dispatch, deliver, reconcile, trace",
+		"duties":             "duties of this server: api, project, dispatch, deliver, reconcile, trace, notify",
 	}
 	maps.Copy(help, helpOfEncryption)
 	maps.Copy(help, sandboxHelp)
@@ -399,7 +403,7 @@ func knownKeys() map[string]bool {
 		server worker-token allow-private accounts allowed-origins duties no-sample log-level log-format heartbeat
 		write-budget rotate-after manual-keys ticket-keys oidc public-url sign-in-key session-life session-idle clock-skew trusted-proxies operators-tenant approval-ttl health-interval quotas egress
 		requests-per-minute address-requests-per-minute audit-heads audit-heads-key audit-heads-interval
-		trace-runs trace-sample`) {
+			"deliver", "reconcile", "trace", "notify"}, "trace-runs": 1.0, "trace-sample": 0.1,
 		out[k] = true
 	}
 	for k := range groupedKeys() {
@@ -493,12 +497,12 @@ func (c *Config) verify() (errs []error) {
 	}
 	for _, d := range c.Duties {
 		switch d {
-		case "api", "project", "dispatch", "deliver", "reconcile", "trace":
+		case "api", "project", "dispatch", "deliver", "reconcile", "trace", "notify":
 		case "sweep": // reconcile had another meaning where sweep was in use, so its old meaning must not change silently
 			bad(`duties: "sweep" was renamed: on every server write "dispatch" in place of "reconcile", ` +
 				`and "reconcile" in place of "sweep"`)
 		default:
-			bad("duties: %q is not one of api, project, dispatch, deliver, reconcile, trace", d)
+			bad("duties: %q is not one of api, project, dispatch, deliver, reconcile, trace, notify", d)
 		}
 	}
 	errs = append(errs, c.verifyWorker()...)

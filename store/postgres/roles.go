@@ -59,6 +59,9 @@ var rights = []right{ //nolint:gochecknoglobals // a table
 	{"worker_report", "SELECT, INSERT, UPDATE, DELETE"},
 	{"worker_drain", "SELECT, INSERT, DELETE"},
 	{"feed_cursor", "SELECT, INSERT, UPDATE"},
+	{"alert_change", "SELECT, INSERT, DELETE"},
+	{"destination", "SELECT, INSERT, UPDATE"},
+	{"destination_dead", "SELECT, INSERT, UPDATE, DELETE"},
 	{"goose_db_version", "SELECT"},
 	{"goose_lock", ""},
 }

@@ -59,6 +59,7 @@ func Server() *cobra.Command {
 		"redis-password-file", "listen-tls-cert", "listen-tls-key", "listen-tls-client-ca", "payload-keys-file",
 		"dispatch-keys-file",
 		"codec-origins", "metrics-listen", "audit-heads", "audit-heads-key", "audit-heads-interval",
+		"destinations",
 	}, server.Run)
 }
 

@@ -1,0 +1,106 @@
+package notifier
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"time"
+
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// readAlerts reads the next changes of alerts, and the open alerts that are due again.
+func (s *session) readAlerts(ctx context.Context) error {
+	changes, err := s.cfg.Store.AlertChanges(ctx, s.change, feedPage)
+	if err != nil {
+		return err
+	}
+	if len(changes) > 0 {
+		s.change = changes[len(changes)-1].N
+		part := s.addBatch()
+		for _, c := range changes {
+			if c.At.Before(s.at.Since) {
+				continue
+			}
+			if err := s.addChange(part, c); err != nil {
+				return err
+			}
+		}
+	}
+	return s.repeatAlerts(ctx)
+}
+
+const feedPage = 200 // changes of one read
+
+// isOwn reports whether an alert says that this destination fails. Its message would fail too, and raise the next one.
+func (s *session) isOwn(a store.AlertState) bool {
+	return a.Code == run.CodeDestinationFailing && a.Subject == s.dest.Name
+}
+
+// addChange adds the message about a change. A silenced alert is not sent; when the silence ends and it is still open,
+// it is.
+func (s *session) addChange(part *batch, c store.AlertChange) error {
+	a := c.Alert
+	if s.isOwn(a) {
+		return nil
+	}
+	switch {
+	case c.Kind == store.AlertChangeAcknowledged, c.Kind == store.AlertChangeResolved:
+		delete(s.at.Repeat, a.ID)
+	case a.Stage() == store.AlertOpen && len(s.at.Repeat) < maxOpenAlerts:
+		due := c.At.Add(s.cfg.Timing.RepeatAlerts)
+		if a.SilencedUntil != nil {
+			due = *a.SilencedUntil
+		}
+		s.at.Repeat[a.ID] = due.UTC()
+	}
+	if a.SilencedUntil != nil {
+		return nil
+	}
+	m, err := s.alertMessage(a, typeOf(c.Kind), strconv.FormatInt(c.N, 10), c.At)
+	if err != nil {
+		return err
+	}
+	s.add(part, "alert/"+a.ID, m)
+	return nil
+}
+
+// repeatAlerts sends open alerts again that nobody has acknowledged since they were sent last.
+func (s *session) repeatAlerts(ctx context.Context) error {
+	now := time.Now().UTC()
+	if now.Before(s.nextRepeat) {
+		return nil
+	}
+	s.nextRepeat = now.Add(min(time.Minute, s.cfg.Timing.RepeatAlerts/4))
+	var part *batch
+	for id, due := range s.at.Repeat {
+		if now.Before(due) {
+			continue
+		}
+		a, err := s.cfg.Store.GetAlert(ctx, id)
+		if err != nil && !errors.Is(err, store.ErrNotFound) {
+			return err
+		}
+		switch {
+		case err != nil || a.Stage() != store.AlertOpen:
+			delete(s.at.Repeat, id)
+			continue
+		case a.SilencedUntil != nil:
+			s.at.Repeat[id] = a.SilencedUntil.UTC()
+			continue
+		}
+		s.at.Repeat[id] = now.Add(s.cfg.Timing.RepeatAlerts)
+		// The number of the repetition is the same in every process and for every destination.
+		number := now.Sub(a.At) / s.cfg.Timing.RepeatAlerts
+		m, err := s.alertMessage(a, typeRepeated, "repeat"+strconv.FormatInt(int64(number), 10), now)
+		if err != nil {
+			return err
+		}
+		if part == nil {
+			part = s.addBatch()
+		}
+		s.add(part, "alert/"+id, m)
+	}
+	return nil
+}

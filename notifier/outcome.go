@@ -1,0 +1,160 @@
+package notifier
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+
+	"github.com/dvt-engine/dvt/destination"
+	"github.com/dvt-engine/dvt/internal/contain"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// send tries a message once. A sender that panics has not accepted it.
+func (s *session) send(ctx context.Context, m destination.Message) error {
+	return contain.Call(func() error { return s.sender.Send(ctx, m) })
+}
+
+// finish handles the outcome of a try.
+func (s *session) finish(ctx context.Context, r result) error {
+	l := s.lanes[r.d.lane]
+	l.busy = false
+	s.busy--
+	if ctx.Err() != nil {
+		return nil // the try was cut off
+	}
+	now := time.Now().UTC()
+	s.changed = true
+	if r.err == nil {
+		s.metrics.sent.WithLabelValues(s.dest.Name).Inc()
+		s.report.Sent++
+		s.report.LastSent = &now
+		s.failingSince = nil
+		s.remove(r.d, l)
+		return nil
+	}
+	r.d.tries++
+	s.metrics.failed.WithLabelValues(s.dest.Name).Inc()
+	s.report.Failed++
+	s.report.LastError = short(r.err.Error())
+	var rejected *destination.RejectedError
+	if errors.As(r.err, &rejected) {
+		return s.bury(ctx, r, l) // it answers, so it does not fail as a whole
+	}
+	if s.failingSince == nil {
+		s.failingSince = &now
+		s.log.WarnContext(ctx, "a destination does not accept a message; it is sent again",
+			slog.String("destination", s.dest.Name), slog.String("messageId", r.d.message.ID), slog.Any("error", r.err))
+	}
+	if errors.Is(r.err, destination.ErrGone) {
+		return s.disable(ctx)
+	}
+	if r.d.tries >= s.cfg.Timing.Tries {
+		return s.bury(ctx, r, l)
+	}
+	l.next = now.Add(s.backoff(r.d.tries))
+	var retry *destination.RetryError
+	if errors.As(r.err, &retry) {
+		s.pause = now.Add(min(retry.After, destination.MaxRetryAfter))
+	}
+	return nil
+}
+
+// backoff returns the pause after a number of tries: doubled each time up to a limit, less up to a half at random, so
+// that servers that came back are not hit by all at once.
+func (s *session) backoff(tries int) time.Duration {
+	wait := s.cfg.Timing.FirstRetry
+	for range tries - 1 {
+		wait = min(2*wait, s.cfg.Timing.LastRetry)
+	}
+	return wait/2 + rand.N(wait/2+1)
+}
+
+// remove takes the first delivery from its lane.
+func (s *session) remove(d *delivery, l *lane) {
+	l.queue[0] = nil
+	l.queue, l.next = l.queue[1:], time.Time{}
+	if len(l.queue) == 0 {
+		delete(s.lanes, d.lane)
+	}
+	d.batch.left--
+	s.waiting--
+	s.bytes -= d.bytes
+	s.forgetDone()
+}
+
+// bury makes a message a dead letter. Then the run goes on.
+func (s *session) bury(ctx context.Context, r result, l *lane) error {
+	doc, err := json.Marshal(r.d.message)
+	if err != nil {
+		return err
+	}
+	m := r.d.message
+	dead := store.DeadDelivery{Destination: s.dest.Name, MessageID: m.ID, TenantID: m.TenantID, RunID: m.RunID,
+		Tries: r.d.tries, Error: short(r.err.Error()), Message: doc}
+	if err := s.cfg.Store.BuryDelivery(ctx, dead, keepDead); err != nil {
+		return err
+	}
+	s.metrics.dead.WithLabelValues(s.dest.Name).Inc()
+	s.log.WarnContext(ctx, "a message became a dead letter", slog.String("destination", s.dest.Name),
+		slog.String("messageId", m.ID), slog.Int("tries", r.d.tries), slog.Any("error", r.err))
+	s.remove(r.d, l)
+	return nil
+}
+
+// disable stops the destination, which wants no more messages, until its entry in the file changes. The position
+// stays before the messages that wait, so that none is lost when the destination is enabled.
+func (s *session) disable(ctx context.Context) error {
+	const why = "The destination answered that it wants no more messages (410)."
+	if err := s.cfg.Store.DisableDestination(ctx, s.dest.Name, digest(s.dest), why); err != nil {
+		return err
+	}
+	s.disabled = true
+	s.log.WarnContext(ctx, "a destination wants no more messages and is disabled",
+		slog.String("destination", s.dest.Name))
+	return nil
+}
+
+// failingAlert is the alert that the destination fails or is disabled.
+func (s *session) failingAlert() store.Alert {
+	a := store.Alert{Code: run.CodeDestinationFailing, Level: store.AlertMedium, Subject: s.dest.Name}
+	if s.disabled {
+		a.Note = fmt.Sprintf("The destination %s answered that it wants no more messages, and is disabled until its entry "+
+			"in the file of destinations changes.", s.dest.Name)
+	} else {
+		a.Note = fmt.Sprintf("The destination %s has accepted nothing for %s or longer. Messages become dead letters "+
+			"after %d tries.", s.dest.Name, s.cfg.Timing.FailingAfter, s.cfg.Timing.Tries)
+	}
+	return a
+}
+
+// checkFailing raises an alert while the destination fails, and resolves it by the first success.
+func (s *session) checkFailing(ctx context.Context) {
+	var err error
+	switch {
+	case s.disabled, s.failingSince != nil && time.Since(*s.failingSince) > s.cfg.Timing.FailingAfter:
+		s.alerted = true
+		_, err = s.cfg.Alerts.Raise(ctx, s.failingAlert())
+	case s.failingSince == nil && s.alerted:
+		err = s.cfg.Alerts.Resolve(ctx, "The destination accepts messages again.", s.failingAlert())
+		s.alerted = err != nil
+	}
+	if err != nil && ctx.Err() == nil {
+		s.log.WarnContext(ctx, "the alert about a destination was not changed", slog.String("destination", s.dest.Name),
+			slog.Any("error", err))
+	}
+}
+
+// short bounds the text of an error.
+func short(text string) string {
+	const most = 300
+	if len(text) > most {
+		return text[:most]
+	}
+	return text
+}

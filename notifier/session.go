@@ -1,0 +1,346 @@
+package notifier
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/dvt-engine/dvt/destination"
+	"github.com/dvt-engine/dvt/store"
+	"github.com/dvt-engine/dvt/store/feed"
+)
+
+// position is what the store keeps for a destination.
+type position struct {
+	// Since is when the destination was first seen. Older events and changes are not sent.
+	Since      time.Time `json:"since"`
+	Checkpoint string    `json:"checkpoint"` // of the feed
+	Change     int64     `json:"change"`     // the last change of alerts
+	// ReplayedUntil is when the store's history was replaced. Older messages are sent again and marked as replayed.
+	ReplayedUntil time.Time `json:"replayedUntil,omitzero"`
+	// Repeat is when each open alert is due again, by id.
+	Repeat map[string]time.Time `json:"repeat,omitempty"`
+}
+
+// batch is what was read together. Its position may be saved when no delivery of it or of earlier ones is left.
+type batch struct {
+	checkpoint string
+	change     int64
+	left       int
+}
+
+// delivery is a message on its way.
+type delivery struct {
+	message destination.Message
+	lane    string
+	bytes   int
+	tries   int
+	batch   *batch
+}
+
+// lane is the deliveries of one run or one alert, in order. The first one is sent or waits for its next try.
+type lane struct {
+	queue []*delivery
+	busy  bool
+	next  time.Time // of the first one's next try
+}
+
+// result is the outcome of one try.
+type result struct {
+	d    *delivery
+	err  error
+	took time.Duration
+}
+
+// session is the work for one destination under one lease. One goroutine owns it; tries run in goroutines of their own.
+type session struct {
+	*Notifier
+	dest     destination.Config
+	sender   destination.Sender
+	cursor   store.Cursor
+	at       position
+	disabled bool
+
+	reader  *feed.Reader
+	change  int64 // the last change of alerts that was read
+	lanes   map[string]*lane
+	batches []*batch
+	waiting int // deliveries in lanes
+	bytes   int
+	busy    int
+	results chan result
+	tries   sync.WaitGroup
+
+	nextRead, nextSave, nextRepeat, nextTrim time.Time
+
+	report       store.DestinationReport // since the last one
+	changed      bool                    // the report says something new
+	failingSince *time.Time
+	pause        time.Time // the destination asked for no message before it
+	alerted      bool      // an alert says that the destination fails, or may do so
+}
+
+func (n *Notifier) newSession(ctx context.Context, c destination.Config, sender destination.Sender,
+	cursor store.Cursor) (*session, error) {
+	s := &session{Notifier: n, dest: c, sender: sender, cursor: cursor, lanes: map[string]*lane{},
+		results: make(chan result, n.cfg.Timing.Concurrency), alerted: true}
+	if json.Unmarshal([]byte(cursor.Position), &s.at) != nil || s.at.Since.IsZero() {
+		s.at = position{Since: time.Now().UTC()}
+	}
+	if s.at.Repeat == nil {
+		s.at.Repeat = map[string]time.Time{}
+	}
+	s.change = s.at.Change
+	states, err := n.cfg.Store.DestinationStates(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, d := range states {
+		if d.Name == c.Name {
+			s.disabled, s.failingSince = d.DisabledFor == digest(c), d.FailingSince
+		}
+	}
+	filter := store.RunFilter{EveryTenant: true}
+	if s.reader, err = feed.NewReader(n.cfg.Store, filter, s.at.Checkpoint); err != nil {
+		n.log.WarnContext(ctx, "the position of a destination cannot be read; it starts from the beginning",
+			slog.String("destination", c.Name), slog.Any("error", err))
+		s.at.ReplayedUntil = time.Now().UTC()
+		if s.reader, err = feed.NewReader(n.cfg.Store, filter, ""); err != nil {
+			return nil, err
+		}
+	}
+	return s, s.save(ctx)
+}
+
+// deliver reads, sends and saves until the lease is lost, the store fails or ctx ends.
+func (s *session) deliver(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer s.tries.Wait()
+	defer cancel()
+	for ctx.Err() == nil {
+		now := time.Now()
+		if now.After(s.nextSave) {
+			if err := s.save(ctx); err != nil {
+				return err
+			}
+		}
+		if !s.disabled {
+			if err := s.fill(ctx, now); err != nil {
+				return err
+			}
+			s.startTries(ctx, now)
+		}
+		select {
+		case <-ctx.Done():
+		case r := <-s.results:
+			if err := s.finish(ctx, r); err != nil {
+				return err
+			}
+		case <-time.After(s.untilNext()):
+		}
+	}
+	return nil
+}
+
+// untilNext returns how long there is nothing to do unless a try ends.
+func (s *session) untilNext() time.Duration {
+	next := s.nextSave
+	earlier := func(at time.Time) {
+		if at.Before(next) {
+			next = at
+		}
+	}
+	if !s.disabled {
+		if s.hasRoom() {
+			earlier(s.nextRead)
+		}
+		if s.busy < s.cfg.Timing.Concurrency {
+			for _, l := range s.lanes {
+				if !l.busy && l.next.Before(s.pause) {
+					earlier(s.pause)
+				} else if !l.busy {
+					earlier(l.next)
+				}
+			}
+		}
+	}
+	return max(time.Millisecond, time.Until(next))
+}
+
+func (s *session) hasRoom() bool { return s.waiting < maxWaiting && s.bytes < maxWaitingBytes }
+
+// fill reads until there is no room or nothing new. It returns at once when a look is not due.
+func (s *session) fill(ctx context.Context, now time.Time) error {
+	if now.Before(s.nextRead) {
+		return nil
+	}
+	for range 20 { // tries that end meanwhile are handled between two rounds
+		if !s.hasRoom() {
+			return nil
+		}
+		idle, err := s.readEvents(ctx)
+		if err != nil {
+			return err
+		}
+		if !idle {
+			continue
+		}
+		if err := s.readAlerts(ctx); err != nil {
+			return err
+		}
+		s.nextRead = time.Now().Add(s.cfg.Timing.Idle)
+		return nil
+	}
+	return s.readAlerts(ctx) // alerts do not wait for a long feed
+}
+
+// readEvents reads one batch of the feed. idle says that there was none.
+func (s *session) readEvents(ctx context.Context) (idle bool, err error) {
+	b, err := s.reader.Next(ctx)
+	if err != nil {
+		return false, err
+	}
+	if b.Reset {
+		return false, s.restart(ctx)
+	}
+	part := s.addBatch()
+	for _, e := range b.Events {
+		if e.PersistedAt.Before(s.at.Since) {
+			continue
+		}
+		m, err := eventMessage(e)
+		if err != nil {
+			return false, err
+		}
+		s.add(part, "run/"+e.RunID, m)
+	}
+	return len(b.Events) == 0, nil
+}
+
+// errRestart ends a session whose store has another history.
+var errRestart = errors.New("notifier: the store's history was replaced")
+
+// restart saves a position before all events of the history that replaced the one before.
+func (s *session) restart(ctx context.Context) error {
+	s.at = position{Since: s.at.Since, ReplayedUntil: time.Now().UTC()}
+	s.batches, s.change, s.nextSave = nil, 0, time.Time{}
+	s.log.WarnContext(ctx, "the store's history was replaced; the messages of a destination are sent again",
+		slog.String("destination", s.dest.Name))
+	if err := s.persist(ctx); err != nil {
+		return err
+	}
+	return errRestart
+}
+
+// addBatch adds a batch that ends at the position of the readers. It reuses the last one when that has nothing to
+// deliver, so that the list stays short while a delivery before it waits.
+func (s *session) addBatch() *batch {
+	if n := len(s.batches); n > 0 && s.batches[n-1].left == 0 {
+		b := s.batches[n-1]
+		b.checkpoint, b.change = s.reader.Checkpoint(), s.change
+		return b
+	}
+	b := &batch{checkpoint: s.reader.Checkpoint(), change: s.change}
+	s.batches = append(s.batches, b)
+	return b
+}
+
+// forgetDone drops the batches at the front that are delivered, and moves the position behind them.
+func (s *session) forgetDone() {
+	for len(s.batches) > 0 && s.batches[0].left == 0 {
+		s.at.Checkpoint, s.at.Change = s.batches[0].checkpoint, s.batches[0].change
+		s.batches = s.batches[1:]
+	}
+}
+
+// add adds a message to its lane when the destination selects it.
+func (s *session) add(b *batch, name string, m destination.Message) {
+	if !s.dest.Selects(m) {
+		return
+	}
+	m.Replayed = m.At.Before(s.at.ReplayedUntil)
+	d := &delivery{message: m, lane: name, bytes: len(m.Data) + 1024, batch: b}
+	l := s.lanes[name]
+	if l == nil {
+		l = &lane{}
+		s.lanes[name] = l
+	}
+	l.queue = append(l.queue, d)
+	b.left++
+	s.waiting++
+	s.bytes += d.bytes
+}
+
+// startTries starts a try of the first message of each lane that is due, at most Concurrency at once.
+func (s *session) startTries(ctx context.Context, now time.Time) {
+	if now.Before(s.pause) {
+		return
+	}
+	for _, l := range s.lanes { // in random order, so that no run is preferred
+		if s.busy >= s.cfg.Timing.Concurrency {
+			return
+		}
+		if l.busy || now.Before(l.next) {
+			continue
+		}
+		l.busy = true
+		s.busy++
+		d := l.queue[0]
+		s.tries.Go(func() {
+			timeout := s.dest.Timeout
+			if timeout <= 0 {
+				timeout = s.cfg.Timing.SendTimeout
+			}
+			tryCtx, cancel := context.WithTimeout(ctx, timeout)
+			defer cancel()
+			began := time.Now()
+			err := s.send(tryCtx, d.message)
+			s.results <- result{d, err, time.Since(began)} // has room for all tries
+		})
+	}
+}
+
+// save moves the stored position, extends the lease, and reports the state of the destination.
+func (s *session) save(ctx context.Context) error {
+	s.forgetDone()
+	if err := s.persist(ctx); err != nil {
+		return err
+	}
+	s.nextSave = time.Now().Add(s.cfg.Timing.Lease / 4)
+	s.metrics.setOldest(s.dest.Name, s.oldest())
+	s.checkFailing(ctx)
+	if s.changed {
+		s.report.Name, s.report.FailingSince = s.dest.Name, s.failingSince
+		if err := s.cfg.Store.ReportDestination(ctx, s.report); err != nil {
+			return err
+		}
+		s.report, s.changed = store.DestinationReport{}, false
+	}
+	if time.Now().After(s.nextTrim) {
+		s.nextTrim = time.Now().Add(time.Hour)
+		return s.cfg.Store.TrimAlertChanges(ctx, keepChanges)
+	}
+	return nil
+}
+
+func (s *session) persist(ctx context.Context) error {
+	doc, err := json.Marshal(s.at)
+	if err != nil {
+		return err
+	}
+	s.cursor.Position = string(doc)
+	return s.cfg.Store.SaveCursor(ctx, s.cursor, s.cfg.Timing.Lease)
+}
+
+// oldest returns the time of the oldest message that waits.
+func (s *session) oldest() (at time.Time) {
+	for _, l := range s.lanes {
+		if m := l.queue[0].message; at.IsZero() || m.At.Before(at) {
+			at = m.At
+		}
+	}
+	return at
+}

@@ -1,0 +1,74 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/dvt-engine/dvt/destination"
+	"github.com/dvt-engine/dvt/destination/send"
+	"github.com/dvt-engine/dvt/notifier"
+)
+
+// newNotifier returns the delivery of events and alerts to the destinations of the setting destinations. The error says
+// what is wrong with the file, or which sender cannot be made.
+func (p *parts) newNotifier() (*notifier.Notifier, error) {
+	if p.cfg.Destinations == "" || !slices.Contains(p.cfg.Duties, "notify") {
+		return nil, nil //nolint:nilnil // nothing is sent
+	}
+	configs, err := readDestinations(p.cfg.Destinations)
+	if err != nil {
+		return nil, fmt.Errorf("destinations: the file %s is wrong:\n%w", p.cfg.Destinations, err)
+	}
+	for _, c := range configs {
+		s, err := p.newSender(c)
+		if err != nil {
+			return nil, fmt.Errorf("destinations: the file %s is wrong: %w", p.cfg.Destinations, err)
+		}
+		_ = s.Close()
+	}
+	return notifier.New(notifier.Config{
+		Store: p.raw, Alerts: p.control, Owner: p.owner, NewSender: p.newSender, Link: p.pageOf,
+		Load:    func() ([]destination.Config, error) { return readDestinations(p.cfg.Destinations) },
+		Metrics: p.registry, Logger: p.log,
+	}), nil
+}
+
+// newSender makes the sender of a destination.
+func (p *parts) newSender(c destination.Config) (destination.Sender, error) {
+	guard, err := newGuard(&p.cfg, p.cfg.Dev, p.log)
+	if err != nil {
+		return nil, err
+	}
+	return send.New(c, send.Options{PublicAddress: p.cfg.PublicURL, Guard: guard, AllowPrivate: p.cfg.Dev})
+}
+
+// readDestinations reads a file of destinations.
+func readDestinations(path string) ([]destination.Config, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, errors.New("the file cannot be opened: check that it exists and that this process may read it")
+	}
+	defer func() { _ = f.Close() }()
+	doc, err := io.ReadAll(io.LimitReader(f, destination.MaxFile+1))
+	if err != nil {
+		return nil, errors.New("the file cannot be read")
+	}
+	return destination.Parse(doc)
+}
+
+// pageOf returns the address of the page of a run, or of the health of the installation when runID is "".
+func (p *parts) pageOf(runID string) string {
+	base := strings.TrimRight(p.cfg.PublicURL, "/")
+	switch {
+	case base == "":
+		return ""
+	case runID == "":
+		return base + "/health"
+	}
+	return base + "/runs/" + url.PathEscape(runID)
+}
