@@ -403,7 +403,7 @@ func knownKeys() map[string]bool {
 		server worker-token allow-private accounts allowed-origins duties no-sample log-level log-format heartbeat
 		write-budget rotate-after manual-keys ticket-keys oidc public-url sign-in-key session-life session-idle clock-skew trusted-proxies operators-tenant approval-ttl health-interval quotas egress
 		requests-per-minute address-requests-per-minute audit-heads audit-heads-key audit-heads-interval
-			"deliver", "reconcile", "trace", "notify"}, "trace-runs": 1.0, "trace-sample": 0.1,
+		trace-runs trace-sample destinations`) {
 		out[k] = true
 	}
 	for k := range groupedKeys() {
