@@ -87,6 +87,10 @@ const (
 	CodeTooManyCalls      Code = "TOO_MANY_CALLS"
 	CodeNoWorker          Code = "NO_WORKER_FOR_QUEUE"
 	CodePauseDrain        Code = "PAUSE_DRAIN_TIMEOUT"
+	CodeStepStuck         Code = "STEP_STUCK"
+	CodeRecoveryFailed    Code = "RECOVERY_FAILED"
+	CodeRunOverdue        Code = "RUN_OVERDUE"
+	CodeStepFailures      Code = "STEP_FAILURES_HIGH"
 	CodeStepOOM           Code = "STEP_OOM"
 	CodeStepProcessLimit  Code = "STEP_PROCESS_LIMIT"
 	CodeStepDiskLimit     Code = "STEP_DISK_LIMIT"
@@ -104,4 +108,6 @@ const (
 	CodeDeliveryFailed    Code = "EVENT_BUS_DELIVERY_FAILED"
 	CodeTooManySilences   Code = "TOO_MANY_SILENCES"
 	CodeAlertResolved     Code = "ALERT_RESOLVED"
+	CodeIncidentClosed    Code = "INCIDENT_CLOSED"
+	CodeTooManyNotes      Code = "TOO_MANY_NOTES"
 )

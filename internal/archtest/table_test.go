@@ -25,7 +25,7 @@ var imports = map[string][]string{
 
 	// The one package that knows OpenTelemetry: servers send traces, and a command writes them to a file.
 	"destination": {},
-	"otlp": {"run/trace"},
+	"otlp":        {"run/trace"},
 
 	"store":           {"run", "plan"},
 	"store/storetest": {"store", "run", "plan", "internal/testtime", "internal/testserver"},
@@ -82,7 +82,9 @@ var imports = map[string][]string{
 		"store", "engine", "authz"},
 	"control/watch": {"control", "control/runs", "control/reads", "plan", "run", "store", "live", "authz", "artifact"},
 	"control/bulk":  {"control", "control/runs", "plan", "run", "store", "live", "authz"},
-	"control/duty":  {"control", "control/runs", "control/admission", "control/health", "plan", "run", "store", "engine"},
+	// The recovery acts as a principal of its own, with the rights that the tenant grants it.
+	"control/duty": {"control", "control/runs", "control/admission", "control/health", "plan", "run", "store", "engine",
+		"authz"},
 	// An engine's log is compared with what the use cases accepted, so the Journal knows their payloads.
 	"control/journal": {"control", "control/runs", "control/admission", "plan", "run", "store", "engine", "engine/ticket",
 		"authz", "artifact", "egress", "internal/sizedlru"},
