@@ -236,8 +236,7 @@ func TestGameDay_RunbooksMendWhatTheirAlertsFind(t *testing.T) {
 	}
 	ended := func(id string) func() bool { return func() bool { return p.stateOf(t, id).Status.Terminal() } }
 
-	mark := filepath.Join(p.shop, "second-try")
-	hangs := startNap("hangs", `["sh","-c","test -e `+mark+` || { touch `+mark+`; sleep 600; }"]`)
+	hangs := startNap("hangs", `["sleep","15"]`)
 	waitUntil(t, "the step runs", time.Minute, runs(hangs))
 	g.fault("a data worker hangs with a step", func() { must(t, p.data.cmd.Process.Signal(syscall.SIGSTOP)) },
 		func() bool { return g.hasAlert(run.CodeStepStuck, hangs) },

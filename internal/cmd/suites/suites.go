@@ -167,6 +167,12 @@ func longSuites(root string) ([]task, error) {
 			needs: []string{"temporal", "postgres", "redis", "binary"},
 			argv:  goTestOf([]string{"-run=RandomFaults"}, []string{"./server"}),
 		},
+		{
+			name: "game-day", what: "faults that runbooks mend", heavy: true, goTest: true, tests: true,
+			env:   []string{path, binary, "TEST_LONG=1"},
+			needs: []string{"temporal", "postgres", "redis", "dbt", "binary"},
+			argv:  goTestOf([]string{"-run=GameDay"}, []string{"./server"}),
+		},
 	}, nil
 }
 
