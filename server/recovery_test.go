@@ -212,8 +212,8 @@ func isServed(base string) bool {
 	return res.StatusCode == http.StatusOK
 }
 
-// Faults of an installation are found by the alerts that the runbooks name, and the steps of the runbooks mend them. The
-// table that it logs has the time to find and the time to repair.
+// Faults of an installation are found by the alerts that the runbooks name, and the steps of the runbooks mend them.
+// The table that it logs has the time to find and the time to repair.
 func TestGameDay_RunbooksMendWhatTheirAlertsFind(t *testing.T) {
 	if os.Getenv("TEST_LONG") == "" {
 		t.Skip("the game day takes minutes: set TEST_LONG")
