@@ -76,8 +76,11 @@ type Incidents interface {
 	// ActOnIncident records what a person did, with the audit rows in the same transaction. ErrNotFound for an unknown
 	// incident, ErrConflict for a closed one, ErrTooMany when it has MaxIncidentNotes; it can be closed then.
 	ActOnIncident(ctx context.Context, id string, note IncidentNote, audit ...AuditRow) (Incident, error)
-	// GetIncident reads an incident of any tenant with its notes; ErrNotFound.
+	// GetIncident reads an incident of any tenant without its notes; ErrNotFound. It is one statement, so that its time
+	// does not tell a stranger whether the incident exists.
 	GetIncident(ctx context.Context, id string) (Incident, error)
+	// IncidentNotes lists the notes of an incident, oldest first.
+	IncidentNotes(ctx context.Context, id string) ([]IncidentNote, error)
 	// ListIncidents lists incidents without their notes, the newest first.
 	ListIncidents(ctx context.Context, f IncidentFilter) ([]Incident, error)
 	// IncidentAlerts lists the newest alerts of an incident, at most MaxIncidentAlerts.

@@ -64,7 +64,7 @@ func (s *IncidentDesk) ListIncidents(ctx context.Context, p authz.Principal, q I
 		return IncidentsPage{}, err
 	}
 	if q.After != "" {
-		if _, err := s.GetIncident(ctx, p, q.After); err != nil {
+		if _, err := s.readable(ctx, p, q.After); err != nil {
 			if isNotFound(err) {
 				err = control.CursorInvalid()
 			}
@@ -82,6 +82,16 @@ func (s *IncidentDesk) ListIncidents(ctx context.Context, p authz.Principal, q I
 
 // GetIncident reads one incident with its notes. Error: NOT_FOUND, also for an incident of another tenant.
 func (s *IncidentDesk) GetIncident(ctx context.Context, p authz.Principal, id string) (Incident, error) {
+	i, err := s.readable(ctx, p, id)
+	if err != nil {
+		return Incident{}, err
+	}
+	i.Notes, err = s.store.IncidentNotes(ctx, id)
+	return i, control.Translate(err)
+}
+
+// readable reads an incident that p may read, without its notes.
+func (s *IncidentDesk) readable(ctx context.Context, p authz.Principal, id string) (Incident, error) {
 	i, err := s.store.GetIncident(ctx, id)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return i, control.Translate(err)
@@ -97,7 +107,7 @@ func (s *IncidentDesk) GetIncident(ctx context.Context, p authz.Principal, id st
 // IncidentAlerts reads the newest alerts of an incident, at most store.MaxIncidentAlerts. They are all in the scope of
 // the incident. Error: NOT_FOUND.
 func (s *IncidentDesk) IncidentAlerts(ctx context.Context, p authz.Principal, id string) ([]Alert, error) {
-	if _, err := s.GetIncident(ctx, p, id); err != nil {
+	if _, err := s.readable(ctx, p, id); err != nil {
 		return nil, err
 	}
 	rows, err := s.store.IncidentAlerts(ctx, id)
@@ -113,7 +123,7 @@ func (s *IncidentDesk) IncidentAlerts(ctx context.Context, p authz.Principal, id
 // FORBIDDEN, BAD_USER_INPUT, INCIDENT_CLOSED, TOO_MANY_NOTES.
 func (s *IncidentDesk) ActOnIncident(ctx context.Context, p authz.Principal,
 	in ActOnIncident) (ChangedIncident, error) {
-	i, err := s.GetIncident(ctx, p, in.ID)
+	i, err := s.readable(ctx, p, in.ID)
 	if err != nil {
 		return ChangedIncident{}, err
 	}

@@ -132,14 +132,14 @@ func (s *Store) ActOnIncident(ctx context.Context, id string, note store.Inciden
 	if err != nil {
 		return store.Incident{}, err
 	}
-	return s.withNotes(ctx, out)
+	out.Notes, err = s.IncidentNotes(ctx, id)
+	return out, err
 }
 
-func (s *Store) withNotes(ctx context.Context, i store.Incident) (store.Incident, error) {
-	var err error
-	i.Notes, err = collect(ctx, s, "notes of an incident", scanIncidentNote, `SELECT n.at, n.actor, n.act, n.text
-		FROM incident_note n JOIN incident i ON i.pos = n.incident WHERE i.id::text = $1 ORDER BY n.n`, i.ID)
-	return i, err
+// IncidentNotes implements store.Incidents.
+func (s *Store) IncidentNotes(ctx context.Context, id string) ([]store.IncidentNote, error) {
+	return collect(ctx, s, "notes of an incident", scanIncidentNote, `SELECT n.at, n.actor, n.act, n.text
+		FROM incident_note n JOIN incident i ON i.pos = n.incident WHERE i.id::text = $1 ORDER BY n.n`, id)
 }
 
 // GetIncident implements store.Incidents.
@@ -152,7 +152,7 @@ func (s *Store) GetIncident(ctx context.Context, id string) (store.Incident, err
 	if len(out) == 0 {
 		return store.Incident{}, store.ErrNotFound
 	}
-	return s.withNotes(ctx, out[0])
+	return out[0], nil
 }
 
 // ListIncidents implements store.Incidents.

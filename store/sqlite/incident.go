@@ -151,24 +151,19 @@ func (s *Store) ActOnIncident(ctx context.Context, id string, note store.Inciden
 	if err != nil {
 		return store.Incident{}, err
 	}
-	return s.withNotes(ctx, out)
+	out.Notes, err = s.IncidentNotes(ctx, id)
+	return out, err
 }
 
-func (s *Store) withNotes(ctx context.Context, i store.Incident) (store.Incident, error) {
-	var err error
-	i.Notes, err = readAll(ctx, s, "notes of an incident", scanIncidentNote, `SELECT n.at, n.actor, n.act, n.text
-		FROM incident_note n JOIN incident i ON i.pos = n.incident WHERE i.id = ? ORDER BY n.n`, i.ID)
-	return i, err
+// IncidentNotes implements store.Incidents.
+func (s *Store) IncidentNotes(ctx context.Context, id string) ([]store.IncidentNote, error) {
+	return readAll(ctx, s, "notes of an incident", scanIncidentNote, `SELECT n.at, n.actor, n.act, n.text
+		FROM incident_note n JOIN incident i ON i.pos = n.incident WHERE i.id = ? ORDER BY n.n`, id)
 }
 
 // GetIncident implements store.Incidents.
 func (s *Store) GetIncident(ctx context.Context, id string) (store.Incident, error) {
-	i, err := readOne(ctx, s, "incident "+id, scanIncident, `SELECT `+incidentColumns+` FROM incident i WHERE i.id = ?`,
-		id)
-	if err != nil {
-		return store.Incident{}, err
-	}
-	return s.withNotes(ctx, i)
+	return readOne(ctx, s, "incident "+id, scanIncident, `SELECT `+incidentColumns+` FROM incident i WHERE i.id = ?`, id)
 }
 
 // ListIncidents implements store.Incidents.
