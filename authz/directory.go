@@ -96,10 +96,15 @@ func (d *Directory) add(a Account) (errs []error) {
 	}
 	raw, err := hex.DecodeString(a.TokenSHA256)
 	hashed := err == nil && len(raw) == sha256.Size
-	if a.OIDC {
+	switch {
+	case IsSystem(a.ID):
+		check(a.TokenSHA256 == "" && !a.Worker && !a.OIDC, "what begins with %s has grants only: nobody signs in as it",
+			systemPrefix)
+		hashed = false
+	case a.OIDC:
 		check(a.TokenSHA256 == "" && !a.Worker, "what OIDC knows has no token and is no worker")
 		hashed = false
-	} else {
+	default:
 		check(hashed, "tokenSha256 must be the SHA-256 of the token in hex")
 		check(!IsGroup(a.ID), "only what OIDC knows begins with %s: set oidc", groupPrefix)
 	}
@@ -236,6 +241,12 @@ func (d *Directory) SetGrants(tenantID, id string, grants []Grant) {
 	if a, ok := d.accounts[name{tenantID, id}]; ok {
 		a.Grants = slices.Clone(grants)
 	}
+}
+
+// RecoveryAccount lets the recovery of dvt act in every project of a tenant whose grants come from accounts.
+func RecoveryAccount(tenantID string) Account {
+	return Account{ID: Recovery, TenantID: tenantID, Grants: []Grant{{Role: Engineer, ProjectID: "*",
+		EnvironmentID: "*"}}}
 }
 
 // DevAccounts returns the principals of `dvt dev`: one per role in tenant acme, and an Admin in tenant globex. tokenOf

@@ -29,6 +29,9 @@ func (d *Directory) trusts(provider, tenantID string) bool {
 // canSignIn reports whether a caller could authenticate as the principal or as a member of the group: it has an account
 // that has not expired, or a trusted provider could name it.
 func (d *Directory) canSignIn(tenantID, id string) bool {
+	if IsSystem(id) {
+		return false
+	}
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	if a, ok := d.accounts[name{tenantID, id}]; ok && !a.OIDC {
@@ -49,5 +52,6 @@ func IsGroup(id string) bool { return strings.HasPrefix(id, groupPrefix) }
 // IsValidName reports whether id is a valid name of a principal or group for a policy and a provider: 1 to 256
 // printable characters without spaces, and not a service.
 func IsValidName(id string) bool {
-	return id != "" && len(id) <= maxNameLength && !strings.ContainsFunc(id, unprintable) && !IsService(id)
+	return id != "" && len(id) <= maxNameLength && !strings.ContainsFunc(id, unprintable) && !IsService(id) &&
+		!IsSystem(id)
 }

@@ -53,6 +53,17 @@ func ServiceID(name string) string { return servicePrefix + name }
 // IsService reports whether the principal is a service. A service has API tokens and no account.
 func IsService(id string) bool { return strings.HasPrefix(id, servicePrefix) }
 
+// systemPrefix begins the ids of duties of dvt that act for a tenant by grants of its policy. Nobody can authenticate
+// as one of them.
+const systemPrefix = "system:"
+
+// Recovery is the principal that retries and ends runs that hang. A tenant permits it by a grant; without one it does
+// nothing there.
+const Recovery = systemPrefix + "recovery"
+
+// IsSystem reports whether the principal is a duty of dvt. It has neither a token nor a session.
+func IsSystem(id string) bool { return strings.HasPrefix(id, systemPrefix) }
+
 // secretPrefix lets people and secret scanners recognise a token.
 const secretPrefix = "dvt_"
 

@@ -52,6 +52,29 @@ func (v *AcknowledgeAlertResponse) GetAcknowledgeAlert() AcknowledgeAlertAcknowl
 	return v.AcknowledgeAlert
 }
 
+// AcknowledgeIncidentAcknowledgeIncidentIncidentPayload includes the requested fields of the GraphQL type IncidentPayload.
+type AcknowledgeIncidentAcknowledgeIncidentIncidentPayload struct {
+	Incident IncidentLine `json:"incident"`
+}
+
+// GetIncident returns AcknowledgeIncidentAcknowledgeIncidentIncidentPayload.Incident, and is useful for accessing the field via an interface.
+func (v *AcknowledgeIncidentAcknowledgeIncidentIncidentPayload) GetIncident() IncidentLine {
+	return v.Incident
+}
+
+// AcknowledgeIncidentResponse is returned by AcknowledgeIncident on success.
+type AcknowledgeIncidentResponse struct {
+	// Records that the viewer takes an incident on. Requires ANNOTATE where the incident is; one of the installation takes the right to
+	// see it. Audited. Errors: NOT_FOUND (also another tenant's), FORBIDDEN, INCIDENT_CLOSED, TOO_MANY_NOTES, BAD_USER_INPUT,
+	// STORE_UNAVAILABLE. Example: `acknowledgeIncident(input: {id: "…", requestId: "i-1"}) { incident { acknowledgedBy } }`.
+	AcknowledgeIncident AcknowledgeIncidentAcknowledgeIncidentIncidentPayload `json:"acknowledgeIncident"`
+}
+
+// GetAcknowledgeIncident returns AcknowledgeIncidentResponse.AcknowledgeIncident, and is useful for accessing the field via an interface.
+func (v *AcknowledgeIncidentResponse) GetAcknowledgeIncident() AcknowledgeIncidentAcknowledgeIncidentIncidentPayload {
+	return v.AcknowledgeIncident
+}
+
 // An action that a principal may be allowed to do.
 type Action string
 
@@ -1468,6 +1491,25 @@ type CheckAuditResponse struct {
 
 // GetAuditCheck returns CheckAuditResponse.AuditCheck, and is useful for accessing the field via an interface.
 func (v *CheckAuditResponse) GetAuditCheck() CheckAuditAuditCheck { return v.AuditCheck }
+
+// CloseIncidentCloseIncidentIncidentPayload includes the requested fields of the GraphQL type IncidentPayload.
+type CloseIncidentCloseIncidentIncidentPayload struct {
+	Incident IncidentLine `json:"incident"`
+}
+
+// GetIncident returns CloseIncidentCloseIncidentIncidentPayload.Incident, and is useful for accessing the field via an interface.
+func (v *CloseIncidentCloseIncidentIncidentPayload) GetIncident() IncidentLine { return v.Incident }
+
+// CloseIncidentResponse is returned by CloseIncident on success.
+type CloseIncidentResponse struct {
+	// Closes an incident; the note says what the cause was. Rights and errors as for acknowledgeIncident.
+	CloseIncident CloseIncidentCloseIncidentIncidentPayload `json:"closeIncident"`
+}
+
+// GetCloseIncident returns CloseIncidentResponse.CloseIncident, and is useful for accessing the field via an interface.
+func (v *CloseIncidentResponse) GetCloseIncident() CloseIncidentCloseIncidentIncidentPayload {
+	return v.CloseIncident
+}
 
 // CompareRunsCompareRunsRunComparison includes the requested fields of the GraphQL type RunComparison.
 // The GraphQL type's documentation follows.
@@ -3180,6 +3222,159 @@ var AllHealthStatus = []HealthStatus{
 	HealthStatusUnhealthy,
 }
 
+type IncidentAct string
+
+const (
+	IncidentActAcknowledge IncidentAct = "ACKNOWLEDGE"
+	IncidentActNote        IncidentAct = "NOTE"
+	IncidentActClose       IncidentAct = "CLOSE"
+)
+
+var AllIncidentAct = []IncidentAct{
+	IncidentActAcknowledge,
+	IncidentActNote,
+	IncidentActClose,
+}
+
+// IncidentLine includes the GraphQL fields of Incident requested by the fragment IncidentLine.
+// The GraphQL type's documentation follows.
+//
+// Trouble that people look after until one of them closes it.
+type IncidentLine struct {
+	Id       string           `json:"id"`
+	Severity IncidentSeverity `json:"severity"`
+	// The code of its alerts; null: a person or program asked for people by ESCALATE_ALERT.
+	Code *string `json:"code"`
+	// What the first alert said.
+	Title string `json:"title"`
+	// What people should do about it; null without a code.
+	WhatToDo *string `json:"whatToDo"`
+	// It concerns the installation and not a tenant.
+	Installation  bool    `json:"installation"`
+	ProjectId     *string `json:"projectId"`
+	EnvironmentId *string `json:"environmentId"`
+	// The run of the first alert.
+	RunId          *string    `json:"runId"`
+	OpenedAt       time.Time  `json:"openedAt"`
+	AcknowledgedAt *time.Time `json:"acknowledgedAt"`
+	AcknowledgedBy *string    `json:"acknowledgedBy"`
+	ClosedAt       *time.Time `json:"closedAt"`
+	ClosedBy       *string    `json:"closedBy"`
+	// The alerts that belong to it, and those of them that are not resolved.
+	Alerts     int `json:"alerts"`
+	OpenAlerts int `json:"openAlerts"`
+	// What people did, oldest first; empty in `incidents`.
+	Notes []IncidentLineNotesIncidentNote `json:"notes"`
+}
+
+// GetId returns IncidentLine.Id, and is useful for accessing the field via an interface.
+func (v *IncidentLine) GetId() string { return v.Id }
+
+// GetSeverity returns IncidentLine.Severity, and is useful for accessing the field via an interface.
+func (v *IncidentLine) GetSeverity() IncidentSeverity { return v.Severity }
+
+// GetCode returns IncidentLine.Code, and is useful for accessing the field via an interface.
+func (v *IncidentLine) GetCode() *string { return v.Code }
+
+// GetTitle returns IncidentLine.Title, and is useful for accessing the field via an interface.
+func (v *IncidentLine) GetTitle() string { return v.Title }
+
+// GetWhatToDo returns IncidentLine.WhatToDo, and is useful for accessing the field via an interface.
+func (v *IncidentLine) GetWhatToDo() *string { return v.WhatToDo }
+
+// GetInstallation returns IncidentLine.Installation, and is useful for accessing the field via an interface.
+func (v *IncidentLine) GetInstallation() bool { return v.Installation }
+
+// GetProjectId returns IncidentLine.ProjectId, and is useful for accessing the field via an interface.
+func (v *IncidentLine) GetProjectId() *string { return v.ProjectId }
+
+// GetEnvironmentId returns IncidentLine.EnvironmentId, and is useful for accessing the field via an interface.
+func (v *IncidentLine) GetEnvironmentId() *string { return v.EnvironmentId }
+
+// GetRunId returns IncidentLine.RunId, and is useful for accessing the field via an interface.
+func (v *IncidentLine) GetRunId() *string { return v.RunId }
+
+// GetOpenedAt returns IncidentLine.OpenedAt, and is useful for accessing the field via an interface.
+func (v *IncidentLine) GetOpenedAt() time.Time { return v.OpenedAt }
+
+// GetAcknowledgedAt returns IncidentLine.AcknowledgedAt, and is useful for accessing the field via an interface.
+func (v *IncidentLine) GetAcknowledgedAt() *time.Time { return v.AcknowledgedAt }
+
+// GetAcknowledgedBy returns IncidentLine.AcknowledgedBy, and is useful for accessing the field via an interface.
+func (v *IncidentLine) GetAcknowledgedBy() *string { return v.AcknowledgedBy }
+
+// GetClosedAt returns IncidentLine.ClosedAt, and is useful for accessing the field via an interface.
+func (v *IncidentLine) GetClosedAt() *time.Time { return v.ClosedAt }
+
+// GetClosedBy returns IncidentLine.ClosedBy, and is useful for accessing the field via an interface.
+func (v *IncidentLine) GetClosedBy() *string { return v.ClosedBy }
+
+// GetAlerts returns IncidentLine.Alerts, and is useful for accessing the field via an interface.
+func (v *IncidentLine) GetAlerts() int { return v.Alerts }
+
+// GetOpenAlerts returns IncidentLine.OpenAlerts, and is useful for accessing the field via an interface.
+func (v *IncidentLine) GetOpenAlerts() int { return v.OpenAlerts }
+
+// GetNotes returns IncidentLine.Notes, and is useful for accessing the field via an interface.
+func (v *IncidentLine) GetNotes() []IncidentLineNotesIncidentNote { return v.Notes }
+
+// IncidentLineNotesIncidentNote includes the requested fields of the GraphQL type IncidentNote.
+type IncidentLineNotesIncidentNote struct {
+	At    time.Time   `json:"at"`
+	Actor string      `json:"actor"`
+	Act   IncidentAct `json:"act"`
+	Text  string      `json:"text"`
+}
+
+// GetAt returns IncidentLineNotesIncidentNote.At, and is useful for accessing the field via an interface.
+func (v *IncidentLineNotesIncidentNote) GetAt() time.Time { return v.At }
+
+// GetActor returns IncidentLineNotesIncidentNote.Actor, and is useful for accessing the field via an interface.
+func (v *IncidentLineNotesIncidentNote) GetActor() string { return v.Actor }
+
+// GetAct returns IncidentLineNotesIncidentNote.Act, and is useful for accessing the field via an interface.
+func (v *IncidentLineNotesIncidentNote) GetAct() IncidentAct { return v.Act }
+
+// GetText returns IncidentLineNotesIncidentNote.Text, and is useful for accessing the field via an interface.
+func (v *IncidentLineNotesIncidentNote) GetText() string { return v.Text }
+
+type IncidentNoteInput struct {
+	Id string `json:"id"`
+	// The client's name for this request; the audit has it.
+	RequestId string `json:"requestId"`
+	// At most 1,000 bytes; only acknowledgeIncident takes an empty one.
+	Note *string `json:"note"`
+}
+
+// GetId returns IncidentNoteInput.Id, and is useful for accessing the field via an interface.
+func (v *IncidentNoteInput) GetId() string { return v.Id }
+
+// GetRequestId returns IncidentNoteInput.RequestId, and is useful for accessing the field via an interface.
+func (v *IncidentNoteInput) GetRequestId() string { return v.RequestId }
+
+// GetNote returns IncidentNoteInput.Note, and is useful for accessing the field via an interface.
+func (v *IncidentNoteInput) GetNote() *string { return v.Note }
+
+type IncidentSeverity string
+
+const (
+	// An escape, a confirmed leak, a breach between tenants.
+	IncidentSeveritySev0 IncidentSeverity = "SEV_0"
+	// dvt is down, or data may be wrong.
+	IncidentSeveritySev1 IncidentSeverity = "SEV_1"
+	// A part is down, or runs stand still.
+	IncidentSeveritySev2 IncidentSeverity = "SEV_2"
+	// dvt is slow or full.
+	IncidentSeveritySev3 IncidentSeverity = "SEV_3"
+)
+
+var AllIncidentSeverity = []IncidentSeverity{
+	IncidentSeveritySev0,
+	IncidentSeveritySev1,
+	IncidentSeveritySev2,
+	IncidentSeveritySev3,
+}
+
 type InjectOverrideInput struct {
 	StepId string `json:"stepId"`
 	// A merge patch (RFC 7396) of the step's inputs, for attempts that start from now on; at most 1 MiB. The resulting inputs must be valid for the step's type and contain no secrets.
@@ -3859,6 +4054,44 @@ type ListFailedRunsRunConnectionEdgesRunEdge struct {
 
 // GetNode returns ListFailedRunsRunConnectionEdgesRunEdge.Node, and is useful for accessing the field via an interface.
 func (v *ListFailedRunsRunConnectionEdgesRunEdge) GetNode() RunRow { return v.Node }
+
+// ListIncidentsIncidentsIncidentConnection includes the requested fields of the GraphQL type IncidentConnection.
+type ListIncidentsIncidentsIncidentConnection struct {
+	Edges    []ListIncidentsIncidentsIncidentConnectionEdgesIncidentEdge `json:"edges"`
+	PageInfo PageInfo                                                    `json:"pageInfo"`
+}
+
+// GetEdges returns ListIncidentsIncidentsIncidentConnection.Edges, and is useful for accessing the field via an interface.
+func (v *ListIncidentsIncidentsIncidentConnection) GetEdges() []ListIncidentsIncidentsIncidentConnectionEdgesIncidentEdge {
+	return v.Edges
+}
+
+// GetPageInfo returns ListIncidentsIncidentsIncidentConnection.PageInfo, and is useful for accessing the field via an interface.
+func (v *ListIncidentsIncidentsIncidentConnection) GetPageInfo() PageInfo { return v.PageInfo }
+
+// ListIncidentsIncidentsIncidentConnectionEdgesIncidentEdge includes the requested fields of the GraphQL type IncidentEdge.
+type ListIncidentsIncidentsIncidentConnectionEdgesIncidentEdge struct {
+	Node IncidentLine `json:"node"`
+}
+
+// GetNode returns ListIncidentsIncidentsIncidentConnectionEdgesIncidentEdge.Node, and is useful for accessing the field via an interface.
+func (v *ListIncidentsIncidentsIncidentConnectionEdgesIncidentEdge) GetNode() IncidentLine {
+	return v.Node
+}
+
+// ListIncidentsResponse is returned by ListIncidents on success.
+type ListIncidentsResponse struct {
+	// Incidents, newest first: trouble that people look after until one of them closes it. dvt opens one for each alert of level HIGH
+	// and adds later alerts of the same code, project and environment to it. A viewer sees the incidents whose alerts it may see.
+	// `first` is at most 200. Example: `incidents(openOnly: true) { edges { node { severity code title } } }`.
+	// Errors: BAD_USER_INPUT, CURSOR_INVALID.
+	Incidents ListIncidentsIncidentsIncidentConnection `json:"incidents"`
+}
+
+// GetIncidents returns ListIncidentsResponse.Incidents, and is useful for accessing the field via an interface.
+func (v *ListIncidentsResponse) GetIncidents() ListIncidentsIncidentsIncidentConnection {
+	return v.Incidents
+}
 
 // ListManualTasksManualTasksManualTaskConnection includes the requested fields of the GraphQL type ManualTaskConnection.
 type ListManualTasksManualTasksManualTaskConnection struct {
@@ -4760,6 +4993,25 @@ func (v *MeasureStepLogStepLog) GetTotalLines() int { return v.TotalLines }
 
 // GetErrorLine returns MeasureStepLogStepLog.ErrorLine, and is useful for accessing the field via an interface.
 func (v *MeasureStepLogStepLog) GetErrorLine() *int { return v.ErrorLine }
+
+// NoteIncidentNoteIncidentIncidentPayload includes the requested fields of the GraphQL type IncidentPayload.
+type NoteIncidentNoteIncidentIncidentPayload struct {
+	Incident IncidentLine `json:"incident"`
+}
+
+// GetIncident returns NoteIncidentNoteIncidentIncidentPayload.Incident, and is useful for accessing the field via an interface.
+func (v *NoteIncidentNoteIncidentIncidentPayload) GetIncident() IncidentLine { return v.Incident }
+
+// NoteIncidentResponse is returned by NoteIncident on success.
+type NoteIncidentResponse struct {
+	// Adds a note to an open incident, which has at most 200. Rights and errors as for acknowledgeIncident.
+	NoteIncident NoteIncidentNoteIncidentIncidentPayload `json:"noteIncident"`
+}
+
+// GetNoteIncident returns NoteIncidentResponse.NoteIncident, and is useful for accessing the field via an interface.
+func (v *NoteIncidentResponse) GetNoteIncident() NoteIncidentNoteIncidentIncidentPayload {
+	return v.NoteIncident
+}
 
 // PageInfo includes the GraphQL fields of PageInfo requested by the fragment PageInfo.
 type PageInfo struct {
@@ -6329,6 +6581,23 @@ func (v *ReceiptRejection) GetCode() string { return v.Code }
 // GetMessage returns ReceiptRejection.Message, and is useful for accessing the field via an interface.
 func (v *ReceiptRejection) GetMessage() string { return v.Message }
 
+// What dvt does about runs that hang.
+type RecoveryMode string
+
+const (
+	RecoveryModeOff RecoveryMode = "OFF"
+	// Raises alerts that say what ACT would do.
+	RecoveryModeObserve RecoveryMode = "OBSERVE"
+	// Retries an attempt that hung once, and ends the run when it hangs again.
+	RecoveryModeAct RecoveryMode = "ACT"
+)
+
+var AllRecoveryMode = []RecoveryMode{
+	RecoveryModeOff,
+	RecoveryModeObserve,
+	RecoveryModeAct,
+}
+
 type RedriveDeadLettersInput struct {
 	// Client key, alphabet [A-Za-z0-9_.-], at most 128; it stands in the audit.
 	RequestId string           `json:"requestId"`
@@ -7032,6 +7301,8 @@ type ServiceRow struct {
 	ActiveRuns *int `json:"activeRuns"`
 	// How many hours a link shows the status of a run without sign-in; 0 when the tenant does not permit such links.
 	ShareLinkHours int `json:"shareLinkHours"`
+	// What dvt does about runs of the tenant that hang.
+	Recovery RecoveryMode `json:"recovery"`
 }
 
 // GetMode returns ServiceRow.Mode, and is useful for accessing the field via an interface.
@@ -7063,6 +7334,9 @@ func (v *ServiceRow) GetActiveRuns() *int { return v.ActiveRuns }
 
 // GetShareLinkHours returns ServiceRow.ShareLinkHours, and is useful for accessing the field via an interface.
 func (v *ServiceRow) GetShareLinkHours() int { return v.ShareLinkHours }
+
+// GetRecovery returns ServiceRow.Recovery, and is useful for accessing the field via an interface.
+func (v *ServiceRow) GetRecovery() RecoveryMode { return v.Recovery }
 
 type SetEngineModeInput struct {
 	RequestId string     `json:"requestId"`
@@ -7244,6 +7518,46 @@ func (v *SetQuotaSetQuotaSetQuotaPayloadEffectChangePreview) GetChanged() []stri
 func (v *SetQuotaSetQuotaSetQuotaPayloadEffectChangePreview) GetWarnings() []string {
 	return v.Warnings
 }
+
+type SetRecoveryInput struct {
+	RequestId string        `json:"requestId"`
+	Mode      *RecoveryMode `json:"mode"`
+	Reason    string        `json:"reason"`
+}
+
+// GetRequestId returns SetRecoveryInput.RequestId, and is useful for accessing the field via an interface.
+func (v *SetRecoveryInput) GetRequestId() string { return v.RequestId }
+
+// GetMode returns SetRecoveryInput.Mode, and is useful for accessing the field via an interface.
+func (v *SetRecoveryInput) GetMode() *RecoveryMode { return v.Mode }
+
+// GetReason returns SetRecoveryInput.Reason, and is useful for accessing the field via an interface.
+func (v *SetRecoveryInput) GetReason() string { return v.Reason }
+
+// SetRecoveryResponse is returned by SetRecovery on success.
+type SetRecoveryResponse struct {
+	// Lowers what dvt does about runs of the viewer's tenant that hang; null: as the installation does. A mode above that of the
+	// installation has no effect. Requires the action SET_POLICY on the whole tenant. Safe to repeat. Errors: FORBIDDEN, BAD_USER_INPUT,
+	// REQUEST_ID_CONFLICT, STORE_UNAVAILABLE. Example: `setRecovery(input: {requestId: "r-1", mode: OFF, reason: "we do it"}) { service { recovery } }`.
+	SetRecovery SetRecoverySetRecoveryServicePayload `json:"setRecovery"`
+}
+
+// GetSetRecovery returns SetRecoveryResponse.SetRecovery, and is useful for accessing the field via an interface.
+func (v *SetRecoveryResponse) GetSetRecovery() SetRecoverySetRecoveryServicePayload {
+	return v.SetRecovery
+}
+
+// SetRecoverySetRecoveryServicePayload includes the requested fields of the GraphQL type ServicePayload.
+type SetRecoverySetRecoveryServicePayload struct {
+	Service ServiceRow `json:"service"`
+	Change  ChangeRow  `json:"change"`
+}
+
+// GetService returns SetRecoverySetRecoveryServicePayload.Service, and is useful for accessing the field via an interface.
+func (v *SetRecoverySetRecoveryServicePayload) GetService() ServiceRow { return v.Service }
+
+// GetChange returns SetRecoverySetRecoveryServicePayload.Change, and is useful for accessing the field via an interface.
+func (v *SetRecoverySetRecoveryServicePayload) GetChange() ChangeRow { return v.Change }
 
 type SetShareLinksInput struct {
 	RequestId string `json:"requestId"`
@@ -7448,6 +7762,15 @@ type ShowHealthResponse struct {
 
 // GetHealth returns ShowHealthResponse.Health, and is useful for accessing the field via an interface.
 func (v *ShowHealthResponse) GetHealth() ShowHealthHealth { return v.Health }
+
+// ShowIncidentResponse is returned by ShowIncident on success.
+type ShowIncidentResponse struct {
+	// With its notes. Null when there is no such incident, or it is not yours.
+	Incident *IncidentLine `json:"incident"`
+}
+
+// GetIncident returns ShowIncidentResponse.Incident, and is useful for accessing the field via an interface.
+func (v *ShowIncidentResponse) GetIncident() *IncidentLine { return v.Incident }
 
 // ShowPlanPlanPlanHistory includes the requested fields of the GraphQL type PlanHistory.
 // The GraphQL type's documentation follows.
@@ -9996,6 +10319,14 @@ type __AcknowledgeAlertInput struct {
 // GetInput returns __AcknowledgeAlertInput.Input, and is useful for accessing the field via an interface.
 func (v *__AcknowledgeAlertInput) GetInput() AcknowledgeAlertInput { return v.Input }
 
+// __AcknowledgeIncidentInput is used internally by genqlient
+type __AcknowledgeIncidentInput struct {
+	Input IncidentNoteInput `json:"input"`
+}
+
+// GetInput returns __AcknowledgeIncidentInput.Input, and is useful for accessing the field via an interface.
+func (v *__AcknowledgeIncidentInput) GetInput() IncidentNoteInput { return v.Input }
+
 // __AddRunNoteInput is used internally by genqlient
 type __AddRunNoteInput struct {
 	Input AddRunNoteInput `json:"input"`
@@ -10051,6 +10382,14 @@ type __CheckAuditInput struct {
 
 // GetAfter returns __CheckAuditInput.After, and is useful for accessing the field via an interface.
 func (v *__CheckAuditInput) GetAfter() *string { return v.After }
+
+// __CloseIncidentInput is used internally by genqlient
+type __CloseIncidentInput struct {
+	Input IncidentNoteInput `json:"input"`
+}
+
+// GetInput returns __CloseIncidentInput.Input, and is useful for accessing the field via an interface.
+func (v *__CloseIncidentInput) GetInput() IncidentNoteInput { return v.Input }
 
 // __CompareRunsInput is used internally by genqlient
 type __CompareRunsInput struct {
@@ -10332,6 +10671,22 @@ func (v *__ListFailedInput) GetFirst() *int { return v.First }
 // GetAfter returns __ListFailedInput.After, and is useful for accessing the field via an interface.
 func (v *__ListFailedInput) GetAfter() *string { return v.After }
 
+// __ListIncidentsInput is used internally by genqlient
+type __ListIncidentsInput struct {
+	OpenOnly *bool   `json:"openOnly"`
+	First    *int    `json:"first"`
+	After    *string `json:"after"`
+}
+
+// GetOpenOnly returns __ListIncidentsInput.OpenOnly, and is useful for accessing the field via an interface.
+func (v *__ListIncidentsInput) GetOpenOnly() *bool { return v.OpenOnly }
+
+// GetFirst returns __ListIncidentsInput.First, and is useful for accessing the field via an interface.
+func (v *__ListIncidentsInput) GetFirst() *int { return v.First }
+
+// GetAfter returns __ListIncidentsInput.After, and is useful for accessing the field via an interface.
+func (v *__ListIncidentsInput) GetAfter() *string { return v.After }
+
 // __ListManualTasksInput is used internally by genqlient
 type __ListManualTasksInput struct {
 	RunId *string `json:"runId"`
@@ -10483,6 +10838,14 @@ func (v *__MeasureStepLogInput) GetStepId() string { return v.StepId }
 
 // GetAttempt returns __MeasureStepLogInput.Attempt, and is useful for accessing the field via an interface.
 func (v *__MeasureStepLogInput) GetAttempt() *int { return v.Attempt }
+
+// __NoteIncidentInput is used internally by genqlient
+type __NoteIncidentInput struct {
+	Input IncidentNoteInput `json:"input"`
+}
+
+// GetInput returns __NoteIncidentInput.Input, and is useful for accessing the field via an interface.
+func (v *__NoteIncidentInput) GetInput() IncidentNoteInput { return v.Input }
 
 // __PreviewActionInput is used internally by genqlient
 type __PreviewActionInput struct {
@@ -10640,6 +11003,14 @@ type __SetQuotaInput struct {
 // GetInput returns __SetQuotaInput.Input, and is useful for accessing the field via an interface.
 func (v *__SetQuotaInput) GetInput() SetQuotaInput { return v.Input }
 
+// __SetRecoveryInput is used internally by genqlient
+type __SetRecoveryInput struct {
+	Input SetRecoveryInput `json:"input"`
+}
+
+// GetInput returns __SetRecoveryInput.Input, and is useful for accessing the field via an interface.
+func (v *__SetRecoveryInput) GetInput() SetRecoveryInput { return v.Input }
+
 // __SetShareLinksInput is used internally by genqlient
 type __SetShareLinksInput struct {
 	Input SetShareLinksInput `json:"input"`
@@ -10663,6 +11034,14 @@ type __ShowAlertInput struct {
 
 // GetId returns __ShowAlertInput.Id, and is useful for accessing the field via an interface.
 func (v *__ShowAlertInput) GetId() string { return v.Id }
+
+// __ShowIncidentInput is used internally by genqlient
+type __ShowIncidentInput struct {
+	Id string `json:"id"`
+}
+
+// GetId returns __ShowIncidentInput.Id, and is useful for accessing the field via an interface.
+func (v *__ShowIncidentInput) GetId() string { return v.Id }
 
 // __ShowPlanInput is used internally by genqlient
 type __ShowPlanInput struct {
@@ -10871,6 +11250,66 @@ func AcknowledgeAlert(
 	}
 
 	data_ = &AcknowledgeAlertResponse{}
+	resp_ := &graphql.Response{Data: data_}
+
+	err_ = client_.MakeRequest(
+		ctx_,
+		req_,
+		resp_,
+	)
+
+	return data_, err_
+}
+
+// The mutation executed by AcknowledgeIncident.
+const AcknowledgeIncident_Operation = `
+mutation AcknowledgeIncident ($input: IncidentNoteInput!) {
+	acknowledgeIncident(input: $input) {
+		incident {
+			... IncidentLine
+		}
+	}
+}
+fragment IncidentLine on Incident {
+	id
+	severity
+	code
+	title
+	whatToDo
+	installation
+	projectId
+	environmentId
+	runId
+	openedAt
+	acknowledgedAt
+	acknowledgedBy
+	closedAt
+	closedBy
+	alerts
+	openAlerts
+	notes {
+		at
+		actor
+		act
+		text
+	}
+}
+`
+
+func AcknowledgeIncident(
+	ctx_ context.Context,
+	client_ graphql.Client,
+	input IncidentNoteInput,
+) (data_ *AcknowledgeIncidentResponse, err_ error) {
+	req_ := &graphql.Request{
+		OpName: "AcknowledgeIncident",
+		Query:  AcknowledgeIncident_Operation,
+		Variables: &__AcknowledgeIncidentInput{
+			Input: input,
+		},
+	}
+
+	data_ = &AcknowledgeIncidentResponse{}
 	resp_ := &graphql.Response{Data: data_}
 
 	err_ = client_.MakeRequest(
@@ -11271,6 +11710,66 @@ func CheckAudit(
 	}
 
 	data_ = &CheckAuditResponse{}
+	resp_ := &graphql.Response{Data: data_}
+
+	err_ = client_.MakeRequest(
+		ctx_,
+		req_,
+		resp_,
+	)
+
+	return data_, err_
+}
+
+// The mutation executed by CloseIncident.
+const CloseIncident_Operation = `
+mutation CloseIncident ($input: IncidentNoteInput!) {
+	closeIncident(input: $input) {
+		incident {
+			... IncidentLine
+		}
+	}
+}
+fragment IncidentLine on Incident {
+	id
+	severity
+	code
+	title
+	whatToDo
+	installation
+	projectId
+	environmentId
+	runId
+	openedAt
+	acknowledgedAt
+	acknowledgedBy
+	closedAt
+	closedBy
+	alerts
+	openAlerts
+	notes {
+		at
+		actor
+		act
+		text
+	}
+}
+`
+
+func CloseIncident(
+	ctx_ context.Context,
+	client_ graphql.Client,
+	input IncidentNoteInput,
+) (data_ *CloseIncidentResponse, err_ error) {
+	req_ := &graphql.Request{
+		OpName: "CloseIncident",
+		Query:  CloseIncident_Operation,
+		Variables: &__CloseIncidentInput{
+			Input: input,
+		},
+	}
+
+	data_ = &CloseIncidentResponse{}
 	resp_ := &graphql.Response{Data: data_}
 
 	err_ = client_.MakeRequest(
@@ -12156,6 +12655,7 @@ fragment ServiceRow on ServiceState {
 	retryAfterMs
 	activeRuns
 	shareLinkHours
+	recovery
 }
 fragment ChangeRow on ChangeReceipt {
 	action
@@ -12963,6 +13463,79 @@ func ListFailed(
 	return data_, err_
 }
 
+// The query executed by ListIncidents.
+const ListIncidents_Operation = `
+query ListIncidents ($openOnly: Boolean, $first: Int, $after: String) {
+	incidents(openOnly: $openOnly, first: $first, after: $after) {
+		edges {
+			node {
+				... IncidentLine
+			}
+		}
+		pageInfo {
+			... PageInfo
+		}
+	}
+}
+fragment IncidentLine on Incident {
+	id
+	severity
+	code
+	title
+	whatToDo
+	installation
+	projectId
+	environmentId
+	runId
+	openedAt
+	acknowledgedAt
+	acknowledgedBy
+	closedAt
+	closedBy
+	alerts
+	openAlerts
+	notes {
+		at
+		actor
+		act
+		text
+	}
+}
+fragment PageInfo on PageInfo {
+	hasNextPage
+	endCursor
+}
+`
+
+func ListIncidents(
+	ctx_ context.Context,
+	client_ graphql.Client,
+	openOnly *bool,
+	first *int,
+	after *string,
+) (data_ *ListIncidentsResponse, err_ error) {
+	req_ := &graphql.Request{
+		OpName: "ListIncidents",
+		Query:  ListIncidents_Operation,
+		Variables: &__ListIncidentsInput{
+			OpenOnly: openOnly,
+			First:    first,
+			After:    after,
+		},
+	}
+
+	data_ = &ListIncidentsResponse{}
+	resp_ := &graphql.Response{Data: data_}
+
+	err_ = client_.MakeRequest(
+		ctx_,
+		req_,
+		resp_,
+	)
+
+	return data_, err_
+}
+
 // The query executed by ListManualTasks.
 const ListManualTasks_Operation = `
 query ListManualTasks ($runId: String, $first: Int, $after: String) {
@@ -13616,6 +14189,66 @@ func MeasureStepLog(
 	}
 
 	data_ = &MeasureStepLogResponse{}
+	resp_ := &graphql.Response{Data: data_}
+
+	err_ = client_.MakeRequest(
+		ctx_,
+		req_,
+		resp_,
+	)
+
+	return data_, err_
+}
+
+// The mutation executed by NoteIncident.
+const NoteIncident_Operation = `
+mutation NoteIncident ($input: IncidentNoteInput!) {
+	noteIncident(input: $input) {
+		incident {
+			... IncidentLine
+		}
+	}
+}
+fragment IncidentLine on Incident {
+	id
+	severity
+	code
+	title
+	whatToDo
+	installation
+	projectId
+	environmentId
+	runId
+	openedAt
+	acknowledgedAt
+	acknowledgedBy
+	closedAt
+	closedBy
+	alerts
+	openAlerts
+	notes {
+		at
+		actor
+		act
+		text
+	}
+}
+`
+
+func NoteIncident(
+	ctx_ context.Context,
+	client_ graphql.Client,
+	input IncidentNoteInput,
+) (data_ *NoteIncidentResponse, err_ error) {
+	req_ := &graphql.Request{
+		OpName: "NoteIncident",
+		Query:  NoteIncident_Operation,
+		Variables: &__NoteIncidentInput{
+			Input: input,
+		},
+	}
+
+	data_ = &NoteIncidentResponse{}
 	resp_ := &graphql.Response{Data: data_}
 
 	err_ = client_.MakeRequest(
@@ -14290,6 +14923,7 @@ fragment ServiceRow on ServiceState {
 	retryAfterMs
 	activeRuns
 	shareLinkHours
+	recovery
 }
 fragment ChangeRow on ChangeReceipt {
 	action
@@ -14501,6 +15135,66 @@ func SetQuota(
 	return data_, err_
 }
 
+// The mutation executed by SetRecovery.
+const SetRecovery_Operation = `
+mutation SetRecovery ($input: SetRecoveryInput!) {
+	setRecovery(input: $input) {
+		service {
+			... ServiceRow
+		}
+		change {
+			... ChangeRow
+		}
+	}
+}
+fragment ServiceRow on ServiceState {
+	mode
+	modeReason
+	modeSince
+	frozen
+	frozenReason
+	frozenSince
+	degraded
+	retryAfterMs
+	activeRuns
+	shareLinkHours
+	recovery
+}
+fragment ChangeRow on ChangeReceipt {
+	action
+	requestId
+	actor
+	at
+	version
+	versionBefore
+}
+`
+
+func SetRecovery(
+	ctx_ context.Context,
+	client_ graphql.Client,
+	input SetRecoveryInput,
+) (data_ *SetRecoveryResponse, err_ error) {
+	req_ := &graphql.Request{
+		OpName: "SetRecovery",
+		Query:  SetRecovery_Operation,
+		Variables: &__SetRecoveryInput{
+			Input: input,
+		},
+	}
+
+	data_ = &SetRecoveryResponse{}
+	resp_ := &graphql.Response{Data: data_}
+
+	err_ = client_.MakeRequest(
+		ctx_,
+		req_,
+		resp_,
+	)
+
+	return data_, err_
+}
+
 // The mutation executed by SetShareLinks.
 const SetShareLinks_Operation = `
 mutation SetShareLinks ($input: SetShareLinksInput!) {
@@ -14524,6 +15218,7 @@ fragment ServiceRow on ServiceState {
 	retryAfterMs
 	activeRuns
 	shareLinkHours
+	recovery
 }
 fragment ChangeRow on ChangeReceipt {
 	action
@@ -14726,6 +15421,64 @@ func ShowHealth(
 	}
 
 	data_ = &ShowHealthResponse{}
+	resp_ := &graphql.Response{Data: data_}
+
+	err_ = client_.MakeRequest(
+		ctx_,
+		req_,
+		resp_,
+	)
+
+	return data_, err_
+}
+
+// The query executed by ShowIncident.
+const ShowIncident_Operation = `
+query ShowIncident ($id: ID!) {
+	incident(id: $id) {
+		... IncidentLine
+	}
+}
+fragment IncidentLine on Incident {
+	id
+	severity
+	code
+	title
+	whatToDo
+	installation
+	projectId
+	environmentId
+	runId
+	openedAt
+	acknowledgedAt
+	acknowledgedBy
+	closedAt
+	closedBy
+	alerts
+	openAlerts
+	notes {
+		at
+		actor
+		act
+		text
+	}
+}
+`
+
+func ShowIncident(
+	ctx_ context.Context,
+	client_ graphql.Client,
+	id string,
+) (data_ *ShowIncidentResponse, err_ error) {
+	req_ := &graphql.Request{
+		OpName: "ShowIncident",
+		Query:  ShowIncident_Operation,
+		Variables: &__ShowIncidentInput{
+			Id: id,
+		},
+	}
+
+	data_ = &ShowIncidentResponse{}
 	resp_ := &graphql.Response{Data: data_}
 
 	err_ = client_.MakeRequest(
@@ -15251,6 +16004,7 @@ fragment ServiceRow on ServiceState {
 	retryAfterMs
 	activeRuns
 	shareLinkHours
+	recovery
 }
 `
 

@@ -38,6 +38,7 @@ type UseCases interface { //nolint:interfacebloat // the sum of its subjects; a 
 	ApprovalService
 	ServiceModes
 	ShareLinks
+	IncidentService
 	QuotaService
 	InboxReads
 	Annotations

@@ -1,6 +1,7 @@
 package graph
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/dvt-engine/dvt/graph/internal/mapping"
@@ -104,6 +105,7 @@ func mapService(s admission.ServiceState) *model.ServiceState {
 		Mode: model.EngineMode(s.Mode), ModeReason: mapping.Text(s.ModeReason), ModeSince: mapping.Optional(s.ModeSince),
 		Frozen: s.Frozen, FrozenReason: mapping.Text(s.FrozenReason), FrozenSince: mapping.Optional(s.FrozenSince),
 		Degraded: s.Degraded, RetryAfterMs: mapping.Optional(s.RetryAfter), ShareLinkHours: s.ShareHours,
+		Recovery: model.RecoveryMode(cmp.Or(s.Recovery, admission.RecoveryOff)),
 	}
 	if s.ActiveRuns != nil {
 		out.ActiveRuns = new(int(*s.ActiveRuns))

@@ -103,7 +103,8 @@ func RunDev(ctx context.Context, cfg config.Config, log *slog.Logger, out io.Wri
 	} else {
 		close(engineDone)
 	}
-	p, err := assemble(ctx, cfg, authz.DevAccounts(func(name string) string { return access.Tokens[name] }), log)
+	p, err := assemble(ctx, cfg, append(authz.DevAccounts(func(name string) string { return access.Tokens[name] }),
+		authz.RecoveryAccount("acme")), log)
 	if err != nil {
 		return err
 	}

@@ -305,6 +305,11 @@ func (p seedScope) addAlert(w *seededServer) {
 		Level: store.AlertHigh, Code: run.CodeTimeout, Note: p.text("alert"), Actor: p.principal("ola"),
 	})
 	must(w.t, err)
+	opened, err := w.store.OpenIncidents(w.t.Context(), 1, func(store.AlertState) store.Severity { return store.Sev2 })
+	must(w.t, err)
+	_, err = w.store.ActOnIncident(w.t.Context(), opened[0].ID, store.IncidentNote{Actor: p.principal("ola"),
+		Act: store.IncidentAddNote, Text: p.text("alert")}, p.auditRow("NOTE_INCIDENT", "incident"))
+	must(w.t, err)
 	_, err = w.store.Silence(w.t.Context(), store.AlertSilence{
 		ID: p.uuid("silence"), TenantID: p.tenant, ProjectID: p.project, Code: run.CodePauseDrain,
 		Until: time.Now().Add(time.Hour), Reason: p.text("silence"), Actor: p.principal("ola"),

@@ -198,12 +198,13 @@ func assemble(
 		EngineTrouble: cfg.EngineTrouble,
 		Meter:         health.MeterSettings{Every: cfg.HealthInterval, Server: p.owner, ReadCounters: p.liveCounts},
 		Reconcile: duty.ReconcileSettings{NoWorkerAfter: cfg.NoWorkerAfter, StopWithin: cfg.StopWithin,
-			PauseDrain: cfg.PauseDrain},
+			PauseDrain: cfg.PauseDrain, Heartbeat: cfg.Heartbeat},
+		Recovery: admission.RecoveryMode(strings.ToUpper(cfg.Recovery)),
 		Sessions: access.Sessions{Life: cfg.SessionLife, Idle: cfg.SessionIdle},
 	})
 	p.journal = journal.New(journal.Config{
 		Store: journal.On(p.store), Logs: p.artifacts, Blobs: p.artifacts, Queues: queues, MaxSteps: p.control.MaxSteps(),
-		Heavy:   p.control.HeavyBucket,
+		Heavy: p.control.HeavyBucket, Ended: p.control.StepEnds.Note,
 		Sandbox: p.authz.Sandbox, OperatorsTenant: cfg.OperatorsTenant, Traceparent: p.traceparent(),
 		Fetch: journal.NewFetcher(cfg.PlanRoots, guard), Tickets: p.tickets, Now: now,
 		WriteBudget: cfg.WriteBudget, Metrics: p.registry, Logger: log,

@@ -167,6 +167,8 @@ func gather(t *testing.T, w *seededServer, secret, own seedScope) map[string][]s
 	}
 	take("alert", `{alerts{edges{node{v:id}}}}`)
 	take("cursor:Query.alerts", `{alerts{edges{v:cursor}}}`)
+	take("incident", `{incidents{edges{node{v:id}}}}`)
+	take("cursor:Query.incidents", `{incidents{edges{v:cursor}}}`)
 	take("silence", `{alertSilences{v:id}}`)
 	take("cursor:Query.logSearch", fmt.Sprintf(`{logSearch(in:{runId:%q},find:"a line"){edges{v:cursor}}}`,
 		secret.run("failed")))

@@ -200,6 +200,9 @@ type BulkEnd struct {
 	Delay   time.Duration
 }
 
+// RecoverySignalPrefix is the prefix of the signalIds of retries that dvt sends by itself.
+const RecoverySignalPrefix = "recovery."
+
 // BulkSignalPrefix is the prefix of the signalIds of rows.
 const BulkSignalPrefix = "bulk."
 

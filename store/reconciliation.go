@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"encoding/json"
 	"time"
 
 	"github.com/dvt-engine/dvt/plan"
@@ -37,6 +38,25 @@ type QuietRun struct {
 	// Running are the steps that are RUNNING in the checkpoint and do not wait for a person; empty when Head.Running is
 	// 0.
 	Running []*run.Step
+	// The rest is that of the checkpoint.
+	StartedAt *time.Time
+	RootCause *run.StepRef // nil while no step is FAILED
+	Manual    int          // steps that wait for a person
+}
+
+// QuietFacts decodes the facts of a QuietRun that adapters read from the header of its checkpoint; both may be empty.
+func QuietFacts(started string, rootCause []byte) (at *time.Time, cause *run.StepRef, err error) {
+	if started != "" {
+		t, err := time.Parse(time.RFC3339Nano, started)
+		if err != nil {
+			return nil, nil, err
+		}
+		at = &t
+	}
+	if len(rootCause) > 0 {
+		err = json.Unmarshal(rootCause, &cause)
+	}
+	return at, cause, err
 }
 
 // StoppingRun is an open run with a stop signal that was not applied yet.

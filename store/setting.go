@@ -15,6 +15,8 @@ const (
 	SettingFreeze SettingKind = "FREEZE" // of a tenant
 	SettingMode   SettingKind = "MODE"   // of the installation: its tenant is ""
 	SettingShare  SettingKind = "SHARE"  // of a tenant
+
+	SettingRecovery SettingKind = "RECOVERY" // of a tenant
 )
 
 // Settings stores settings as insert-only versions. Every change increases Authority.AuthorityVersion, and

@@ -74,6 +74,7 @@ type Store interface { //nolint:interfacebloat // the sum of the ports; callers 
 	BulkWork
 	Overlays
 	Alerts
+	Incidents
 	Heartbeats
 	Authority
 	Workers

@@ -5,14 +5,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"time"
 
+	"github.com/Khan/genqlient/graphql"
 	"github.com/spf13/cobra"
 
 	"github.com/dvt-engine/dvt/client"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/cmdline"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/console"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/incidentcmd"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/runtext"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/watchview"
 )
@@ -21,6 +24,14 @@ func alertsCommand() *cobra.Command {
 	s := &session{}
 	return s.command("alerts", "States that need somebody's look: list, watch, take on, silence", s.alertsListCommand(),
 		s.alertShowCommand(), s.alertsWatchCommand(), s.alertAckCommand(), s.silenceCommand(), s.silencesCommand())
+}
+
+func incidentsCommand() *cobra.Command {
+	s := &session{}
+	return s.command("incidents", "Trouble that people look after until it is closed", incidentcmd.All(incidentcmd.Session{
+		Client: func() graphql.Client { return s.client }, Out: func() io.Writer { return s.out },
+		Notes: func() io.Writer { return s.err }, IsData: func() bool { return s.output.IsData() }, Print: s.print,
+		Table: s.table, When: s.when})...)
 }
 
 // alertFlags are the flags that select alerts.

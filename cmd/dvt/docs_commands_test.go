@@ -22,6 +22,11 @@ func TestDocs_CommandsParseAsPrinted(t *testing.T) {
 	if err != nil || len(pages) < 4 {
 		t.Fatalf("found the pages %v, %v, want at least 4", pages, err)
 	}
+	runbooks, err := filepath.Glob("../../docs/runbooks/*.md")
+	if err != nil || len(runbooks) < 12 {
+		t.Fatalf("found the runbooks %v, %v, want 11 and their list", runbooks, err)
+	}
+	pages = append(pages, runbooks...)
 	texts := map[string]string{}
 	for _, page := range append(pages, "../../README.md", "../../docs/operations.md") {
 		doc, err := os.ReadFile(page)
@@ -55,8 +60,11 @@ func TestDocs_CommandsParseAsPrinted(t *testing.T) {
 				for i, arg := range args {
 					if i > 0 && fileArgument.MatchString(arg) {
 						content := twoSteps
-						if c.Parent().Name() == "policy" {
+						switch c.Parent().Name() {
+						case "policy":
 							content = "grants: []"
+						case "quota":
+							content = "tenant: {}"
 						}
 						if err := os.WriteFile(arg, []byte(content), 0o600); err != nil {
 							t.Fatal(err)

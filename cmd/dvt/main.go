@@ -78,7 +78,7 @@ var groups = []struct {
 	}},
 	{"Runs:", func() []*cobra.Command {
 		return []*cobra.Command{runCommand(), bulkCommand(), manualCommand(), queueCommand(), alertsCommand(),
-			doctorCommand()}
+			incidentsCommand(), doctorCommand()}
 	}},
 	{"Plans:", func() []*cobra.Command { return []*cobra.Command{plancmd.Plan(noteReceiver), workflowCommand()} }},
 	{"Administration of a tenant:", func() []*cobra.Command {

@@ -21,7 +21,7 @@ func serviceCommand() *cobra.Command {
 func tenantCommand() *cobra.Command {
 	s := &session{}
 	return s.command("tenant", "Freeze and unfreeze a tenant, and permit share links", s.freeze(true), s.freeze(false),
-		s.shareLinks())
+		s.shareLinks(), s.recovery())
 }
 
 func (s *session) serviceStatus() *cobra.Command {
@@ -330,6 +330,40 @@ func (s *session) shareLinks() *cobra.Command {
 	}
 	c.Flags().IntVar(&hours, "hours", 0, "how long a new link shows the status; 0 to 168, 0: no links")
 	_ = c.MarkFlagRequired("hours") // cannot fail: the flag exists
+	auditFlags(c, &reason, &requestID)
+	return c
+}
+
+func (s *session) recovery() *cobra.Command {
+	var reason, requestID string
+	c := &cobra.Command{
+		Use: "recovery MODE", Short: "Lower what dvt does about runs that hang: off, observe, act or default",
+		Args: cmdline.ExactArgs(1),
+		Long: "Lower what dvt does about runs of the tenant that hang: off, observe (raise alerts) or act (retry a hung\n" +
+			"attempt once, and end the run when it hangs again). default is the mode of the installation; a higher mode\n" +
+			"than that has no effect.",
+		RunE: func(c *cobra.Command, args []string) error {
+			var mode *client.RecoveryMode
+			switch word := client.RecoveryMode(strings.ToUpper(args[0])); word {
+			case client.RecoveryModeOff, client.RecoveryModeObserve, client.RecoveryModeAct:
+				mode = &word
+			case "DEFAULT":
+			default:
+				return cmdline.Usage(fmt.Errorf("MODE must be off, observe, act or default; not %q", args[0]))
+			}
+			out, err := client.SetRecovery(c.Context(), s.client, client.SetRecoveryInput{RequestId: orNew(requestID),
+				Mode: mode, Reason: reason})
+			if err != nil {
+				return cmdline.Failure(err)
+			}
+			if s.output.IsData() {
+				return s.print(out.SetRecovery.Service)
+			}
+			_, err = fmt.Fprintf(s.out, "The recovery of the tenant is %s.\n",
+				strings.ToLower(string(out.SetRecovery.Service.Recovery)))
+			return err
+		},
+	}
 	auditFlags(c, &reason, &requestID)
 	return c
 }

@@ -20,6 +20,8 @@ type Modes struct {
 	leaseBatch int
 	log        *slog.Logger
 	State      *modeState
+	// Installed is the recovery of the installation; "" is RecoveryOff.
+	Installed RecoveryMode
 }
 
 // NewModes makes Modes.
@@ -69,13 +71,15 @@ type modes struct {
 	Frozen map[string]modeReason // by tenant
 	thawed map[string]time.Time  // end of the newest freeze, by tenant
 	share  map[string]ShareRule  // by tenant
+	// recovery has the modes of tenants that lowered it.
+	recovery map[string]RecoveryMode
 }
 
 // modesOf decodes the newest version of each setting. An unreadable setting was written by a later version of dvt; to
 // be safe it starts nothing new.
 func (s *Modes) modesOf(settings []store.StoredSetting) *modes {
 	out := &modes{Mode: ModeNormal, Frozen: map[string]modeReason{}, thawed: map[string]time.Time{},
-		share: map[string]ShareRule{}}
+		share: map[string]ShareRule{}, recovery: map[string]RecoveryMode{}}
 	unreadable := func(st store.StoredSetting) {
 		s.log.Error("a setting cannot be read: nothing new starts where it applies",
 			slog.String("kind", string(st.Kind)), slog.String("tenantId", st.TenantID), slog.Int64("version", st.Version))
@@ -108,6 +112,13 @@ func (s *Modes) modesOf(settings []store.StoredSetting) *modes {
 					slog.Int64("version", st.Version))
 			}
 			out.share[st.TenantID] = rule
+		case store.SettingRecovery:
+			mode, err := recoveryOf(st)
+			if err != nil {
+				s.log.Error("the setting of the recovery cannot be read: it is off", slog.String("tenantId", st.TenantID),
+					slog.Int64("version", st.Version))
+			}
+			out.recovery[st.TenantID] = mode
 		}
 	}
 	return out

@@ -23,6 +23,8 @@ type ServiceState struct {
 	ActiveRuns *int64        // of the whole installation, for its operators; nil for others
 	// ShareHours is the life of a link that shows a status without sign-in; 0 when the tenant does not permit them.
 	ShareHours int
+	// Recovery is what dvt does about runs of the tenant that hang.
+	Recovery RecoveryMode
 }
 
 // ServiceState reads the state for the tenant of p. Error: FORBIDDEN when p may read no run of its tenant.
@@ -38,7 +40,7 @@ func (s *ModeEditor) ServiceState(ctx context.Context, p authz.Principal) (Servi
 func (s *ModeEditor) serviceState(ctx context.Context, p authz.Principal) (ServiceState, error) {
 	now := s.modes.State.Current()
 	out := ServiceState{Mode: now.Mode, ModeReason: now.reason, ModeSince: now.since,
-		ShareHours: now.share[p.TenantID].Hours}
+		ShareHours: now.share[p.TenantID].Hours, Recovery: s.modes.Recovery(p.TenantID)}
 	if why, frozen := now.Frozen[p.TenantID]; frozen {
 		out.Frozen, out.FrozenReason, out.FrozenSince = true, why.reason, why.since
 	}

@@ -2,6 +2,7 @@ package duty
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/dvt-engine/dvt/run"
@@ -29,6 +30,7 @@ func silentAfter() map[run.Code]time.Duration {
 	return map[run.Code]time.Duration{
 		run.CodeInternal: time.Hour, run.CodeCausalViolation: time.Hour, run.CodeDeliveryFailed: time.Hour,
 		run.CodeAlertsOverflow: 10 * time.Minute, run.CodeLagHigh: 2 * time.Minute,
+		run.CodeRunOverdue: 10 * time.Minute, run.CodeRecoveryFailed: 24 * time.Hour,
 	}
 }
 
@@ -43,7 +45,8 @@ func (w *pass) checkAlerts(ctx context.Context) error {
 	if err := alerts.ResolveEnded(ctx); err != nil {
 		return err
 	}
-	codes := []run.Code{run.CodePauseDrain, run.CodeTimeout, run.CodeEngineLost, run.CodeStoreRegressed}
+	codes := []run.Code{run.CodePauseDrain, run.CodeTimeout, run.CodeEngineLost, run.CodeStoreRegressed,
+		run.CodeStepStuck}
 	silent := silentAfter()
 	for code := range silent {
 		codes = append(codes, code)
@@ -71,12 +74,12 @@ func (w *pass) checkAlerts(ctx context.Context) error {
 			if known && (head.Gate&run.GatePaused == 0 || head.Running == 0) {
 				drained = append(drained, a.Alert)
 			}
-		case run.CodeTimeout:
+		case run.CodeTimeout, run.CodeStepStuck:
 			if loaded == maxLoaded || !known {
 				continue
 			}
 			loaded++
-			over, err := w.isAttemptOver(ctx, a)
+			over, err := w.isOver(ctx, a)
 			if err != nil {
 				return err
 			}
@@ -104,6 +107,25 @@ func (w *pass) checkAlerts(ctx context.Context) error {
 		return err
 	}
 	return alerts.Resolve(ctx, "The state was not found any more.", quiet...)
+}
+
+// isOver reports whether the state of an alert about an attempt is left.
+func (w *pass) isOver(ctx context.Context, a store.AlertState) (bool, error) {
+	if a.Code == run.CodeStepStuck {
+		return w.isHangOver(ctx, a)
+	}
+	return w.isAttemptOver(ctx, a)
+}
+
+// isHangOver reports whether the attempt that hung is no longer the newest one of its step, or has ended otherwise.
+func (w *pass) isHangOver(ctx context.Context, a store.AlertState) (bool, error) {
+	l, err := w.s.runs.Load(ctx, a.RunID)
+	if err != nil {
+		return false, err
+	}
+	step, ok := l.State.Step(a.StepID)
+	return !ok || a.Subject != fmt.Sprintf("attempt %d", step.LogicalAttempt) ||
+		step.Status != run.StepRunning && step.Status != run.StepFailed, nil
 }
 
 // isAttemptOver reports whether the step of an alert has no running attempt that started before the alert was raised.

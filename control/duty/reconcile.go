@@ -5,9 +5,11 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"sync"
 	"time"
 
+	lru "github.com/hashicorp/golang-lru/v2"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
@@ -26,6 +28,7 @@ type ReconcileHelp struct {
 	Pollers  *health.Pollers
 	Settings ReconcileSettings
 	Metrics  ReconcileMetrics
+	Recovery RecoveryHelp
 }
 
 // DriftStore reads runs whose log and engine may disagree, and ends them.
@@ -82,6 +85,10 @@ type ReconcileSettings struct {
 	StopWithin time.Duration
 	// PauseDrain is how long a paused run may drain before people are told; 5 min (contract R116).
 	PauseDrain time.Duration
+	// Heartbeat is the time without a heartbeat after which the engine gives an attempt up; 30 s.
+	Heartbeat time.Duration
+	// RecoverEvery is the time between two looks at a run in which something hangs; 1 min.
+	RecoverEvery time.Duration
 	// Batch is the number of quiet runs that one round checks; 500.
 	Batch int
 }
@@ -101,6 +108,8 @@ func (c ReconcileSettings) WithDefaults() ReconcileSettings {
 	def(&c.NoWorkerAfter, 5*time.Minute)
 	def(&c.StopWithin, 2*time.Minute)
 	def(&c.PauseDrain, 5*time.Minute)
+	def(&c.Heartbeat, 30*time.Second)
+	def(&c.RecoverEvery, time.Minute)
 	if c.Batch <= 0 || c.Batch > store.MaxPage {
 		c.Batch = 500
 	}
@@ -121,6 +130,9 @@ const (
 	logRegressed     = "log_regressed"     // the engine knows later events than the log has
 	noWorker         = "no_worker"         // a queue with waiting runs that no worker serves
 	pauseDrains      = "pause_drains"      // a paused run whose attempts have not ended in time
+	attemptHung      = "attempt_hung"      // an attempt whose worker or engine is silent
+	runOverdue       = "run_overdue"       // a run that takes much longer than those of its plan
+	failuresHigh     = "failures_high"     // a type of step that fails more often than usual
 )
 
 // Actions of the Reconciler. They are labels of metrics.
@@ -131,6 +143,7 @@ const (
 	didWake      = "woken"
 	didEscalate  = "escalated"  // an alert was raised
 	didTerminate = "terminated" // the execution was ended in the engine
+	didRetry     = "retried"    // a hung attempt was retried
 )
 
 // Limits of the Reconciler.
@@ -168,6 +181,9 @@ type reconcilableEngine interface {
 //   - An attempt that runs for longer than all its tries may take: it fails when the engine does not execute it, else
 //     an alert is raised. PAUSED runs and steps that wait for a person are skipped (contract H06).
 //   - A paused run whose attempts have not ended within PauseDrain: an alert is raised, also when no RESUME came.
+//   - An attempt that hangs, a run that takes much longer than usual, and steps that fail more often than usual: an
+//     alert is raised. With RecoveryAct a hung attempt is retried once, and the run ends when it hangs again
+//     (contract H06).
 //   - An attempt of a stopping run that the engine does not execute: it ends, so that the run can end.
 //
 // An engine that does not answer causes no finding. A run whose log is shorter than the engine knows is never ended,
@@ -182,8 +198,10 @@ func (s *Reconciler) Reconcile(ctx context.Context) error {
 	w := &pass{
 		s: s, engine: target, cfg: s.help.Settings.WithDefaults(), metrics: s.help.Metrics,
 		suspects: map[string]*suspect{}, strays: map[string]stray{},
-		silentQueues: map[string]*silentQueue{},
+		silentQueues: map[string]*silentQueue{}, hung: map[string]int{}, hungDue: map[string]time.Time{},
+		usual: control.NewLRU[usualRuns](maxUsualPlans), hungSince: map[string]time.Time{},
 	}
+	w.rules = DefaultHungRules(w.cfg.Heartbeat)
 	var stops sync.WaitGroup
 	defer stops.Wait()
 	ctx, cancel := context.WithCancel(ctx)
@@ -213,7 +231,7 @@ func NewReconcileMetrics(r prometheus.Registerer) ReconcileMetrics {
 	}
 	for _, kind := range []string{
 		workflowGone, workflowMissing, workflowForeign, stopUnanswered, startStuck, stepStuck, logRegressed, noWorker,
-		pauseDrains,
+		pauseDrains, attemptHung, runOverdue, failuresHigh,
 	} {
 		m.open.WithLabelValues(kind)
 	}
@@ -241,6 +259,15 @@ type pass struct {
 
 	cycle        int // number of completed cycles through the quiet runs
 	silentQueues map[string]*silentQueue
+
+	rules     HungRules
+	hung      map[string]int                // findings of this cycle, by kind
+	hungDue   map[string]time.Time          // next look at runs with findings
+	hungSince map[string]time.Time          // when findings were made first, by run, step and attempt
+	hungLooks int                           // runs that this round asked the engine about
+	usual     *lru.Cache[string, usualRuns] // by plan
+	// usualReads is the number of plans whose earlier runs this round has read.
+	usualReads int
 }
 
 // suspect is a run that at least one check has doubts about.
@@ -258,7 +285,7 @@ func (w *pass) run(ctx context.Context) error {
 	for {
 		for _, look := range []func(context.Context) error{
 			w.checkWaiting, w.checkClosed, w.checkQuiet, w.checkSilentQueues, w.checkStarts, w.checkSuspects,
-			w.checkLeftovers, w.checkAlerts,
+			w.checkLeftovers, w.checkFailures, w.openIncidents, w.checkAlerts,
 		} {
 			if err := look(ctx); err != nil && ctx.Err() == nil && !errors.Is(err, control.ErrSetAside) &&
 				!errors.Is(err, store.ErrUnavailable) && !errors.Is(err, engine.ErrUnavailable) {
@@ -343,6 +370,7 @@ func (w *pass) checkClosed(ctx context.Context) error {
 // checkQuiet reads the next page of open runs whose log has not moved, and suspects those that the engine's index does
 // not list as open.
 func (w *pass) checkQuiet(ctx context.Context) error {
+	w.hungLooks, w.usualReads = 0, 0
 	rows, err := w.s.runs.ListQuietRuns(ctx, w.cfg.Quiet, w.cursor, w.cfg.Batch)
 	if err != nil {
 		return err
@@ -377,7 +405,7 @@ func (w *pass) checkQuiet(ctx context.Context) error {
 			}
 			w.knows++
 			return w.s.background.DoForRun(ctx, control.DutyReconcile, r.RunID, func() error {
-				return cmp.Or(w.checkStrays(ctx, r), w.checkSteps(ctx, r), w.checkQueues(ctx, r))
+				return cmp.Or(w.checkStrays(ctx, r), w.checkSteps(ctx, r), w.checkQueues(ctx, r), w.checkHung(ctx, r))
 			})
 		})
 		if err != nil && control.IsOutage(ctx, err) {
@@ -388,6 +416,14 @@ func (w *pass) checkQuiet(ctx context.Context) error {
 	if len(rows) < w.cfg.Batch { // the end of the cycle
 		w.metrics.open.WithLabelValues(stepStuck).Set(float64(w.stuck))
 		w.metrics.open.WithLabelValues(pauseDrains).Set(float64(w.draining))
+		for _, kind := range []string{attemptHung, runOverdue} {
+			w.metrics.open.WithLabelValues(kind).Set(float64(w.hung[kind]))
+		}
+		clear(w.hung)
+		if len(w.hungSince) > maxSuspects {
+			clear(w.hungSince) // the store knows the times
+		}
+		maps.DeleteFunc(w.hungDue, func(_ string, due time.Time) bool { return !w.s.background.Now().Before(due) })
 		w.cursor, w.stuck, w.draining, w.known, w.knows = "", 0, 0, w.knows, 0
 		w.cycle++
 		return broken

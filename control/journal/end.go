@@ -56,6 +56,9 @@ func (a *attempts) end(ctx context.Context, e engine.End) (engine.Receipt, error
 		return engine.Receipt{}, err
 	}
 	f.Log.Observe(before, out.Head.LastSeq)
+	if j.cfg.Ended != nil && !e.Hook {
+		j.cfg.Ended(string(f.plan.Steps[i].Type), e.Failed != nil)
+	}
 	return j.endReceipt(ctx, f, i, e, batch, out)
 }
 

@@ -45,6 +45,9 @@ type Config struct {
 	Heavy func(tenantID, projectID string) store.Bucket
 	// Sandbox returns the ceiling of the sandboxes of a scope. It does no I/O. nil sets no ceiling.
 	Sandbox func(tenantID, projectID, environmentID string) (plan.SandboxCeiling, error)
+	// Ended is told the type of a step whose attempt ended, and whether it failed; also of a repeated report. It may be
+	// nil.
+	Ended func(stepType string, failed bool)
 	// Traceparent returns the context with which an attempt continues the trace of its run. nil gives none.
 	Traceparent func(runID, stepID string, logicalAttempt int) string
 	// OperatorsTenant gets the audit rows about workers that serve all tenants. With "" they are only logged.

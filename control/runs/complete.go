@@ -256,7 +256,7 @@ const manualIDs = "manual."
 // checkNotReserved adds a violation for a client's signalId that could be the id of a completion or of a bulk's signal.
 func checkNotReserved(vs []plan.Violation, signalID string) []plan.Violation {
 	for prefix, whose := range map[string]string{manualIDs: "the completions of manual steps have",
-		store.BulkSignalPrefix: "the signals of bulks have"} {
+		store.BulkSignalPrefix: "the signals of bulks have", store.RecoverySignalPrefix: "the retries of the recovery have"} {
 		if strings.HasPrefix(signalID, prefix) {
 			return append(vs, plan.Violation{Path: "signalId", Code: "INVALID", Message: "must not begin with " + prefix +
 				", which " + whose})

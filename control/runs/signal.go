@@ -89,6 +89,19 @@ func (s *Signaller) SignalRun(ctx context.Context, p authz.Principal, in SignalR
 	return s.DecideSignal(ctx, p, r, in, rights, nil)
 }
 
+// SignalAs is SignalRun for a duty of dvt, whose signal ids clients may not use.
+func (s *Signaller) SignalAs(ctx context.Context, p authz.Principal, in SignalRun) (SignalReceipt, error) {
+	r, err := s.rights.GetVisible(ctx, p, authz.Action(in.Signal.Type), in.RunID)
+	if err != nil {
+		return SignalReceipt{}, err
+	}
+	rights, err := s.rights.Authz.Decide(p, authz.Action(in.Signal.Type), control.ObjectOf(r.Identity))
+	if err != nil {
+		return SignalReceipt{}, control.Translate(err)
+	}
+	return s.DecideSignal(ctx, p, r, in, rights, nil)
+}
+
 // DecideSignal is SignalRun without the checks of visibility and content, which the caller has made. A signal of a bulk
 // is decided under the fence of the bulk: the error matches store.ErrConflict when the caller no longer holds the bulk.
 func (s *Signaller) DecideSignal(ctx context.Context, p authz.Principal, r store.Run, in SignalRun,

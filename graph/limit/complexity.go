@@ -40,6 +40,7 @@ const (
 	notesOfRun        = 100
 	viewsOfViewer     = 100
 	silencesOfTenant  = 100
+	alertsOfIncident  = 100
 	attentionItems    = 50
 	policyEffect      = 20_000 // up to half a second of CPU time
 )
@@ -61,6 +62,8 @@ func Weights() exec.ComplexityRoot {
 	c.Query.Alerts = func(child int, _ *model.AlertFilter, first *int, _ *string) int {
 		return page(first, nil, 50) * child
 	}
+	c.Query.Incidents = func(child int, _ *bool, first *int, _ *string) int { return page(first, nil, 50) * child }
+	c.Query.IncidentAlerts = func(child int, _ string) int { return alertsOfIncident * child }
 	c.Query.AlertSilences = times(silencesOfTenant)
 	c.Query.DeadLetters = func(child int, _ *string, _ *bool, first *int, _ *string) int {
 		return page(first, nil, 50) * child

@@ -89,7 +89,9 @@ var imports = map[string][]string{
 		"store", "engine", "authz"},
 	"control/watch": {"control", "control/runs", "control/reads", "plan", "run", "store", "live", "authz", "artifact"},
 	"control/bulk":  {"control", "control/runs", "plan", "run", "store", "live", "authz"},
-	"control/duty":  {"control", "control/runs", "control/admission", "control/health", "plan", "run", "store", "engine"},
+	// The recovery acts as a principal of its own, with the rights that the tenant grants it.
+	"control/duty": {"control", "control/runs", "control/admission", "control/health", "plan", "run", "store", "engine",
+		"authz"},
 	// An engine's log is compared with what the use cases accepted, so the Journal knows their payloads.
 	"control/journal": {"control", "control/runs", "control/admission", "plan", "run", "store", "engine", "engine/ticket",
 		"authz", "artifact", "egress", "internal/sizedlru"},

@@ -199,8 +199,31 @@ func TestAlerts_LinkSectionsOfOperations(t *testing.T) {
 		}
 	}
 	for _, a := range slo.Alerts() {
-		if !sections[a.Runbook] {
-			t.Errorf("%s links #%s, which %s does not have", a.Name, a.Runbook, slo.Operations)
+		if !sections[a.Section] {
+			t.Errorf("%s links #%s, which %s does not have", a.Name, a.Section, slo.Operations)
+		}
+	}
+}
+
+// Somebody who is woken finds what to do: each alert has a runbook, and the runbook names the alert.
+func TestAlerts_LinkRunbooksThatNameThem(t *testing.T) {
+	t.Parallel()
+	parts := []string{"Symptom", "Check", "Decide", "Do", "Verify", "Wake"}
+	pages := map[string]string{}
+	for _, name := range slo.Runbooks() {
+		pages[name] = read(t, filepath.Join(slo.RunbooksDir, name+".md"))
+		var got []string
+		for _, found := range regexp.MustCompile(`(?m)^## (.*)$`).FindAllStringSubmatch(pages[name], -1) {
+			got = append(got, found[1])
+		}
+		if diff := cmp.Diff(parts, got); diff != "" {
+			t.Errorf("the parts of %s (-want +got):\n%s", name, diff)
+		}
+	}
+	for _, a := range slo.Alerts() {
+		symptom, _, _ := strings.Cut(pages[a.Playbook], "\n## Check")
+		if !strings.Contains(symptom, "`"+a.Name+"`") {
+			t.Errorf("the symptoms of %s.md lack `%s`, which links it", a.Playbook, a.Name)
 		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -93,6 +94,8 @@ type Config struct {
 	StopWithin time.Duration `koanf:"stop-within"`
 	// how long a paused run may drain before dvt raises an alert
 	PauseDrain time.Duration `koanf:"pause-drain-timeout"`
+	// what dvt does about runs that hang: off, observe or act
+	Recovery string `koanf:"recovery"`
 
 	Server      string `koanf:"server"`       // URL of the server whose Journal a data worker uses
 	WorkerToken Secret `koanf:"worker-token"` // the token of a data worker
@@ -182,7 +185,7 @@ func Defaults(dev bool) map[string]any {
 	d := map[string]any{
 		"listen": "127.0.0.1:8080", "data": ".dvt", "temporal-namespace": "dvt",
 		"control-queue": q.Control, "data-queue": q.Data, "isolation-queue": q.Isolation,
-		"no-worker-after": "5m", "stop-within": "2m", "pause-drain-timeout": "5m",
+		"no-worker-after": "5m", "stop-within": "2m", "pause-drain-timeout": "5m", "recovery": "observe",
 		"audit-heads-interval": "5m", "project-root": ".", "dbt": "dbt",
 		"temporal-tls": tlsAuto, "log-level": "info", "heartbeat": "30s", "write-budget": "3s", "rotate-after": 50,
 		"approval-ttl": "24h", "health-interval": "15s", "concurrency": 4,
@@ -195,7 +198,7 @@ func Defaults(dev bool) map[string]any {
 	if dev {
 		d["log-level"], d["heartbeat"], d["concurrency"], d["allow-private"] = "warn", "10s", 16, true
 		// One process uses these data, so the lease of a killed one may expire soon.
-		d["operators-tenant"], d["lease"] = "acme", "5s"
+		d["operators-tenant"], d["recovery"], d["lease"] = "acme", "act", "5s"
 		d["control-queue"], d["data-queue"] = plan.ControlPrefix+"dev", "tq-data-dev" // one process serves every environment
 	}
 	return d
@@ -217,6 +220,7 @@ func Flags(f *pflag.FlagSet, names ...string) {
 		"no-worker-after":      "how long a queue with waiting steps may have no worker before dvt reports it",
 		"stop-within":          "how long the engine may take to stop a run before dvt ends it",
 		"pause-drain-timeout":  "how long a paused run may drain before dvt raises an alert",
+		"recovery":             "what dvt does about runs that hang: off, observe or act",
 		"audit-heads":          "bucket URL or directory of the signed heads of the audit; none by default",
 		"destinations":         "YAML or JSON file of the destinations that events and alerts are sent to; none by default",
 		"audit-heads-key":      "PEM file of the Ed25519 private key that signs them",
@@ -398,7 +402,7 @@ func knownKeys() map[string]bool {
 	for _, k := range strings.Fields(`listen data store redis app-role temporal temporal-namespace temporal-binary temporal-port temporal-ui-port
 		artifacts workspace project-root dbt
 		plan-roots control-queue data-queue isolation-queue isolation-tenants known-queues queues no-worker-after stop-within
-		pause-drain-timeout concurrency
+		pause-drain-timeout recovery concurrency
 		slots-by-type slots-by-tenant rate-by-type queue-rate-by-type metrics-listen
 		server worker-token allow-private accounts allowed-origins duties no-sample log-level log-format heartbeat
 		write-budget rotate-after manual-keys ticket-keys oidc public-url sign-in-key session-life session-idle clock-skew trusted-proxies operators-tenant approval-ttl health-interval quotas egress
@@ -481,6 +485,9 @@ func (c *Config) verify() (errs []error) {
 	}
 	if c.PauseDrain < 10*time.Second || c.PauseDrain > 24*time.Hour {
 		bad("pause-drain-timeout must be between 10s and 24h")
+	}
+	if !slices.Contains([]string{"off", "observe", "act"}, c.Recovery) {
+		bad("recovery must be off, observe or act")
 	}
 	if (c.AuditHeads == "") != (c.AuditHeadsKey == "") {
 		bad("audit-heads and audit-heads-key must be given together")

@@ -65,6 +65,8 @@ type Config struct {
 	Searching reads.SearchLimits
 	// Reconcile contains the settings of Reconcile.
 	Reconcile duty.ReconcileSettings
+	// Recovery is what dvt does about runs that hang; "" is RecoveryOff.
+	Recovery admission.RecoveryMode
 	// OperatorsTenant is the tenant whose principals may set the engine's mode; "": nobody may.
 	OperatorsTenant string
 	// ApprovalTTL is how long a run waits for approval; 0 means 24 h.
@@ -142,6 +144,7 @@ type UseCases struct {
 	*reads.DeadLetterDesk
 	*reads.ViewKeeper
 	*reads.AlertDesk
+	*reads.IncidentDesk
 	*bulk.Requester
 	*bulk.Reader
 	*bulk.Estimator
@@ -155,6 +158,7 @@ type UseCases struct {
 	*duty.Dispatcher
 	*duty.Deliverer
 	*duty.Reconciler
+	StepEnds *duty.StepEnds
 }
 
 // withDefaults sets the defaults of the zero fields that several objects share. An object sets those of its own
@@ -200,6 +204,7 @@ func New(cfg Config) *UseCases {
 	s.Alerts = control.NewAlerts(st, cfg.Metrics, now, log)
 	waker := admission.NewWaker(cfg.Bus)
 	modes := admission.NewModes(admission.NewBreaker(now, cfg.Metrics), cfg.PublishGate, waker, cfg.Leases.Batch, log)
+	modes.Installed = cfg.Recovery
 	cfg.Beats.Seen = modes.FollowBreakers
 	s.Heartbeats = control.NewHeartbeats(st, s.Alerts, cfg.Beats)
 	s.Background = control.NewBackground(st, s.Alerts, s.Heartbeats, contain.New(cfg.Metrics, log), now, log)
@@ -270,6 +275,7 @@ func New(cfg Config) *UseCases {
 
 	s.ViewKeeper = reads.NewViewKeeper(s.Rights, st)
 	s.AlertDesk = reads.NewAlertDesk(s.Rights, st)
+	s.IncidentDesk = reads.NewIncidentDesk(s.Rights, st, s.AlertDesk)
 
 	s.Reader = bulk.NewReader(s.Rights, st, st, cfg.KeepAlive)
 	s.Requester = bulk.NewRequester(s.Rights, st, s.Reader, checker, s.Starter)
@@ -285,8 +291,11 @@ func New(cfg Config) *UseCases {
 	s.AlertWatcher = watch.NewAlertWatcher(s.Rights, st, s.AlertDesk, cfg.KeepAlive)
 	s.InboxWatcher = watch.NewInboxWatcher(s.InboxReader, cfg.Bus, s.Background, cfg.KeepAlive)
 
+	s.StepEnds = duty.NewStepEnds(now)
 	s.Reconciler = duty.NewReconciler(st, st, stopper, s.Background, admission, duty.ReconcileHelp{
 		Plans: s.PlanReader, Pollers: s.Pollers, Settings: cfg.Reconcile, Metrics: duty.NewReconcileMetrics(cfg.Metrics),
+		Recovery: duty.RecoveryHelp{Rights: s.Rights, Signaller: s.Signaller, Plans: st, Receipts: st, Ends: s.StepEnds,
+			Incidents: st},
 	})
 	launcher := duty.NewLauncher(s.Rights, probe, cfg.Queues, modes, s.Alerts, s.Reconciler)
 	s.Dispatcher = duty.NewDispatcher(st, st, launcher, s.Starter, admission, s.Background)

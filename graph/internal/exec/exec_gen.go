@@ -670,6 +670,48 @@ type ComplexityRoot struct {
 		Sync    func(childComplexity int) int
 	}
 
+	Incident struct {
+		AcknowledgedAt func(childComplexity int) int
+		AcknowledgedBy func(childComplexity int) int
+		Alerts         func(childComplexity int) int
+		ClosedAt       func(childComplexity int) int
+		ClosedBy       func(childComplexity int) int
+		Code           func(childComplexity int) int
+		EnvironmentID  func(childComplexity int) int
+		ID             func(childComplexity int) int
+		Installation   func(childComplexity int) int
+		Notes          func(childComplexity int) int
+		OpenAlerts     func(childComplexity int) int
+		OpenedAt       func(childComplexity int) int
+		ProjectID      func(childComplexity int) int
+		RunID          func(childComplexity int) int
+		Severity       func(childComplexity int) int
+		Title          func(childComplexity int) int
+		WhatToDo       func(childComplexity int) int
+	}
+
+	IncidentConnection struct {
+		Edges    func(childComplexity int) int
+		PageInfo func(childComplexity int) int
+	}
+
+	IncidentEdge struct {
+		Cursor func(childComplexity int) int
+		Node   func(childComplexity int) int
+	}
+
+	IncidentNote struct {
+		Act   func(childComplexity int) int
+		Actor func(childComplexity int) int
+		At    func(childComplexity int) int
+		Text  func(childComplexity int) int
+	}
+
+	IncidentPayload struct {
+		Change   func(childComplexity int) int
+		Incident func(childComplexity int) int
+	}
+
 	LogLine struct {
 		At              func(childComplexity int) int
 		EngineAttemptID func(childComplexity int) int
@@ -725,34 +767,38 @@ type ComplexityRoot struct {
 	}
 
 	Mutation struct {
-		AcknowledgeAlert   func(childComplexity int, input model.AcknowledgeAlertInput) int
-		AddRunNote         func(childComplexity int, input model.AddRunNoteInput) int
-		ApproveRun         func(childComplexity int, input model.ApproveRunInput) int
-		BreakGlass         func(childComplexity int, input model.BreakGlassInput) int
-		CancelBulk         func(childComplexity int, input model.CancelBulkInput) int
-		CancelRun          func(childComplexity int, input model.CancelRunInput) int
-		ChangeRunTags      func(childComplexity int, input model.ChangeRunTagsInput) int
-		CompleteManualStep func(childComplexity int, input model.CompleteManualStepInput) int
-		CreateToken        func(childComplexity int, input model.CreateTokenInput) int
-		DeleteView         func(childComplexity int, input model.DeleteViewInput) int
-		DrainWorker        func(childComplexity int, input model.DrainWorkerInput) int
-		EndBreakGlass      func(childComplexity int, input model.EndBreakGlassInput) int
-		EndSilence         func(childComplexity int, input model.EndSilenceInput) int
-		FreezeTenant       func(childComplexity int, input model.FreezeTenantInput) int
-		RedriveDeadLetters func(childComplexity int, input model.RedriveDeadLettersInput) int
-		Rerun              func(childComplexity int, input model.RerunInput) int
-		RevokeToken        func(childComplexity int, input model.RevokeTokenInput) int
-		SaveView           func(childComplexity int, input model.SaveViewInput) int
-		SetEngineMode      func(childComplexity int, input model.SetEngineModeInput) int
-		SetPolicy          func(childComplexity int, input model.SetPolicyInput) int
-		SetQuota           func(childComplexity int, input model.SetQuotaInput) int
-		SetRunTags         func(childComplexity int, input model.SetRunTagsInput) int
-		SetShareLinks      func(childComplexity int, input model.SetShareLinksInput) int
-		ShareRun           func(childComplexity int, input model.ShareRunInput) int
-		SignalRun          func(childComplexity int, input model.SignalRunInput) int
-		SignalRuns         func(childComplexity int, input model.SignalRunsInput) int
-		SilenceAlerts      func(childComplexity int, input model.SilenceAlertsInput) int
-		StartRun           func(childComplexity int, input model.StartRunInput) int
+		AcknowledgeAlert    func(childComplexity int, input model.AcknowledgeAlertInput) int
+		AcknowledgeIncident func(childComplexity int, input model.IncidentNoteInput) int
+		AddRunNote          func(childComplexity int, input model.AddRunNoteInput) int
+		ApproveRun          func(childComplexity int, input model.ApproveRunInput) int
+		BreakGlass          func(childComplexity int, input model.BreakGlassInput) int
+		CancelBulk          func(childComplexity int, input model.CancelBulkInput) int
+		CancelRun           func(childComplexity int, input model.CancelRunInput) int
+		ChangeRunTags       func(childComplexity int, input model.ChangeRunTagsInput) int
+		CloseIncident       func(childComplexity int, input model.IncidentNoteInput) int
+		CompleteManualStep  func(childComplexity int, input model.CompleteManualStepInput) int
+		CreateToken         func(childComplexity int, input model.CreateTokenInput) int
+		DeleteView          func(childComplexity int, input model.DeleteViewInput) int
+		DrainWorker         func(childComplexity int, input model.DrainWorkerInput) int
+		EndBreakGlass       func(childComplexity int, input model.EndBreakGlassInput) int
+		EndSilence          func(childComplexity int, input model.EndSilenceInput) int
+		FreezeTenant        func(childComplexity int, input model.FreezeTenantInput) int
+		NoteIncident        func(childComplexity int, input model.IncidentNoteInput) int
+		RedriveDeadLetters  func(childComplexity int, input model.RedriveDeadLettersInput) int
+		Rerun               func(childComplexity int, input model.RerunInput) int
+		RevokeToken         func(childComplexity int, input model.RevokeTokenInput) int
+		SaveView            func(childComplexity int, input model.SaveViewInput) int
+		SetEngineMode       func(childComplexity int, input model.SetEngineModeInput) int
+		SetPolicy           func(childComplexity int, input model.SetPolicyInput) int
+		SetQuota            func(childComplexity int, input model.SetQuotaInput) int
+		SetRecovery         func(childComplexity int, input model.SetRecoveryInput) int
+		SetRunTags          func(childComplexity int, input model.SetRunTagsInput) int
+		SetShareLinks       func(childComplexity int, input model.SetShareLinksInput) int
+		ShareRun            func(childComplexity int, input model.ShareRunInput) int
+		SignalRun           func(childComplexity int, input model.SignalRunInput) int
+		SignalRuns          func(childComplexity int, input model.SignalRunsInput) int
+		SilenceAlerts       func(childComplexity int, input model.SilenceAlertsInput) int
+		StartRun            func(childComplexity int, input model.StartRunInput) int
 	}
 
 	NextStep struct {
@@ -1010,52 +1056,55 @@ type ComplexityRoot struct {
 	}
 
 	Query struct {
-		Alert         func(childComplexity int, id string) int
-		AlertSilences func(childComplexity int) int
-		Alerts        func(childComplexity int, filter *model.AlertFilter, first *int, after *string) int
-		Approvals     func(childComplexity int, first *int, after *string) int
-		Attention     func(childComplexity int, first *int, after *string) int
-		Audit         func(childComplexity int, filter *model.AuditFilter, oldestFirst *bool, first *int, after *string) int
-		AuditCheck    func(childComplexity int, after *string) int
-		Bulk          func(childComplexity int, id string) int
-		BulkRunCounts func(childComplexity int, ids []string) int
-		Bulks         func(childComplexity int, first *int, after *string) int
-		Capabilities  func(childComplexity int) int
-		CompareRuns   func(childComplexity int, a string, b string) int
-		DeadLetters   func(childComplexity int, runID *string, open *bool, first *int, after *string) int
-		Health        func(childComplexity int) int
-		HealthHistory func(childComplexity int, last *int) int
-		LogSearch     func(childComplexity int, in model.LogSearchInput, find string, first *int, after *string) int
-		ManualTasks   func(childComplexity int, runID *string, first *int, after *string) int
-		Node          func(childComplexity int, id string) int
-		Plan          func(childComplexity int, projectID string, environmentID string, planID string, runs *int) int
-		PlanStep      func(childComplexity int, projectID string, environmentID string, planID string, stepID string, runs *int) int
-		Plans         func(childComplexity int, projectID *string, environmentID *string, text *string, first *int, after *string) int
-		Policy        func(childComplexity int) int
-		PolicyHistory func(childComplexity int, first *int, after *string) int
-		Preview       func(childComplexity int, action model.ActionInput) int
-		PreviewPolicy func(childComplexity int, document model.PolicyInput) int
-		PreviewQuota  func(childComplexity int, settings model.QuotaSettingsInput) int
-		Queue         func(childComplexity int, projectID *string, first *int, after *string) int
-		QuotaHistory  func(childComplexity int, first *int, after *string) int
-		QuotaSettings func(childComplexity int) int
-		Quotas        func(childComplexity int) int
-		RightHolders  func(childComplexity int, actions []model.Action) int
-		Run           func(childComplexity int, runID string, at *run.Seq) int
-		RunCounts     func(childComplexity int, filters []model.RunFilter) int
-		RunDiff       func(childComplexity int, runID string, a run.Seq, b run.Seq) int
-		RunHistogram  func(childComplexity int, filter *model.RunFilter, from time.Time, to time.Time, buckets int) int
-		RunNotes      func(childComplexity int, runID string) int
-		RunTags       func(childComplexity int, runIds []string) int
-		Runs          func(childComplexity int, first *int, after *string, last *int, before *string, filter *model.RunFilter, orderBy *model.RunOrder) int
-		SavedViews    func(childComplexity int) int
-		Service       func(childComplexity int) int
-		Signal        func(childComplexity int, runID string, signalID string) int
-		StepLog       func(childComplexity int, runID string, stepID string, attempt *int, fromLine *int, first *int, find *string) int
-		Tokens        func(childComplexity int, all *bool, live *bool, first *int, after *string) int
-		Viewer        func(childComplexity int) int
-		WhoCould      func(childComplexity int, action string, runID *string, projectID *string, environmentID *string) int
-		Workers       func(childComplexity int) int
+		Alert          func(childComplexity int, id string) int
+		AlertSilences  func(childComplexity int) int
+		Alerts         func(childComplexity int, filter *model.AlertFilter, first *int, after *string) int
+		Approvals      func(childComplexity int, first *int, after *string) int
+		Attention      func(childComplexity int, first *int, after *string) int
+		Audit          func(childComplexity int, filter *model.AuditFilter, oldestFirst *bool, first *int, after *string) int
+		AuditCheck     func(childComplexity int, after *string) int
+		Bulk           func(childComplexity int, id string) int
+		BulkRunCounts  func(childComplexity int, ids []string) int
+		Bulks          func(childComplexity int, first *int, after *string) int
+		Capabilities   func(childComplexity int) int
+		CompareRuns    func(childComplexity int, a string, b string) int
+		DeadLetters    func(childComplexity int, runID *string, open *bool, first *int, after *string) int
+		Health         func(childComplexity int) int
+		HealthHistory  func(childComplexity int, last *int) int
+		Incident       func(childComplexity int, id string) int
+		IncidentAlerts func(childComplexity int, id string) int
+		Incidents      func(childComplexity int, openOnly *bool, first *int, after *string) int
+		LogSearch      func(childComplexity int, in model.LogSearchInput, find string, first *int, after *string) int
+		ManualTasks    func(childComplexity int, runID *string, first *int, after *string) int
+		Node           func(childComplexity int, id string) int
+		Plan           func(childComplexity int, projectID string, environmentID string, planID string, runs *int) int
+		PlanStep       func(childComplexity int, projectID string, environmentID string, planID string, stepID string, runs *int) int
+		Plans          func(childComplexity int, projectID *string, environmentID *string, text *string, first *int, after *string) int
+		Policy         func(childComplexity int) int
+		PolicyHistory  func(childComplexity int, first *int, after *string) int
+		Preview        func(childComplexity int, action model.ActionInput) int
+		PreviewPolicy  func(childComplexity int, document model.PolicyInput) int
+		PreviewQuota   func(childComplexity int, settings model.QuotaSettingsInput) int
+		Queue          func(childComplexity int, projectID *string, first *int, after *string) int
+		QuotaHistory   func(childComplexity int, first *int, after *string) int
+		QuotaSettings  func(childComplexity int) int
+		Quotas         func(childComplexity int) int
+		RightHolders   func(childComplexity int, actions []model.Action) int
+		Run            func(childComplexity int, runID string, at *run.Seq) int
+		RunCounts      func(childComplexity int, filters []model.RunFilter) int
+		RunDiff        func(childComplexity int, runID string, a run.Seq, b run.Seq) int
+		RunHistogram   func(childComplexity int, filter *model.RunFilter, from time.Time, to time.Time, buckets int) int
+		RunNotes       func(childComplexity int, runID string) int
+		RunTags        func(childComplexity int, runIds []string) int
+		Runs           func(childComplexity int, first *int, after *string, last *int, before *string, filter *model.RunFilter, orderBy *model.RunOrder) int
+		SavedViews     func(childComplexity int) int
+		Service        func(childComplexity int) int
+		Signal         func(childComplexity int, runID string, signalID string) int
+		StepLog        func(childComplexity int, runID string, stepID string, attempt *int, fromLine *int, first *int, find *string) int
+		Tokens         func(childComplexity int, all *bool, live *bool, first *int, after *string) int
+		Viewer         func(childComplexity int) int
+		WhoCould       func(childComplexity int, action string, runID *string, projectID *string, environmentID *string) int
+		Workers        func(childComplexity int) int
 	}
 
 	QueueEntry struct {
@@ -1412,6 +1461,7 @@ type ComplexityRoot struct {
 		Mode           func(childComplexity int) int
 		ModeReason     func(childComplexity int) int
 		ModeSince      func(childComplexity int) int
+		Recovery       func(childComplexity int) int
 		RetryAfterMs   func(childComplexity int) int
 		ShareLinkHours func(childComplexity int) int
 	}
@@ -1747,6 +1797,9 @@ type MutationResolver interface {
 	SaveView(ctx context.Context, input model.SaveViewInput) (*model.SaveViewPayload, error)
 	DeleteView(ctx context.Context, input model.DeleteViewInput) (*model.DeleteViewPayload, error)
 	AcknowledgeAlert(ctx context.Context, input model.AcknowledgeAlertInput) (*model.AcknowledgeAlertPayload, error)
+	AcknowledgeIncident(ctx context.Context, input model.IncidentNoteInput) (*model.IncidentPayload, error)
+	NoteIncident(ctx context.Context, input model.IncidentNoteInput) (*model.IncidentPayload, error)
+	CloseIncident(ctx context.Context, input model.IncidentNoteInput) (*model.IncidentPayload, error)
 	SilenceAlerts(ctx context.Context, input model.SilenceAlertsInput) (*model.SilenceAlertsPayload, error)
 	EndSilence(ctx context.Context, input model.EndSilenceInput) (*model.EndSilencePayload, error)
 	RedriveDeadLetters(ctx context.Context, input model.RedriveDeadLettersInput) (*model.RedriveDeadLettersPayload, error)
@@ -1759,6 +1812,7 @@ type MutationResolver interface {
 	SetQuota(ctx context.Context, input model.SetQuotaInput) (*model.SetQuotaPayload, error)
 	FreezeTenant(ctx context.Context, input model.FreezeTenantInput) (*model.ServicePayload, error)
 	SetShareLinks(ctx context.Context, input model.SetShareLinksInput) (*model.ServicePayload, error)
+	SetRecovery(ctx context.Context, input model.SetRecoveryInput) (*model.ServicePayload, error)
 	ShareRun(ctx context.Context, input model.ShareRunInput) (*model.ShareRunPayload, error)
 	SetEngineMode(ctx context.Context, input model.SetEngineModeInput) (*model.ServicePayload, error)
 	DrainWorker(ctx context.Context, input model.DrainWorkerInput) (*model.DrainWorkerPayload, error)
@@ -1787,6 +1841,9 @@ type QueryResolver interface {
 	LogSearch(ctx context.Context, in model.LogSearchInput, find string, first *int, after *string) (*model.LogSearchConnection, error)
 	Alerts(ctx context.Context, filter *model.AlertFilter, first *int, after *string) (*model.AlertConnection, error)
 	Alert(ctx context.Context, id string) (*model.Alert, error)
+	Incidents(ctx context.Context, openOnly *bool, first *int, after *string) (*model.IncidentConnection, error)
+	Incident(ctx context.Context, id string) (*model.Incident, error)
+	IncidentAlerts(ctx context.Context, id string) ([]model.Alert, error)
 	AlertSilences(ctx context.Context) ([]model.AlertSilence, error)
 	DeadLetters(ctx context.Context, runID *string, open *bool, first *int, after *string) (*model.DeadLetterConnection, error)
 	Policy(ctx context.Context) (*model.Policy, error)
@@ -4368,6 +4425,173 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.InboxUpdate.Sync(childComplexity), true
 
+	case "Incident.acknowledgedAt":
+		if e.ComplexityRoot.Incident.AcknowledgedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Incident.AcknowledgedAt(childComplexity), true
+	case "Incident.acknowledgedBy":
+		if e.ComplexityRoot.Incident.AcknowledgedBy == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Incident.AcknowledgedBy(childComplexity), true
+	case "Incident.alerts":
+		if e.ComplexityRoot.Incident.Alerts == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Incident.Alerts(childComplexity), true
+	case "Incident.closedAt":
+		if e.ComplexityRoot.Incident.ClosedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Incident.ClosedAt(childComplexity), true
+	case "Incident.closedBy":
+		if e.ComplexityRoot.Incident.ClosedBy == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Incident.ClosedBy(childComplexity), true
+	case "Incident.code":
+		if e.ComplexityRoot.Incident.Code == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Incident.Code(childComplexity), true
+	case "Incident.environmentId":
+		if e.ComplexityRoot.Incident.EnvironmentID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Incident.EnvironmentID(childComplexity), true
+	case "Incident.id":
+		if e.ComplexityRoot.Incident.ID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Incident.ID(childComplexity), true
+	case "Incident.installation":
+		if e.ComplexityRoot.Incident.Installation == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Incident.Installation(childComplexity), true
+	case "Incident.notes":
+		if e.ComplexityRoot.Incident.Notes == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Incident.Notes(childComplexity), true
+	case "Incident.openAlerts":
+		if e.ComplexityRoot.Incident.OpenAlerts == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Incident.OpenAlerts(childComplexity), true
+	case "Incident.openedAt":
+		if e.ComplexityRoot.Incident.OpenedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Incident.OpenedAt(childComplexity), true
+	case "Incident.projectId":
+		if e.ComplexityRoot.Incident.ProjectID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Incident.ProjectID(childComplexity), true
+	case "Incident.runId":
+		if e.ComplexityRoot.Incident.RunID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Incident.RunID(childComplexity), true
+	case "Incident.severity":
+		if e.ComplexityRoot.Incident.Severity == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Incident.Severity(childComplexity), true
+	case "Incident.title":
+		if e.ComplexityRoot.Incident.Title == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Incident.Title(childComplexity), true
+	case "Incident.whatToDo":
+		if e.ComplexityRoot.Incident.WhatToDo == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Incident.WhatToDo(childComplexity), true
+
+	case "IncidentConnection.edges":
+		if e.ComplexityRoot.IncidentConnection.Edges == nil {
+			break
+		}
+
+		return e.ComplexityRoot.IncidentConnection.Edges(childComplexity), true
+	case "IncidentConnection.pageInfo":
+		if e.ComplexityRoot.IncidentConnection.PageInfo == nil {
+			break
+		}
+
+		return e.ComplexityRoot.IncidentConnection.PageInfo(childComplexity), true
+
+	case "IncidentEdge.cursor":
+		if e.ComplexityRoot.IncidentEdge.Cursor == nil {
+			break
+		}
+
+		return e.ComplexityRoot.IncidentEdge.Cursor(childComplexity), true
+	case "IncidentEdge.node":
+		if e.ComplexityRoot.IncidentEdge.Node == nil {
+			break
+		}
+
+		return e.ComplexityRoot.IncidentEdge.Node(childComplexity), true
+
+	case "IncidentNote.act":
+		if e.ComplexityRoot.IncidentNote.Act == nil {
+			break
+		}
+
+		return e.ComplexityRoot.IncidentNote.Act(childComplexity), true
+	case "IncidentNote.actor":
+		if e.ComplexityRoot.IncidentNote.Actor == nil {
+			break
+		}
+
+		return e.ComplexityRoot.IncidentNote.Actor(childComplexity), true
+	case "IncidentNote.at":
+		if e.ComplexityRoot.IncidentNote.At == nil {
+			break
+		}
+
+		return e.ComplexityRoot.IncidentNote.At(childComplexity), true
+	case "IncidentNote.text":
+		if e.ComplexityRoot.IncidentNote.Text == nil {
+			break
+		}
+
+		return e.ComplexityRoot.IncidentNote.Text(childComplexity), true
+
+	case "IncidentPayload.change":
+		if e.ComplexityRoot.IncidentPayload.Change == nil {
+			break
+		}
+
+		return e.ComplexityRoot.IncidentPayload.Change(childComplexity), true
+	case "IncidentPayload.incident":
+		if e.ComplexityRoot.IncidentPayload.Incident == nil {
+			break
+		}
+
+		return e.ComplexityRoot.IncidentPayload.Incident(childComplexity), true
+
 	case "LogLine.at":
 		if e.ComplexityRoot.LogLine.At == nil {
 			break
@@ -4567,6 +4791,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.AcknowledgeAlert(childComplexity, args["input"].(model.AcknowledgeAlertInput)), true
+	case "Mutation.acknowledgeIncident":
+		if e.ComplexityRoot.Mutation.AcknowledgeIncident == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_acknowledgeIncident_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.AcknowledgeIncident(childComplexity, args["input"].(model.IncidentNoteInput)), true
 	case "Mutation.addRunNote":
 		if e.ComplexityRoot.Mutation.AddRunNote == nil {
 			break
@@ -4633,6 +4868,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.ChangeRunTags(childComplexity, args["input"].(model.ChangeRunTagsInput)), true
+	case "Mutation.closeIncident":
+		if e.ComplexityRoot.Mutation.CloseIncident == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_closeIncident_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.CloseIncident(childComplexity, args["input"].(model.IncidentNoteInput)), true
 	case "Mutation.completeManualStep":
 		if e.ComplexityRoot.Mutation.CompleteManualStep == nil {
 			break
@@ -4710,6 +4956,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.FreezeTenant(childComplexity, args["input"].(model.FreezeTenantInput)), true
+	case "Mutation.noteIncident":
+		if e.ComplexityRoot.Mutation.NoteIncident == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_noteIncident_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.NoteIncident(childComplexity, args["input"].(model.IncidentNoteInput)), true
 	case "Mutation.redriveDeadLetters":
 		if e.ComplexityRoot.Mutation.RedriveDeadLetters == nil {
 			break
@@ -4787,6 +5044,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.SetQuota(childComplexity, args["input"].(model.SetQuotaInput)), true
+	case "Mutation.setRecovery":
+		if e.ComplexityRoot.Mutation.SetRecovery == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_setRecovery_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.SetRecovery(childComplexity, args["input"].(model.SetRecoveryInput)), true
 	case "Mutation.setRunTags":
 		if e.ComplexityRoot.Mutation.SetRunTags == nil {
 			break
@@ -6029,6 +6297,39 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Query.HealthHistory(childComplexity, args["last"].(*int)), true
+	case "Query.incident":
+		if e.ComplexityRoot.Query.Incident == nil {
+			break
+		}
+
+		args, err := ec.field_Query_incident_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Query.Incident(childComplexity, args["id"].(string)), true
+	case "Query.incidentAlerts":
+		if e.ComplexityRoot.Query.IncidentAlerts == nil {
+			break
+		}
+
+		args, err := ec.field_Query_incidentAlerts_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Query.IncidentAlerts(childComplexity, args["id"].(string)), true
+	case "Query.incidents":
+		if e.ComplexityRoot.Query.Incidents == nil {
+			break
+		}
+
+		args, err := ec.field_Query_incidents_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Query.Incidents(childComplexity, args["openOnly"].(*bool), args["first"].(*int), args["after"].(*string)), true
 
 	case "Query.logSearch":
 		if e.ComplexityRoot.Query.LogSearch == nil {
@@ -7841,6 +8142,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.ServiceState.ModeSince(childComplexity), true
+	case "ServiceState.recovery":
+		if e.ComplexityRoot.ServiceState.Recovery == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ServiceState.Recovery(childComplexity), true
 	case "ServiceState.retryAfterMs":
 		if e.ComplexityRoot.ServiceState.RetryAfterMs == nil {
 			break
@@ -9247,6 +9554,7 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 		ec.unmarshalInputEndSilenceInput,
 		ec.unmarshalInputEscalateAlertInput,
 		ec.unmarshalInputFreezeTenantInput,
+		ec.unmarshalInputIncidentNoteInput,
 		ec.unmarshalInputInjectOverrideInput,
 		ec.unmarshalInputLogSearchInput,
 		ec.unmarshalInputLogSearchPlanInput,
@@ -9274,6 +9582,7 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 		ec.unmarshalInputSetEngineModeInput,
 		ec.unmarshalInputSetPolicyInput,
 		ec.unmarshalInputSetQuotaInput,
+		ec.unmarshalInputSetRecoveryInput,
 		ec.unmarshalInputSetRunTagsInput,
 		ec.unmarshalInputSetShareLinksInput,
 		ec.unmarshalInputShareRunInput,
@@ -9512,6 +9821,17 @@ type Query {
   "Null when there is no such alert, or it is not yours."
   alert(id: ID!): Alert
   """
+  Incidents, newest first: trouble that people look after until one of them closes it. dvt opens one for each alert of level HIGH
+  and adds later alerts of the same code, project and environment to it. A viewer sees the incidents whose alerts it may see.
+  ` + "`" + `first` + "`" + ` is at most 200. Example: ` + "`" + `incidents(openOnly: true) { edges { node { severity code title } } }` + "`" + `.
+  Errors: BAD_USER_INPUT, CURSOR_INVALID.
+  """
+  incidents(openOnly: Boolean = false, first: Int = 50, after: String): IncidentConnection!
+  "With its notes. Null when there is no such incident, or it is not yours."
+  incident(id: ID!): Incident
+  "The newest alerts of an incident, at most 100. Errors: NOT_FOUND (also another tenant's)."
+  incidentAlerts(id: ID!): [Alert!]!
+  """
   The silences that have not ended: the viewer's own, and those of projects that it may READ in every environment. At most 100.
   Example: ` + "`" + `alertSilences { id code until reason }` + "`" + `.
   """
@@ -9705,6 +10025,16 @@ type Mutation {
   """
   acknowledgeAlert(input: AcknowledgeAlertInput!): AcknowledgeAlertPayload!
   """
+  Records that the viewer takes an incident on. Requires ANNOTATE where the incident is; one of the installation takes the right to
+  see it. Audited. Errors: NOT_FOUND (also another tenant's), FORBIDDEN, INCIDENT_CLOSED, TOO_MANY_NOTES, BAD_USER_INPUT,
+  STORE_UNAVAILABLE. Example: ` + "`" + `acknowledgeIncident(input: {id: "…", requestId: "i-1"}) { incident { acknowledgedBy } }` + "`" + `.
+  """
+  acknowledgeIncident(input: IncidentNoteInput!): IncidentPayload!
+  "Adds a note to an open incident, which has at most 200. Rights and errors as for acknowledgeIncident."
+  noteIncident(input: IncidentNoteInput!): IncidentPayload!
+  "Closes an incident; the note says what the cause was. Rights and errors as for acknowledgeIncident."
+  closeIncident(input: IncidentNoteInput!): IncidentPayload!
+  """
   Keeps alerts of the tenant from asking for somebody until a time, at most for 30 days. They are still raised and listed. At least one
   of code, projectId, runId and planId must be given. Requires ANNOTATE on the run, in every environment of the project, or else on
   the whole tenant. A tenant has at most 100 silences. Safe to repeat with the same requestId. Audited.
@@ -9779,6 +10109,12 @@ type Mutation {
   REQUEST_ID_CONFLICT, STORE_UNAVAILABLE.
   """
   setShareLinks(input: SetShareLinksInput!): ServicePayload!
+  """
+  Lowers what dvt does about runs of the viewer's tenant that hang; null: as the installation does. A mode above that of the
+  installation has no effect. Requires the action SET_POLICY on the whole tenant. Safe to repeat. Errors: FORBIDDEN, BAD_USER_INPUT,
+  REQUEST_ID_CONFLICT, STORE_UNAVAILABLE. Example: ` + "`" + `setRecovery(input: {requestId: "r-1", mode: OFF, reason: "we do it"}) { service { recovery } }` + "`" + `.
+  """
+  setRecovery(input: SetRecoveryInput!): ServicePayload!
   """
   Makes a link to a run that shows its status to everybody who has the link, without sign-in, until it expires: the
   plan's id and version, the status, when the run started, how long it took and how many steps failed. It shows no
@@ -10988,6 +11324,21 @@ type ServiceState {
   activeRuns: Int
   "How many hours a link shows the status of a run without sign-in; 0 when the tenant does not permit such links."
   shareLinkHours: Int!
+  "What dvt does about runs of the tenant that hang."
+  recovery: RecoveryMode!
+}
+"What dvt does about runs that hang."
+enum RecoveryMode {
+  OFF
+  "Raises alerts that say what ACT would do."
+  OBSERVE
+  "Retries an attempt that hung once, and ends the run when it hangs again."
+  ACT
+}
+input SetRecoveryInput {
+  requestId: String!
+  mode: RecoveryMode
+  reason: String!
 }
 input SetShareLinksInput {
   requestId: String!
@@ -11798,6 +12149,69 @@ type AlertConnection {
 type AlertEdge {
   cursor: String!
   node: Alert!
+}
+enum IncidentSeverity {
+  "An escape, a confirmed leak, a breach between tenants."
+  SEV_0
+  "dvt is down, or data may be wrong."
+  SEV_1
+  "A part is down, or runs stand still."
+  SEV_2
+  "dvt is slow or full."
+  SEV_3
+}
+"Trouble that people look after until one of them closes it."
+type Incident {
+  id: ID!
+  severity: IncidentSeverity!
+  "The code of its alerts; null: a person or program asked for people by ESCALATE_ALERT."
+  code: String
+  "What the first alert said."
+  title: String!
+  "What people should do about it; null without a code."
+  whatToDo: String
+  "It concerns the installation and not a tenant."
+  installation: Boolean!
+  projectId: String
+  environmentId: String
+  "The run of the first alert."
+  runId: String
+  openedAt: Time!
+  acknowledgedAt: Time
+  acknowledgedBy: String
+  closedAt: Time
+  closedBy: String
+  "The alerts that belong to it, and those of them that are not resolved."
+  alerts: Int!
+  openAlerts: Int!
+  "What people did, oldest first; empty in ` + "`" + `incidents` + "`" + `."
+  notes: [IncidentNote!]!
+}
+enum IncidentAct { ACKNOWLEDGE NOTE CLOSE }
+type IncidentNote {
+  at: Time!
+  actor: String!
+  act: IncidentAct!
+  text: String!
+}
+type IncidentConnection {
+  edges: [IncidentEdge!]!
+  pageInfo: PageInfo!
+}
+type IncidentEdge {
+  cursor: String!
+  node: Incident!
+}
+input IncidentNoteInput {
+  id: ID!
+  "The client's name for this request; the audit has it."
+  requestId: String!
+  "At most 1,000 bytes; only acknowledgeIncident takes an empty one."
+  note: String = ""
+}
+type IncidentPayload {
+  incident: Incident!
+  change: ChangeReceipt!
 }
 "Alerts that it matches do not ask for somebody until its end. A matcher that is null matches every alert of the tenant."
 type AlertSilence {
@@ -13936,6 +14350,90 @@ func (ec *executionContext) childFields_InboxUpdate(ctx context.Context, field g
 	return nil, fmt.Errorf("no field named %q was found under type InboxUpdate", field.Name)
 }
 
+func (ec *executionContext) childFields_Incident(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "id":
+		return ec.fieldContext_Incident_id(ctx, field)
+	case "severity":
+		return ec.fieldContext_Incident_severity(ctx, field)
+	case "code":
+		return ec.fieldContext_Incident_code(ctx, field)
+	case "title":
+		return ec.fieldContext_Incident_title(ctx, field)
+	case "whatToDo":
+		return ec.fieldContext_Incident_whatToDo(ctx, field)
+	case "installation":
+		return ec.fieldContext_Incident_installation(ctx, field)
+	case "projectId":
+		return ec.fieldContext_Incident_projectId(ctx, field)
+	case "environmentId":
+		return ec.fieldContext_Incident_environmentId(ctx, field)
+	case "runId":
+		return ec.fieldContext_Incident_runId(ctx, field)
+	case "openedAt":
+		return ec.fieldContext_Incident_openedAt(ctx, field)
+	case "acknowledgedAt":
+		return ec.fieldContext_Incident_acknowledgedAt(ctx, field)
+	case "acknowledgedBy":
+		return ec.fieldContext_Incident_acknowledgedBy(ctx, field)
+	case "closedAt":
+		return ec.fieldContext_Incident_closedAt(ctx, field)
+	case "closedBy":
+		return ec.fieldContext_Incident_closedBy(ctx, field)
+	case "alerts":
+		return ec.fieldContext_Incident_alerts(ctx, field)
+	case "openAlerts":
+		return ec.fieldContext_Incident_openAlerts(ctx, field)
+	case "notes":
+		return ec.fieldContext_Incident_notes(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type Incident", field.Name)
+}
+
+func (ec *executionContext) childFields_IncidentConnection(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "edges":
+		return ec.fieldContext_IncidentConnection_edges(ctx, field)
+	case "pageInfo":
+		return ec.fieldContext_IncidentConnection_pageInfo(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type IncidentConnection", field.Name)
+}
+
+func (ec *executionContext) childFields_IncidentEdge(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "cursor":
+		return ec.fieldContext_IncidentEdge_cursor(ctx, field)
+	case "node":
+		return ec.fieldContext_IncidentEdge_node(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type IncidentEdge", field.Name)
+}
+
+func (ec *executionContext) childFields_IncidentNote(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "at":
+		return ec.fieldContext_IncidentNote_at(ctx, field)
+	case "actor":
+		return ec.fieldContext_IncidentNote_actor(ctx, field)
+	case "act":
+		return ec.fieldContext_IncidentNote_act(ctx, field)
+	case "text":
+		return ec.fieldContext_IncidentNote_text(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type IncidentNote", field.Name)
+}
+
+func (ec *executionContext) childFields_IncidentPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "incident":
+		return ec.fieldContext_IncidentPayload_incident(ctx, field)
+	case "change":
+		return ec.fieldContext_IncidentPayload_change(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type IncidentPayload", field.Name)
+}
+
 func (ec *executionContext) childFields_LogLine(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "no":
@@ -15264,6 +15762,8 @@ func (ec *executionContext) childFields_ServiceState(ctx context.Context, field 
 		return ec.fieldContext_ServiceState_activeRuns(ctx, field)
 	case "shareLinkHours":
 		return ec.fieldContext_ServiceState_shareLinkHours(ctx, field)
+	case "recovery":
+		return ec.fieldContext_ServiceState_recovery(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type ServiceState", field.Name)
 }
@@ -16024,6 +16524,20 @@ func (ec *executionContext) field_Mutation_acknowledgeAlert_args(ctx context.Con
 	return args, nil
 }
 
+func (ec *executionContext) field_Mutation_acknowledgeIncident_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (model.IncidentNoteInput, error) {
+			return ec.unmarshalNIncidentNoteInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐIncidentNoteInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
 func (ec *executionContext) field_Mutation_addRunNote_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
@@ -16100,6 +16614,20 @@ func (ec *executionContext) field_Mutation_changeRunTags_args(ctx context.Contex
 	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
 		func(ctx context.Context, v any) (model.ChangeRunTagsInput, error) {
 			return ec.unmarshalNChangeRunTagsInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐChangeRunTagsInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Mutation_closeIncident_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (model.IncidentNoteInput, error) {
+			return ec.unmarshalNIncidentNoteInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐIncidentNoteInput(ctx, v)
 		})
 	if err != nil {
 		return nil, err
@@ -16206,6 +16734,20 @@ func (ec *executionContext) field_Mutation_freezeTenant_args(ctx context.Context
 	return args, nil
 }
 
+func (ec *executionContext) field_Mutation_noteIncident_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (model.IncidentNoteInput, error) {
+			return ec.unmarshalNIncidentNoteInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐIncidentNoteInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
 func (ec *executionContext) field_Mutation_redriveDeadLetters_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
@@ -16296,6 +16838,20 @@ func (ec *executionContext) field_Mutation_setQuota_args(ctx context.Context, ra
 	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
 		func(ctx context.Context, v any) (model.SetQuotaInput, error) {
 			return ec.unmarshalNSetQuotaInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐSetQuotaInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Mutation_setRecovery_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (model.SetRecoveryInput, error) {
+			return ec.unmarshalNSetRecoveryInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐSetRecoveryInput(ctx, v)
 		})
 	if err != nil {
 		return nil, err
@@ -16677,6 +17233,64 @@ func (ec *executionContext) field_Query_healthHistory_args(ctx context.Context, 
 		return nil, err
 	}
 	args["last"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Query_incidentAlerts_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "id",
+		func(ctx context.Context, v any) (string, error) {
+			return ec.unmarshalNID2string(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["id"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Query_incident_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "id",
+		func(ctx context.Context, v any) (string, error) {
+			return ec.unmarshalNID2string(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["id"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Query_incidents_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "openOnly",
+		func(ctx context.Context, v any) (*bool, error) {
+			return ec.unmarshalOBoolean2ᚖbool(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["openOnly"] = arg0
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "first",
+		func(ctx context.Context, v any) (*int, error) {
+			return ec.unmarshalOInt2ᚖint(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["first"] = arg1
+	arg2, err := graphql.ProcessArgField(ctx, rawArgs, "after",
+		func(ctx context.Context, v any) (*string, error) {
+			return ec.unmarshalOString2ᚖstring(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["after"] = arg2
 	return args, nil
 }
 
@@ -27602,6 +28216,681 @@ func (ec *executionContext) fieldContext_InboxUpdate_removed(_ context.Context, 
 	return fc, nil
 }
 
+func (ec *executionContext) _Incident_id(ctx context.Context, field graphql.CollectedField, obj *model.Incident) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Incident_id(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNID2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Incident_id(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Incident", field, false, false, errors.New("field of type ID does not have child fields"))
+}
+
+func (ec *executionContext) _Incident_severity(ctx context.Context, field graphql.CollectedField, obj *model.Incident) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Incident_severity(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Severity, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v model.IncidentSeverity) graphql.Marshaler {
+			return ec.marshalNIncidentSeverity2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐIncidentSeverity(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Incident_severity(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Incident", field, false, false, errors.New("field of type IncidentSeverity does not have child fields"))
+}
+
+func (ec *executionContext) _Incident_code(ctx context.Context, field graphql.CollectedField, obj *model.Incident) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Incident_code(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Code, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Incident_code(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Incident", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _Incident_title(ctx context.Context, field graphql.CollectedField, obj *model.Incident) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Incident_title(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Title, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Incident_title(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Incident", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _Incident_whatToDo(ctx context.Context, field graphql.CollectedField, obj *model.Incident) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Incident_whatToDo(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.WhatToDo, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Incident_whatToDo(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Incident", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _Incident_installation(ctx context.Context, field graphql.CollectedField, obj *model.Incident) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Incident_installation(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Installation, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Incident_installation(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Incident", field, false, false, errors.New("field of type Boolean does not have child fields"))
+}
+
+func (ec *executionContext) _Incident_projectId(ctx context.Context, field graphql.CollectedField, obj *model.Incident) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Incident_projectId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ProjectID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Incident_projectId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Incident", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _Incident_environmentId(ctx context.Context, field graphql.CollectedField, obj *model.Incident) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Incident_environmentId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.EnvironmentID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Incident_environmentId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Incident", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _Incident_runId(ctx context.Context, field graphql.CollectedField, obj *model.Incident) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Incident_runId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.RunID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Incident_runId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Incident", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _Incident_openedAt(ctx context.Context, field graphql.CollectedField, obj *model.Incident) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Incident_openedAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.OpenedAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Incident_openedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Incident", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _Incident_acknowledgedAt(ctx context.Context, field graphql.CollectedField, obj *model.Incident) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Incident_acknowledgedAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.AcknowledgedAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Incident_acknowledgedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Incident", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _Incident_acknowledgedBy(ctx context.Context, field graphql.CollectedField, obj *model.Incident) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Incident_acknowledgedBy(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.AcknowledgedBy, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Incident_acknowledgedBy(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Incident", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _Incident_closedAt(ctx context.Context, field graphql.CollectedField, obj *model.Incident) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Incident_closedAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ClosedAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Incident_closedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Incident", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _Incident_closedBy(ctx context.Context, field graphql.CollectedField, obj *model.Incident) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Incident_closedBy(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ClosedBy, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Incident_closedBy(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Incident", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _Incident_alerts(ctx context.Context, field graphql.CollectedField, obj *model.Incident) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Incident_alerts(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Alerts, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Incident_alerts(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Incident", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _Incident_openAlerts(ctx context.Context, field graphql.CollectedField, obj *model.Incident) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Incident_openAlerts(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.OpenAlerts, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Incident_openAlerts(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Incident", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _Incident_notes(ctx context.Context, field graphql.CollectedField, obj *model.Incident) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Incident_notes(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Notes, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []model.IncidentNote) graphql.Marshaler {
+			return ec.marshalNIncidentNote2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐIncidentNoteᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Incident_notes(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Incident",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_IncidentNote(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _IncidentConnection_edges(ctx context.Context, field graphql.CollectedField, obj *model.IncidentConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_IncidentConnection_edges(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Edges, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []model.IncidentEdge) graphql.Marshaler {
+			return ec.marshalNIncidentEdge2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐIncidentEdgeᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_IncidentConnection_edges(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "IncidentConnection",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_IncidentEdge(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _IncidentConnection_pageInfo(ctx context.Context, field graphql.CollectedField, obj *model.IncidentConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_IncidentConnection_pageInfo(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.PageInfo, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.PageInfo) graphql.Marshaler {
+			return ec.marshalNPageInfo2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐPageInfo(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_IncidentConnection_pageInfo(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "IncidentConnection",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_PageInfo(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _IncidentEdge_cursor(ctx context.Context, field graphql.CollectedField, obj *model.IncidentEdge) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_IncidentEdge_cursor(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Cursor, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_IncidentEdge_cursor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("IncidentEdge", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _IncidentEdge_node(ctx context.Context, field graphql.CollectedField, obj *model.IncidentEdge) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_IncidentEdge_node(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Node, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.Incident) graphql.Marshaler {
+			return ec.marshalNIncident2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐIncident(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_IncidentEdge_node(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "IncidentEdge",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Incident(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _IncidentNote_at(ctx context.Context, field graphql.CollectedField, obj *model.IncidentNote) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_IncidentNote_at(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.At, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_IncidentNote_at(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("IncidentNote", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _IncidentNote_actor(ctx context.Context, field graphql.CollectedField, obj *model.IncidentNote) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_IncidentNote_actor(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Actor, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_IncidentNote_actor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("IncidentNote", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _IncidentNote_act(ctx context.Context, field graphql.CollectedField, obj *model.IncidentNote) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_IncidentNote_act(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Act, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v model.IncidentAct) graphql.Marshaler {
+			return ec.marshalNIncidentAct2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐIncidentAct(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_IncidentNote_act(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("IncidentNote", field, false, false, errors.New("field of type IncidentAct does not have child fields"))
+}
+
+func (ec *executionContext) _IncidentNote_text(ctx context.Context, field graphql.CollectedField, obj *model.IncidentNote) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_IncidentNote_text(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Text, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_IncidentNote_text(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("IncidentNote", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _IncidentPayload_incident(ctx context.Context, field graphql.CollectedField, obj *model.IncidentPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_IncidentPayload_incident(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Incident, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.Incident) graphql.Marshaler {
+			return ec.marshalNIncident2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐIncident(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_IncidentPayload_incident(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "IncidentPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Incident(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _IncidentPayload_change(ctx context.Context, field graphql.CollectedField, obj *model.IncidentPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_IncidentPayload_change(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Change, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.ChangeReceipt) graphql.Marshaler {
+			return ec.marshalNChangeReceipt2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐChangeReceipt(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_IncidentPayload_change(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "IncidentPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ChangeReceipt(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _LogLine_no(ctx context.Context, field graphql.CollectedField, obj *model.LogLine) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -28927,6 +30216,138 @@ func (ec *executionContext) fieldContext_Mutation_acknowledgeAlert(ctx context.C
 	return fc, nil
 }
 
+func (ec *executionContext) _Mutation_acknowledgeIncident(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_acknowledgeIncident(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().AcknowledgeIncident(ctx, fc.Args["input"].(model.IncidentNoteInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.IncidentPayload) graphql.Marshaler {
+			return ec.marshalNIncidentPayload2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐIncidentPayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_acknowledgeIncident(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_IncidentPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_acknowledgeIncident_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_noteIncident(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_noteIncident(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().NoteIncident(ctx, fc.Args["input"].(model.IncidentNoteInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.IncidentPayload) graphql.Marshaler {
+			return ec.marshalNIncidentPayload2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐIncidentPayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_noteIncident(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_IncidentPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_noteIncident_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_closeIncident(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_closeIncident(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().CloseIncident(ctx, fc.Args["input"].(model.IncidentNoteInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.IncidentPayload) graphql.Marshaler {
+			return ec.marshalNIncidentPayload2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐIncidentPayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_closeIncident(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_IncidentPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_closeIncident_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _Mutation_silenceAlerts(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -29449,6 +30870,50 @@ func (ec *executionContext) fieldContext_Mutation_setShareLinks(ctx context.Cont
 	}()
 	ctx = graphql.WithFieldContext(ctx, fc)
 	if fc.Args, err = ec.field_Mutation_setShareLinks_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_setRecovery(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_setRecovery(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().SetRecovery(ctx, fc.Args["input"].(model.SetRecoveryInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.ServicePayload) graphql.Marshaler {
+			return ec.marshalNServicePayload2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐServicePayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_setRecovery(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ServicePayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_setRecovery_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
 		ec.Error(ctx, err)
 		return fc, err
 	}
@@ -34593,6 +36058,138 @@ func (ec *executionContext) fieldContext_Query_alert(ctx context.Context, field 
 	}()
 	ctx = graphql.WithFieldContext(ctx, fc)
 	if fc.Args, err = ec.field_Query_alert_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Query_incidents(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Query_incidents(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Query().Incidents(ctx, fc.Args["openOnly"].(*bool), fc.Args["first"].(*int), fc.Args["after"].(*string))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.IncidentConnection) graphql.Marshaler {
+			return ec.marshalNIncidentConnection2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐIncidentConnection(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Query_incidents(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Query",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_IncidentConnection(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Query_incidents_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Query_incident(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Query_incident(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Query().Incident(ctx, fc.Args["id"].(string))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.Incident) graphql.Marshaler {
+			return ec.marshalOIncident2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐIncident(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Query_incident(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Query",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Incident(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Query_incident_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Query_incidentAlerts(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Query_incidentAlerts(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Query().IncidentAlerts(ctx, fc.Args["id"].(string))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []model.Alert) graphql.Marshaler {
+			return ec.marshalNAlert2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐAlertᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Query_incidentAlerts(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Query",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Alert(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Query_incidentAlerts_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
 		ec.Error(ctx, err)
 		return fc, err
 	}
@@ -41786,6 +43383,29 @@ func (ec *executionContext) _ServiceState_shareLinkHours(ctx context.Context, fi
 }
 func (ec *executionContext) fieldContext_ServiceState_shareLinkHours(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("ServiceState", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _ServiceState_recovery(ctx context.Context, field graphql.CollectedField, obj *model.ServiceState) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ServiceState_recovery(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Recovery, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v model.RecoveryMode) graphql.Marshaler {
+			return ec.marshalNRecoveryMode2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRecoveryMode(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ServiceState_recovery(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ServiceState", field, false, false, errors.New("field of type RecoveryMode does not have child fields"))
 }
 
 func (ec *executionContext) _SetPolicyPayload_policy(ctx context.Context, field graphql.CollectedField, obj *model.SetPolicyPayload) (ret graphql.Marshaler) {
@@ -49708,6 +51328,54 @@ func (ec *executionContext) unmarshalInputFreezeTenantInput(ctx context.Context,
 	return it, nil
 }
 
+func (ec *executionContext) unmarshalInputIncidentNoteInput(ctx context.Context, obj any) (model.IncidentNoteInput, error) {
+	var it model.IncidentNoteInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	if _, present := asMap["note"]; !present {
+		asMap["note"] = ""
+	}
+
+	fieldsInOrder := [...]string{"id", "requestId", "note"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "id":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("id"))
+			data, err := ec.unmarshalNID2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ID = data
+		case "requestId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("requestId"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.RequestID = data
+		case "note":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("note"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Note = data
+		}
+	}
+	return it, nil
+}
+
 func (ec *executionContext) unmarshalInputInjectOverrideInput(ctx context.Context, obj any) (model.InjectOverrideInput, error) {
 	var it model.InjectOverrideInput
 	if obj == nil {
@@ -51146,6 +52814,50 @@ func (ec *executionContext) unmarshalInputSetQuotaInput(ctx context.Context, obj
 				return it, err
 			}
 			it.Settings = data
+		}
+	}
+	return it, nil
+}
+
+func (ec *executionContext) unmarshalInputSetRecoveryInput(ctx context.Context, obj any) (model.SetRecoveryInput, error) {
+	var it model.SetRecoveryInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"requestId", "mode", "reason"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "requestId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("requestId"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.RequestID = data
+		case "mode":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("mode"))
+			data, err := ec.unmarshalORecoveryMode2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRecoveryMode(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Mode = data
+		case "reason":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("reason"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Reason = data
 		}
 	}
 	return it, nil
@@ -56457,6 +58169,306 @@ func (ec *executionContext) _InboxUpdate(ctx context.Context, sel ast.SelectionS
 	return out
 }
 
+var incidentImplementors = []string{"Incident"}
+
+func (ec *executionContext) _Incident(ctx context.Context, sel ast.SelectionSet, obj *model.Incident) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, incidentImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("Incident")
+		case "id":
+			out.Values[i] = ec._Incident_id(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "severity":
+			out.Values[i] = ec._Incident_severity(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "code":
+			out.Values[i] = ec._Incident_code(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "title":
+			out.Values[i] = ec._Incident_title(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "whatToDo":
+			out.Values[i] = ec._Incident_whatToDo(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "installation":
+			out.Values[i] = ec._Incident_installation(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "projectId":
+			out.Values[i] = ec._Incident_projectId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "environmentId":
+			out.Values[i] = ec._Incident_environmentId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "runId":
+			out.Values[i] = ec._Incident_runId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "openedAt":
+			out.Values[i] = ec._Incident_openedAt(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "acknowledgedAt":
+			out.Values[i] = ec._Incident_acknowledgedAt(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "acknowledgedBy":
+			out.Values[i] = ec._Incident_acknowledgedBy(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "closedAt":
+			out.Values[i] = ec._Incident_closedAt(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "closedBy":
+			out.Values[i] = ec._Incident_closedBy(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "alerts":
+			out.Values[i] = ec._Incident_alerts(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "openAlerts":
+			out.Values[i] = ec._Incident_openAlerts(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "notes":
+			out.Values[i] = ec._Incident_notes(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var incidentConnectionImplementors = []string{"IncidentConnection"}
+
+func (ec *executionContext) _IncidentConnection(ctx context.Context, sel ast.SelectionSet, obj *model.IncidentConnection) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, incidentConnectionImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("IncidentConnection")
+		case "edges":
+			out.Values[i] = ec._IncidentConnection_edges(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "pageInfo":
+			out.Values[i] = ec._IncidentConnection_pageInfo(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var incidentEdgeImplementors = []string{"IncidentEdge"}
+
+func (ec *executionContext) _IncidentEdge(ctx context.Context, sel ast.SelectionSet, obj *model.IncidentEdge) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, incidentEdgeImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("IncidentEdge")
+		case "cursor":
+			out.Values[i] = ec._IncidentEdge_cursor(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "node":
+			out.Values[i] = ec._IncidentEdge_node(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var incidentNoteImplementors = []string{"IncidentNote"}
+
+func (ec *executionContext) _IncidentNote(ctx context.Context, sel ast.SelectionSet, obj *model.IncidentNote) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, incidentNoteImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("IncidentNote")
+		case "at":
+			out.Values[i] = ec._IncidentNote_at(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "actor":
+			out.Values[i] = ec._IncidentNote_actor(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "act":
+			out.Values[i] = ec._IncidentNote_act(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "text":
+			out.Values[i] = ec._IncidentNote_text(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var incidentPayloadImplementors = []string{"IncidentPayload"}
+
+func (ec *executionContext) _IncidentPayload(ctx context.Context, sel ast.SelectionSet, obj *model.IncidentPayload) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, incidentPayloadImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("IncidentPayload")
+		case "incident":
+			out.Values[i] = ec._IncidentPayload_incident(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "change":
+			out.Values[i] = ec._IncidentPayload_change(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
 var logLineImplementors = []string{"LogLine"}
 
 func (ec *executionContext) _LogLine(ctx context.Context, sel ast.SelectionSet, obj *model.LogLine) graphql.Marshaler {
@@ -56982,6 +58994,27 @@ func (ec *executionContext) _Mutation(ctx context.Context, sel ast.SelectionSet)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
+		case "acknowledgeIncident":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_acknowledgeIncident(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "noteIncident":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_noteIncident(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "closeIncident":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_closeIncident(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
 		case "silenceAlerts":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_silenceAlerts(ctx, field)
@@ -57062,6 +59095,13 @@ func (ec *executionContext) _Mutation(ctx context.Context, sel ast.SelectionSet)
 		case "setShareLinks":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_setShareLinks(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "setRecovery":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_setRecovery(ctx, field)
 			})
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
@@ -59433,6 +61473,72 @@ func (ec *executionContext) _Query(ctx context.Context, sel ast.SelectionSet) gr
 				}()
 				res = ec._Query_alert(ctx, field)
 				if res == graphql.RequiredNull {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			rrm := func(ctx context.Context) graphql.Marshaler {
+				return ec.OperationContext.RootResolverMiddleware(ctx,
+					func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return rrm(innerCtx) })
+		case "incidents":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Query_incidents(ctx, field)
+				if res == graphql.Null {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			rrm := func(ctx context.Context) graphql.Marshaler {
+				return ec.OperationContext.RootResolverMiddleware(ctx,
+					func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return rrm(innerCtx) })
+		case "incident":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Query_incident(ctx, field)
+				if res == graphql.RequiredNull {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			rrm := func(ctx context.Context) graphql.Marshaler {
+				return ec.OperationContext.RootResolverMiddleware(ctx,
+					func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return rrm(innerCtx) })
+		case "incidentAlerts":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Query_incidentAlerts(ctx, field)
+				if res == graphql.Null {
 					atomic.AddUint32(&fs.Invalids, 1)
 				}
 				return res
@@ -62933,6 +65039,11 @@ func (ec *executionContext) _ServiceState(ctx context.Context, sel ast.Selection
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
+		case "recovery":
+			out.Values[i] = ec._ServiceState_recovery(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}
@@ -65910,6 +68021,26 @@ func (ec *executionContext) marshalNAddRunNotePayload2ᚖgithubᚗcomᚋdvtᚑen
 	return ec._AddRunNotePayload(ctx, sel, v)
 }
 
+func (ec *executionContext) marshalNAlert2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐAlert(ctx context.Context, sel ast.SelectionSet, v model.Alert) graphql.Marshaler {
+	return ec._Alert(ctx, sel, &v)
+}
+
+func (ec *executionContext) marshalNAlert2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐAlertᚄ(ctx context.Context, sel ast.SelectionSet, v []model.Alert) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNAlert2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐAlert(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
 func (ec *executionContext) marshalNAlert2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐAlert(ctx context.Context, sel ast.SelectionSet, v *model.Alert) graphql.Marshaler {
 	if v == nil {
 		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
@@ -67132,6 +69263,101 @@ func (ec *executionContext) marshalNInboxUpdate2ᚖgithubᚗcomᚋdvtᚑengine�
 	return ec._InboxUpdate(ctx, sel, v)
 }
 
+func (ec *executionContext) marshalNIncident2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐIncident(ctx context.Context, sel ast.SelectionSet, v *model.Incident) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._Incident(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNIncidentAct2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐIncidentAct(ctx context.Context, v any) (model.IncidentAct, error) {
+	var res model.IncidentAct
+	err := res.UnmarshalGQL(v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNIncidentAct2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐIncidentAct(ctx context.Context, sel ast.SelectionSet, v model.IncidentAct) graphql.Marshaler {
+	return v
+}
+
+func (ec *executionContext) marshalNIncidentConnection2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐIncidentConnection(ctx context.Context, sel ast.SelectionSet, v *model.IncidentConnection) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._IncidentConnection(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNIncidentEdge2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐIncidentEdge(ctx context.Context, sel ast.SelectionSet, v model.IncidentEdge) graphql.Marshaler {
+	return ec._IncidentEdge(ctx, sel, &v)
+}
+
+func (ec *executionContext) marshalNIncidentEdge2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐIncidentEdgeᚄ(ctx context.Context, sel ast.SelectionSet, v []model.IncidentEdge) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNIncidentEdge2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐIncidentEdge(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNIncidentNote2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐIncidentNote(ctx context.Context, sel ast.SelectionSet, v model.IncidentNote) graphql.Marshaler {
+	return ec._IncidentNote(ctx, sel, &v)
+}
+
+func (ec *executionContext) marshalNIncidentNote2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐIncidentNoteᚄ(ctx context.Context, sel ast.SelectionSet, v []model.IncidentNote) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNIncidentNote2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐIncidentNote(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) unmarshalNIncidentNoteInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐIncidentNoteInput(ctx context.Context, v any) (model.IncidentNoteInput, error) {
+	res, err := ec.unmarshalInputIncidentNoteInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNIncidentPayload2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐIncidentPayload(ctx context.Context, sel ast.SelectionSet, v *model.IncidentPayload) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._IncidentPayload(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNIncidentSeverity2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐIncidentSeverity(ctx context.Context, v any) (model.IncidentSeverity, error) {
+	var res model.IncidentSeverity
+	err := res.UnmarshalGQL(v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNIncidentSeverity2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐIncidentSeverity(ctx context.Context, sel ast.SelectionSet, v model.IncidentSeverity) graphql.Marshaler {
+	return v
+}
+
 func (ec *executionContext) unmarshalNInt2int(ctx context.Context, v any) (int, error) {
 	res, err := model.UnmarshalInt(v)
 	return res, graphql.ErrorOnPath(ctx, err)
@@ -68035,6 +70261,16 @@ func (ec *executionContext) marshalNQuotaSnapshot2ᚕgithubᚗcomᚋdvtᚑengine
 	return ret
 }
 
+func (ec *executionContext) unmarshalNRecoveryMode2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRecoveryMode(ctx context.Context, v any) (model.RecoveryMode, error) {
+	var res model.RecoveryMode
+	err := res.UnmarshalGQL(v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNRecoveryMode2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRecoveryMode(ctx context.Context, sel ast.SelectionSet, v model.RecoveryMode) graphql.Marshaler {
+	return v
+}
+
 func (ec *executionContext) unmarshalNRedriveDeadLettersInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRedriveDeadLettersInput(ctx context.Context, v any) (model.RedriveDeadLettersInput, error) {
 	res, err := ec.unmarshalInputRedriveDeadLettersInput(ctx, v)
 	return res, graphql.ErrorOnPath(ctx, err)
@@ -68578,6 +70814,11 @@ func (ec *executionContext) marshalNSetQuotaPayload2ᚖgithubᚗcomᚋdvtᚑengi
 		return graphql.Null
 	}
 	return ec._SetQuotaPayload(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNSetRecoveryInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐSetRecoveryInput(ctx context.Context, v any) (model.SetRecoveryInput, error) {
+	res, err := ec.unmarshalInputSetRecoveryInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) unmarshalNSetRunTagsInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐSetRunTagsInput(ctx context.Context, v any) (model.SetRunTagsInput, error) {
@@ -69713,6 +71954,13 @@ func (ec *executionContext) marshalOID2ᚖstring(ctx context.Context, sel ast.Se
 	return res
 }
 
+func (ec *executionContext) marshalOIncident2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐIncident(ctx context.Context, sel ast.SelectionSet, v *model.Incident) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._Incident(ctx, sel, v)
+}
+
 func (ec *executionContext) unmarshalOInjectOverrideInput2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐInjectOverrideInput(ctx context.Context, v any) (*model.InjectOverrideInput, error) {
 	if v == nil {
 		return nil, nil
@@ -69914,6 +72162,22 @@ func (ec *executionContext) unmarshalOQuotaLimitsInput2ᚖgithubᚗcomᚋdvtᚑe
 	}
 	res, err := ec.unmarshalInputQuotaLimitsInput(ctx, v)
 	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) unmarshalORecoveryMode2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRecoveryMode(ctx context.Context, v any) (*model.RecoveryMode, error) {
+	if v == nil {
+		return nil, nil
+	}
+	var res = new(model.RecoveryMode)
+	err := res.UnmarshalGQL(v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalORecoveryMode2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRecoveryMode(ctx context.Context, sel ast.SelectionSet, v *model.RecoveryMode) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return v
 }
 
 func (ec *executionContext) marshalORejection2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRejection(ctx context.Context, sel ast.SelectionSet, v *model.Rejection) graphql.Marshaler {

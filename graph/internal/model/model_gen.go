@@ -1082,6 +1082,64 @@ type InboxUpdate struct {
 	Removed []InboxItem `json:"removed"`
 }
 
+// Trouble that people look after until one of them closes it.
+type Incident struct {
+	ID       string           `json:"id"`
+	Severity IncidentSeverity `json:"severity"`
+	// The code of its alerts; null: a person or program asked for people by ESCALATE_ALERT.
+	Code *string `json:"code,omitempty"`
+	// What the first alert said.
+	Title string `json:"title"`
+	// What people should do about it; null without a code.
+	WhatToDo *string `json:"whatToDo,omitempty"`
+	// It concerns the installation and not a tenant.
+	Installation  bool    `json:"installation"`
+	ProjectID     *string `json:"projectId,omitempty"`
+	EnvironmentID *string `json:"environmentId,omitempty"`
+	// The run of the first alert.
+	RunID          *string    `json:"runId,omitempty"`
+	OpenedAt       time.Time  `json:"openedAt"`
+	AcknowledgedAt *time.Time `json:"acknowledgedAt,omitempty"`
+	AcknowledgedBy *string    `json:"acknowledgedBy,omitempty"`
+	ClosedAt       *time.Time `json:"closedAt,omitempty"`
+	ClosedBy       *string    `json:"closedBy,omitempty"`
+	// The alerts that belong to it, and those of them that are not resolved.
+	Alerts     int `json:"alerts"`
+	OpenAlerts int `json:"openAlerts"`
+	// What people did, oldest first; empty in `incidents`.
+	Notes []IncidentNote `json:"notes"`
+}
+
+type IncidentConnection struct {
+	Edges    []IncidentEdge `json:"edges"`
+	PageInfo *PageInfo      `json:"pageInfo"`
+}
+
+type IncidentEdge struct {
+	Cursor string    `json:"cursor"`
+	Node   *Incident `json:"node"`
+}
+
+type IncidentNote struct {
+	At    time.Time   `json:"at"`
+	Actor string      `json:"actor"`
+	Act   IncidentAct `json:"act"`
+	Text  string      `json:"text"`
+}
+
+type IncidentNoteInput struct {
+	ID string `json:"id"`
+	// The client's name for this request; the audit has it.
+	RequestID string `json:"requestId"`
+	// At most 1,000 bytes; only acknowledgeIncident takes an empty one.
+	Note *string `json:"note,omitempty"`
+}
+
+type IncidentPayload struct {
+	Incident *Incident      `json:"incident"`
+	Change   *ChangeReceipt `json:"change"`
+}
+
 type InjectOverrideInput struct {
 	StepID string `json:"stepId"`
 	// A merge patch (RFC 7396) of the step's inputs, for attempts that start from now on; at most 1 MiB. The resulting inputs must be valid for the step's type and contain no secrets.
@@ -2195,6 +2253,8 @@ type ServiceState struct {
 	ActiveRuns *int `json:"activeRuns,omitempty"`
 	// How many hours a link shows the status of a run without sign-in; 0 when the tenant does not permit such links.
 	ShareLinkHours int `json:"shareLinkHours"`
+	// What dvt does about runs of the tenant that hang.
+	Recovery RecoveryMode `json:"recovery"`
 }
 
 type SetEngineModeInput struct {
@@ -2232,6 +2292,12 @@ type SetQuotaPayload struct {
 	// What the change did, as previewQuota says it before.
 	Effect *ChangePreview `json:"effect"`
 	Change *ChangeReceipt `json:"change"`
+}
+
+type SetRecoveryInput struct {
+	RequestID string        `json:"requestId"`
+	Mode      *RecoveryMode `json:"mode,omitempty"`
+	Reason    string        `json:"reason"`
 }
 
 type SetRunTagsInput struct {
@@ -3825,6 +3891,126 @@ func (e HealthStatus) MarshalJSON() ([]byte, error) {
 	return buf.Bytes(), nil
 }
 
+type IncidentAct string
+
+const (
+	IncidentActAcknowledge IncidentAct = "ACKNOWLEDGE"
+	IncidentActNote        IncidentAct = "NOTE"
+	IncidentActClose       IncidentAct = "CLOSE"
+)
+
+var AllIncidentAct = []IncidentAct{
+	IncidentActAcknowledge,
+	IncidentActNote,
+	IncidentActClose,
+}
+
+func (e IncidentAct) IsValid() bool {
+	switch e {
+	case IncidentActAcknowledge, IncidentActNote, IncidentActClose:
+		return true
+	}
+	return false
+}
+
+func (e IncidentAct) String() string {
+	return string(e)
+}
+
+func (e *IncidentAct) UnmarshalGQL(v any) error {
+	str, ok := v.(string)
+	if !ok {
+		return fmt.Errorf("enums must be strings")
+	}
+
+	*e = IncidentAct(str)
+	if !e.IsValid() {
+		return fmt.Errorf("%s is not a valid IncidentAct", str)
+	}
+	return nil
+}
+
+func (e IncidentAct) MarshalGQL(w io.Writer) {
+	_, _ = fmt.Fprint(w, strconv.Quote(e.String()))
+}
+
+func (e *IncidentAct) UnmarshalJSON(b []byte) error {
+	s, err := strconv.Unquote(string(b))
+	if err != nil {
+		return err
+	}
+	return e.UnmarshalGQL(s)
+}
+
+func (e IncidentAct) MarshalJSON() ([]byte, error) {
+	var buf bytes.Buffer
+	e.MarshalGQL(&buf)
+	return buf.Bytes(), nil
+}
+
+type IncidentSeverity string
+
+const (
+	// An escape, a confirmed leak, a breach between tenants.
+	IncidentSeveritySev0 IncidentSeverity = "SEV_0"
+	// dvt is down, or data may be wrong.
+	IncidentSeveritySev1 IncidentSeverity = "SEV_1"
+	// A part is down, or runs stand still.
+	IncidentSeveritySev2 IncidentSeverity = "SEV_2"
+	// dvt is slow or full.
+	IncidentSeveritySev3 IncidentSeverity = "SEV_3"
+)
+
+var AllIncidentSeverity = []IncidentSeverity{
+	IncidentSeveritySev0,
+	IncidentSeveritySev1,
+	IncidentSeveritySev2,
+	IncidentSeveritySev3,
+}
+
+func (e IncidentSeverity) IsValid() bool {
+	switch e {
+	case IncidentSeveritySev0, IncidentSeveritySev1, IncidentSeveritySev2, IncidentSeveritySev3:
+		return true
+	}
+	return false
+}
+
+func (e IncidentSeverity) String() string {
+	return string(e)
+}
+
+func (e *IncidentSeverity) UnmarshalGQL(v any) error {
+	str, ok := v.(string)
+	if !ok {
+		return fmt.Errorf("enums must be strings")
+	}
+
+	*e = IncidentSeverity(str)
+	if !e.IsValid() {
+		return fmt.Errorf("%s is not a valid IncidentSeverity", str)
+	}
+	return nil
+}
+
+func (e IncidentSeverity) MarshalGQL(w io.Writer) {
+	_, _ = fmt.Fprint(w, strconv.Quote(e.String()))
+}
+
+func (e *IncidentSeverity) UnmarshalJSON(b []byte) error {
+	s, err := strconv.Unquote(string(b))
+	if err != nil {
+		return err
+	}
+	return e.UnmarshalGQL(s)
+}
+
+func (e IncidentSeverity) MarshalJSON() ([]byte, error) {
+	var buf bytes.Buffer
+	e.MarshalGQL(&buf)
+	return buf.Bytes(), nil
+}
+
 type ManualOutcome string
 
 const (
@@ -4126,6 +4312,66 @@ func (e *QuotaAction) UnmarshalJSON(b []byte) error {
 }
 
 func (e QuotaAction) MarshalJSON() ([]byte, error) {
+	var buf bytes.Buffer
+	e.MarshalGQL(&buf)
+	return buf.Bytes(), nil
+}
+
+// What dvt does about runs that hang.
+type RecoveryMode string
+
+const (
+	RecoveryModeOff RecoveryMode = "OFF"
+	// Raises alerts that say what ACT would do.
+	RecoveryModeObserve RecoveryMode = "OBSERVE"
+	// Retries an attempt that hung once, and ends the run when it hangs again.
+	RecoveryModeAct RecoveryMode = "ACT"
+)
+
+var AllRecoveryMode = []RecoveryMode{
+	RecoveryModeOff,
+	RecoveryModeObserve,
+	RecoveryModeAct,
+}
+
+func (e RecoveryMode) IsValid() bool {
+	switch e {
+	case RecoveryModeOff, RecoveryModeObserve, RecoveryModeAct:
+		return true
+	}
+	return false
+}
+
+func (e RecoveryMode) String() string {
+	return string(e)
+}
+
+func (e *RecoveryMode) UnmarshalGQL(v any) error {
+	str, ok := v.(string)
+	if !ok {
+		return fmt.Errorf("enums must be strings")
+	}
+
+	*e = RecoveryMode(str)
+	if !e.IsValid() {
+		return fmt.Errorf("%s is not a valid RecoveryMode", str)
+	}
+	return nil
+}
+
+func (e RecoveryMode) MarshalGQL(w io.Writer) {
+	_, _ = fmt.Fprint(w, strconv.Quote(e.String()))
+}
+
+func (e *RecoveryMode) UnmarshalJSON(b []byte) error {
+	s, err := strconv.Unquote(string(b))
+	if err != nil {
+		return err
+	}
+	return e.UnmarshalGQL(s)
+}
+
+func (e RecoveryMode) MarshalJSON() ([]byte, error) {
 	var buf bytes.Buffer
 	e.MarshalGQL(&buf)
 	return buf.Bytes(), nil

@@ -183,6 +183,12 @@ func longSuites(root string) ([]task, error) {
 			argv: goTestOf([]string{"-run=KillsOfEveryProcess"},
 				[]string{"./server", "-trace-runs=90", "-trace-campaign-kills=30"}),
 		},
+		{
+			name: "game-day", what: "faults that runbooks mend", heavy: true, goTest: true, tests: true,
+			env:   []string{path, binary, "TEST_LONG=1"},
+			needs: []string{"temporal", "postgres", "redis", "dbt", "binary"},
+			argv:  goTestOf([]string{"-run=GameDay"}, []string{"./server"}),
+		},
 	}, nil
 }
 

@@ -13,6 +13,12 @@ var Examples = map[string]string{
 	"dvt alerts list":     "dvt alerts list\ndvt alerts list --all --since 7d --level high -o json",
 	"dvt alerts show":     "dvt alerts show 0d3c77e1-6a52-4f0e-9d0b-6f5a3c1b2a10",
 	"dvt alerts silence":  "dvt alerts silence --code TIMEOUT --plan nightly --for 8h --reason \"the source is slow today\"",
+	"dvt incidents list":  "dvt incidents list\ndvt incidents list --all -o json",
+	"dvt incidents show":  "dvt incidents show 0d3c77e1-6a52-4f0e-9d0b-6f5a3c1b2a10",
+	"dvt incidents ack":   "dvt incidents ack 0d3c77e1-6a52-4f0e-9d0b-6f5a3c1b2a10 --note \"looking at the worker\"",
+	"dvt incidents note":  "dvt incidents note 0d3c77e1-6a52-4f0e-9d0b-6f5a3c1b2a10 --note \"the disk is full\"",
+	"dvt incidents close": "dvt incidents close 0d3c77e1-6a52-4f0e-9d0b-6f5a3c1b2a10 --note \"more disk\"",
+	"dvt tenant recovery": "dvt tenant recovery observe --reason \"we retry ourselves\"",
 	"dvt alerts silences": "dvt alerts silences\ndvt alerts silences --end 0d3c77e1-6a52-4f0e-9d0b-6f5a3c1b2a10",
 	"dvt alerts watch":    "dvt alerts watch\ndvt alerts watch --level high",
 	"dvt audit export": "dvt audit export --from 2026-11-21T00:00:00Z --outcome DENIED\ndvt audit export --run " +

@@ -49,7 +49,7 @@ func Server() *cobra.Command {
 	}, false, []string{
 		"listen", "store", "redis", "temporal", "temporal-namespace", "artifacts", "plan-roots", "control-queue",
 		"data-queue", "isolation-queue", "isolation-tenants", "known-queues",
-		"no-worker-after", "stop-within", "pause-drain-timeout",
+		"no-worker-after", "stop-within", "pause-drain-timeout", "recovery",
 		"allowed-origins", "public-url", "trusted-proxies", "duties", "heartbeat",
 		"write-budget", "rotate-after", "trace-runs", "trace-sample",
 		"allow-plaintext", "temporal-tls", "temporal-tls-ca", "temporal-tls-cert", "temporal-tls-key",

@@ -1,0 +1,40 @@
+package mapping
+
+import (
+	"slices"
+
+	"github.com/dvt-engine/dvt/control/reads"
+	"github.com/dvt-engine/dvt/graph/internal/model"
+	"github.com/dvt-engine/dvt/run"
+)
+
+// Incidents maps a page of incidents that follows the cursor after.
+func Incidents(page reads.IncidentsPage, after string) *model.IncidentConnection {
+	edges := MapSlice(page.Incidents, func(i reads.Incident) model.IncidentEdge {
+		return model.IncidentEdge{Cursor: EncodeCursor(i.ID), Node: new(Incident(i))}
+	})
+	return &model.IncidentConnection{
+		Edges:    edges,
+		PageInfo: PageInfo(edges, func(e model.IncidentEdge) string { return e.Cursor }, page.HasNext, after != ""),
+	}
+}
+
+// Incident maps an incident with what people should do about its code.
+func Incident(i reads.Incident) model.Incident {
+	out := model.Incident{
+		ID: i.ID, Severity: model.IncidentSeverity(i.Severity), Code: Text(string(i.Code)), Title: i.Title,
+		Installation: i.TenantID == "", ProjectID: Text(i.ProjectID), EnvironmentID: Text(i.EnvironmentID),
+		RunID: Text(i.RunID), OpenedAt: i.OpenedAt, AcknowledgedAt: i.AcknowledgedAt, AcknowledgedBy: Text(i.AcknowledgedBy),
+		ClosedAt: i.ClosedAt, ClosedBy: Text(i.ClosedBy), Alerts: i.Alerts, OpenAlerts: i.OpenAlerts,
+		Notes: []model.IncidentNote{},
+	}
+	table := run.CodeTable()
+	if at := slices.IndexFunc(table, func(c run.CodeInfo) bool { return c.Code == i.Code }); at >= 0 {
+		out.WhatToDo = Text(table[at].WhatToDo)
+	}
+	for _, n := range i.Notes {
+		out.Notes = append(out.Notes, model.IncidentNote{At: n.At, Actor: n.Actor, Act: model.IncidentAct(n.Act),
+			Text: n.Text})
+	}
+	return out
+}
