@@ -109,7 +109,7 @@ func (s *session) alertsListCommand() *cobra.Command {
 }
 
 // alertCode names the code of an alert; a person's escalation has none.
-func alertCode(a client.AlertLine) string { return cmp.Or(runtext.Deref(a.Code), "ESCALATE_ALERT") }
+func alertCode(a client.AlertLine) string { return cmp.Or(runtext.Deref(a.Code), "none") }
 
 // alertState returns the stage of an alert in words, with its silence.
 func alertState(a client.AlertLine) string {
@@ -169,7 +169,8 @@ func (s *session) printAlert(a client.AlertLine) error {
 	line("since", s.when(&a.RaisedAt))
 	line("last found", fmt.Sprintf("%s, %s", s.when(&a.LastSeenAt), cmdline.Count(a.Count, "time")))
 	line("raised by", a.Actor)
-	line("what to do", runtext.Deref(a.WhatToDo))
+	line("what to do", cmp.Or(runtext.Deref(a.WhatToDo),
+		"Read why: a person or program asks for help with it. Take the alert on with dvt alerts ack."))
 	line("who can help", strings.Join(a.WhoCould, ", "))
 	if a.AcknowledgedAt != nil {
 		line("taken on", fmt.Sprintf("%s by %s %s", s.when(a.AcknowledgedAt), runtext.Deref(a.AcknowledgedBy),

@@ -115,7 +115,12 @@ func signalCommand(runID string, n client.DiagnoseRunRunDiagnosisCauseNextNextSt
 	}
 	switch *n.SignalType {
 	case client.SignalTypeRetryStep:
-		return fmt.Sprintf("dvt run retry %s %s", shortID(runID), runtext.Deref(n.StepId))
+		command := fmt.Sprintf("dvt run retry %s %s", shortID(runID), runtext.Deref(n.StepId))
+		// The API has no field for force; the server words every such step alike.
+		if strings.HasPrefix(n.Text, "Retry the step by force") {
+			command += ` --force --reason "…"`
+		}
+		return command
 	case client.SignalTypeResume:
 		return "dvt run resume " + shortID(runID)
 	}

@@ -30,9 +30,19 @@ func TestDoctor_NamesTheCauseAndTheNextCommand(t *testing.T) {
 	checkDvt(t, address, "doctor r1", 0, []string{
 		"Something that the step needs does not answer. (likely, DEPENDENCY_UNREACHABLE)\n", "  steps: s1\n",
 		"  seen:  seq 4, s1: EXIT_STATUS: psql: connection refused\n", "  seen:  line 7 of s1, psql: connection refused\n",
-		"  next:  Retry the step.\n         dvt run retry r1 s1   (safe)\n",
+		"  next:  Then retry the step.\n         dvt run retry r1 s1   (safe)\n",
 	}, "")
 	checkDvt(t, address, "doctor r1 -o json", 0, []string{`"code": "DEPENDENCY_UNREACHABLE"`, `"safe": true`}, "seen:")
+}
+
+func TestDoctor_ARetryThatNeedsForceIsPrintedWithIt(t *testing.T) {
+	t.Parallel()
+	address, s := serveStarted(t)
+	append1(t, s, runtest.Draft(log.StepStartedEvent, "s1", 1))
+	append1(t, s, runtest.Draft(log.StepFailedEvent, "s1", 1,
+		runtest.M{"errorCode": "PROGRAM_NOT_FOUND", "errorMessage": "x: not found", "retryable": false}))
+	checkDvt(t, address, "doctor r1", 0,
+		[]string{"         dvt run retry r1 s1 --force --reason \"…\"\n"}, "(safe)")
 }
 
 // checkDvt runs dvt as a viewer and checks its status and what it prints, also as an error.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -196,7 +197,7 @@ func (s *AlertDesk) AcknowledgeAlert(ctx context.Context, p authz.Principal, in 
 	}
 	row := store.AuditRow{Action: string(authz.Annotate), RunID: a.RunID, RequestID: in.RequestID}
 	if a.TenantID != "" {
-		if err := s.rights.MayOperateOn(ctx, p, row, objectOfAlert(a)); err != nil {
+		if err := s.mayActOn(ctx, p, row, objectOfAlert(a)); err != nil {
 			return AcknowledgedAlert{}, err
 		}
 	}
@@ -265,7 +266,7 @@ func (s *AlertDesk) SilenceAlerts(ctx context.Context, p authz.Principal, in Sil
 		}
 		object, in.ProjectID = control.ObjectOf(r.Identity), r.ProjectID
 	}
-	if err := s.rights.MayOperateOn(ctx, p, row, object); err != nil {
+	if err := s.mayActOn(ctx, p, row, object); err != nil {
 		return SilencedAlerts{}, err
 	}
 	if vs := s.checkSilence(in); len(vs) > 0 {
@@ -295,8 +296,13 @@ func (s *AlertDesk) checkSilence(in SilenceAlerts) []plan.Violation {
 		vs = append(vs, plan.Violation{Path: "matcher", Code: "INVALID",
 			Message: "must name a code, a project, a run or a plan, so that it does not silence everything"})
 	}
+<<<<<<< HEAD
 	if _, known := in.Code.Info(); in.Code != "" && !known {
 		vs = append(vs, plan.Violation{Path: "code", Code: "INVALID", Message: "is no code of dvt"})
+=======
+	if why := whyNotSilenced(in.Code); why != "" {
+		vs = append(vs, plan.Violation{Path: "code", Code: "INVALID", Message: why})
+>>>>>>> w-mend21
 	}
 	for _, x := range [...][2]string{{"projectId", in.ProjectID}, {"planId", in.PlanID}} {
 		if x[1] != "" {
@@ -308,6 +314,33 @@ func (s *AlertDesk) checkSilence(in SilenceAlerts) []plan.Violation {
 			Message: "must be in the future, at most 30 days from now"})
 	}
 	return vs
+}
+
+// whyNotSilenced returns why no silence can name a code, or "".
+func whyNotSilenced(code run.Code) string {
+	switch code {
+	case "":
+		return ""
+	case run.CodeProjectorAbsent, run.CodeDispatcherAbsent, run.CodeDelivererAbsent, run.CodeReconcilerAbsent,
+		run.CodeWorkerAbsent, run.CodeLagHigh:
+		return "belongs to alerts about the installation, which cannot be silenced"
+	case run.Code(authz.EscalateAlert):
+		return "is a signal: alerts that people raise have no code; name their run, project or plan"
+	}
+	if !slices.ContainsFunc(run.CodeTable(), func(i run.CodeInfo) bool { return i.Code == code }) {
+		return "is no code of dvt"
+	}
+	return ""
+}
+
+// mayActOn is Rights.MayOperateOn for the right to ANNOTATE; its refusal names what people ask of alerts.
+func (s *AlertDesk) mayActOn(ctx context.Context, p authz.Principal, row store.AuditRow, o authz.Object) error {
+	err := s.rights.MayOperateOn(ctx, p, row, o)
+	var own *control.Error
+	if errors.As(err, &own) && own.Code == run.CodeForbidden {
+		own.Message = strings.Replace(own.Message, authz.Annotate.Words(), "take on or silence an alert", 1)
+	}
+	return err
 }
 
 // Silences lists the silences of the tenant that have not ended and that p may see: its own, and those of projects that
@@ -333,7 +366,7 @@ func (s *AlertDesk) EndSilence(ctx context.Context, p authz.Principal, id, reque
 	x := all[at]
 	row := store.AuditRow{Action: string(authz.Annotate), RunID: x.RunID, RequestID: requestID}
 	if x.Actor != p.ID { // everybody may end their own
-		if err := s.rights.MayOperateOn(ctx, p, row, authz.Object{TenantID: p.TenantID,
+		if err := s.mayActOn(ctx, p, row, authz.Object{TenantID: p.TenantID,
 			ProjectID: cmp.Or(x.ProjectID, "*"), EnvironmentID: "*"}); err != nil {
 			return control.Change{}, err
 		}

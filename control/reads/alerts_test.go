@@ -1,6 +1,7 @@
 package reads_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -115,8 +116,13 @@ func TestSilenceAlerts_CoversItsScopeUntilItEnds(t *testing.T) {
 	in := reads.SilenceAlerts{RequestID: "s", Code: run.CodeTimeout, Until: w.Clock.Now().Add(time.Hour), Reason: "known"}
 	_, err := w.SilenceAlerts(t.Context(), viewer, in)
 	controltest.Refusal(t, err, run.CodeForbidden)
+	if !strings.Contains(err.Error(), "to take on or silence an alert") {
+		t.Errorf("the refusal does not name the action: %v", err)
+	}
 	for _, change := range []func(*reads.SilenceAlerts){
 		func(s *reads.SilenceAlerts) { s.Code = "" }, func(s *reads.SilenceAlerts) { s.Code = "NO_SUCH" },
+		func(s *reads.SilenceAlerts) { s.Code = run.CodeWorkerAbsent },
+		func(s *reads.SilenceAlerts) { s.Code = "ESCALATE_ALERT" },
 		func(s *reads.SilenceAlerts) { s.Reason = "" }, func(s *reads.SilenceAlerts) { s.Until = w.Clock.Now() },
 		func(s *reads.SilenceAlerts) { s.Until = w.Clock.Now().Add(31 * 24 * time.Hour) },
 	} {

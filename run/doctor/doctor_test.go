@@ -85,6 +85,17 @@ func running() []run.Draft {
 
 func ready() []run.Draft { return []run.Draft{runtest.Draft(run.RunApproved, "", 1), started()} }
 
+func TestDiagnose_APauseWithoutAReasonSaysSo(t *testing.T) {
+	t.Parallel()
+	f := facts(t, append(ready(), runtest.Draft(run.SignalAccepted, "11111111-1111-4111-8111-111111111111", 1),
+		runtest.Draft(run.RunPaused, "", 1))...)
+	f.State.Pause.Reason = ""
+	want := f.State.Pause.RequestedBy + " paused the run and gave no reason."
+	if got := doctor.Diagnose(f)[0].Evidence[0].Text; got != want {
+		t.Errorf("evidence of a pause without a reason is %q, want %q", got, want)
+	}
+}
+
 // fault is one class of faults: the log that it leaves, and what it changes in the surroundings.
 type fault struct {
 	name  string

@@ -64,6 +64,9 @@ func stoppedWithRun(code string) bool {
 	return false
 }
 
+// RetryByForce begins the text of a next step whose retry is refused unless it is forced.
+const RetryByForce = "Retry the step by force"
+
 // stepCause explains the failure of one step by its code, and for programs by the line that names the error.
 func (d *diagnosis) stepCause(s *run.Step, a run.Attempt) Cause {
 	e := a.Error
@@ -111,8 +114,11 @@ func (d *diagnosis) stepCause(s *run.Step, a run.Attempt) Cause {
 	}
 	retry := Next{Text: "Retry the step.", Signal: run.RetryStep, StepID: s.StepID,
 		Safe: e.Retryable && !mayRun && !didWork}
-	if !e.Retryable {
-		retry.Text = "Retry the step by force, once the cause is gone: its error is marked as not retryable."
+	switch {
+	case advice != "" && e.Retryable:
+		retry.Text = "Then retry the step."
+	case !e.Retryable:
+		retry.Text = RetryByForce + ", once the cause is gone: its error is marked as not retryable."
 	}
 	c.Next = append(c.Next, retry)
 	return c

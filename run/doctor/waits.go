@@ -182,7 +182,10 @@ func (d *diagnosis) pause() {
 		return
 	}
 	running := d.steps(func(s *run.Step) bool { return s.Status == run.StepRunning && s.Substatus != run.WaitingManual })
-	at := Evidence{Source: FromLog, Text: p.RequestedBy + " paused the run: " + p.Reason, Seq: p.Seq}
+	at := Evidence{Source: FromLog, Text: p.RequestedBy + " paused the run and gave no reason.", Seq: p.Seq}
+	if p.Reason != "" {
+		at.Text = p.RequestedBy + " paused the run: " + p.Reason
+	}
 	if len(running) > 0 && d.Now.Sub(p.Since) >= drainLimit {
 		d.add(rankRunning, Cause{
 			Code: run.CodePauseDrain, Kind: Fault, Confidence: Certain, Steps: running, Since: &p.Since,
