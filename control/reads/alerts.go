@@ -296,13 +296,8 @@ func (s *AlertDesk) checkSilence(in SilenceAlerts) []plan.Violation {
 		vs = append(vs, plan.Violation{Path: "matcher", Code: "INVALID",
 			Message: "must name a code, a project, a run or a plan, so that it does not silence everything"})
 	}
-<<<<<<< HEAD
-	if _, known := in.Code.Info(); in.Code != "" && !known {
-		vs = append(vs, plan.Violation{Path: "code", Code: "INVALID", Message: "is no code of dvt"})
-=======
 	if why := whyNotSilenced(in.Code); why != "" {
 		vs = append(vs, plan.Violation{Path: "code", Code: "INVALID", Message: why})
->>>>>>> w-mend21
 	}
 	for _, x := range [...][2]string{{"projectId", in.ProjectID}, {"planId", in.PlanID}} {
 		if x[1] != "" {
@@ -322,12 +317,12 @@ func whyNotSilenced(code run.Code) string {
 	case "":
 		return ""
 	case run.CodeProjectorAbsent, run.CodeDispatcherAbsent, run.CodeDelivererAbsent, run.CodeReconcilerAbsent,
-		run.CodeWorkerAbsent, run.CodeLagHigh:
+		run.CodeWorkerAbsent, run.CodeLagHigh, run.CodeDestinationFailing, run.CodeDestinationsInvalid:
 		return "belongs to alerts about the installation, which cannot be silenced"
 	case run.Code(authz.EscalateAlert):
 		return "is a signal: alerts that people raise have no code; name their run, project or plan"
 	}
-	if !slices.ContainsFunc(run.CodeTable(), func(i run.CodeInfo) bool { return i.Code == code }) {
+	if _, known := code.Info(); !known {
 		return "is no code of dvt"
 	}
 	return ""
