@@ -39,8 +39,9 @@ func TestBeat_AnotherProcessNoticesADeadDuty(t *testing.T) {
 	alive.Mark(control.DutyReconcile)
 	stopDuties := []func(){w.Spawn(func(ctx context.Context) error { return alive.Dispatch(ctx, "alive") }),
 		w.Spawn(func(ctx context.Context) error { return alive.Beat(ctx, "alive") })}
-	controltest.Eventually(t, "heartbeats of two duties", func() bool {
-		return len(controltest.Must[[]store.Heartbeat](t)(w.Raw.Heartbeats(t.Context()))) == 2
+	// The third is the state of the breaker of starts.
+	controltest.Eventually(t, "heartbeats of two duties and of the breaker", func() bool {
+		return len(controltest.Must[[]store.Heartbeat](t)(w.Raw.Heartbeats(t.Context()))) == 3
 	})
 	for _, stop := range stopDuties {
 		stop()
