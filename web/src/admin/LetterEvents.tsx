@@ -3,6 +3,7 @@ import { toEvent } from "../api/model";
 import { useQuery } from "../api/useQuery";
 import { summaryOf } from "../events/summary";
 import { m } from "../messages";
+import { dlq as dlqWords } from "../messages/deadLetters";
 import { Button } from "../ui/Button";
 import { Dialog } from "../ui/Dialog";
 import prose from "../styles/Prose.module.css";
@@ -22,15 +23,15 @@ export function LetterEvents({ letter, onClose }: { letter: LetterFieldsFragment
     (run?.events.edges ?? []).map(({ node }) => toEvent(node)).filter((event) => event.runSeq <= toSeq),
   );
   return (
-    <Dialog title={m.dlq.lookAt(shortId(runId), toSeq)} onClose={onClose}>
+    <Dialog title={dlqWords.lookAt(shortId(runId), toSeq)} onClose={onClose}>
       <div className={css.stack}>
-        <p className={css.hint}>{m.dlq.carried}</p>
+        <p className={css.hint}>{dlqWords.carried}</p>
         {error !== null && <Problem error={error} retry={again} />}
         {!events && error === null && <Skeleton rows={4} label={m.sync.LOADING} />}
-        {events?.length === 0 && <p>{m.dlq.nothing}</p>}
+        {events?.length === 0 && <p>{dlqWords.nothing}</p>}
         {events && events.length > 0 && (
           <>
-            <ol className={css.stack} aria-label={m.dlq.says}>
+            <ol className={css.stack} aria-label={dlqWords.says}>
               {events.map((event) => (
                 <li key={event.runSeq} value={event.runSeq}>
                   {summaryOf(event, (stepId) => stepId) || m.events.type(event.eventType)}
@@ -38,8 +39,8 @@ export function LetterEvents({ letter, onClose }: { letter: LetterFieldsFragment
               ))}
             </ol>
             <details>
-              <summary>{m.dlq.payloads}</summary>
-              <pre className={`${prose.said} ${css.payload}`} tabIndex={0} aria-label={m.dlq.payloads}>
+              <summary>{dlqWords.payloads}</summary>
+              <pre className={`${prose.said} ${css.payload}`} tabIndex={0} aria-label={dlqWords.payloads}>
                 {events
                   .map(
                     (event) =>

@@ -18,6 +18,7 @@ import { StepPanel } from "../step/StepPanel";
 import { StepsGrid } from "../steps/StepsGrid";
 import { SyncBanner, SyncChip } from "../freshness/Sync";
 import { m } from "../messages";
+import { dlq as dlqWords } from "../messages/deadLetters";
 import { logWords } from "../messages/log";
 import { RunContext } from "../runstate/context";
 import type { StepQuery } from "../steps/selection";
@@ -294,15 +295,15 @@ function dialogs(): State[] {
       alone: true,
       show: () => (
         <ReasonDialog
-          title={m.dlq.redriveAll}
-          verb={m.dlq.redrive}
-          word={m.dlq.word}
+          title={dlqWords.redriveAll}
+          verb={dlqWords.redrive}
+          word={dlqWords.word}
           reason="required"
           danger
           act={() => Promise.reject(ERRORS["error-server"])}
           onClose={nothing}
         >
-          <p>{m.dlq.harmless}</p>
+          <p>{dlqWords.harmless}</p>
         </ReasonDialog>
       ),
     },
@@ -313,7 +314,7 @@ function pages(): State[] {
   return [
     ...Object.entries(ERRORS).map(([name, error]) => ({ name, show: () => <Problem error={error} retry={nothing} /> })),
     { name: "loading", show: () => <Skeleton rows={4} label={m.sync.LOADING} /> },
-    { name: "empty", show: () => <Notice title={m.page.nothing}>{m.dlq.empty}</Notice> },
+    { name: "empty", show: () => <Notice title={m.page.nothing}>{dlqWords.empty}</Notice> },
     { name: "not-found", show: () => <Notice title={m.run.gone}>{m.run.goneHint(RUN, "vic @ globex")}</Notice> },
     { name: "signed-out", show: () => <SignIn error={new ApiError("", { code: "TOKEN_EXPIRED" })} />, alone: true },
     { name: "service", show: () => SERVICE.map((notice) => <ServiceNotice key={notice.kind} notice={notice} />) },
@@ -323,9 +324,9 @@ function pages(): State[] {
         <Table
           label="Table"
           columns={[
-            { head: m.dlq.run, main: true, cell: (row: readonly string[]) => row[0] },
-            { head: m.dlq.tries, cell: (row: readonly string[]) => row[1] },
-            { head: m.dlq.cause, text: true, cell: (row: readonly string[]) => row[2] },
+            { head: dlqWords.run, main: true, cell: (row: readonly string[]) => row[0] },
+            { head: dlqWords.tries, cell: (row: readonly string[]) => row[1] },
+            { head: dlqWords.cause, text: true, cell: (row: readonly string[]) => row[2] },
           ]}
           rows={[
             ["7f3a", "10", "410 Gone"],

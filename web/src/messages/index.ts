@@ -1,4 +1,4 @@
-// Every text of the UI: one file for each page or subject. All but those of views of a run are exported under one name.
+// The texts that many pages use, under one name. Those of one page or view are imported from their own file.
 import { attention } from "./attention";
 import { notes } from "./notes";
 import { status } from "./status";
@@ -8,7 +8,6 @@ import { nav, page, keys, help, palette, place, viewer, signIn, copyAs, share } 
 import { runs } from "./runs";
 import { run, runKeys, details, artifacts, events, time, diff } from "./run";
 import { step } from "./step";
-import { planDiff } from "./planDiff";
 import { plans } from "./plans";
 import { compare } from "./compare";
 import { explorer } from "./explorer";
@@ -17,7 +16,6 @@ import { bulk } from "./bulk";
 import { start } from "./start";
 import { inbox } from "./inbox";
 import { queue } from "./queue";
-import { dlq } from "./deadLetters";
 import { audit } from "./audit";
 import { admin, tokens, policy, quota, service, breakGlass } from "./admin";
 
@@ -54,7 +52,6 @@ export const m = {
   time,
   diff,
   step,
-  planDiff,
   plans,
   compare,
   several,
@@ -62,7 +59,6 @@ export const m = {
   start,
   inbox,
   queue,
-  dlq,
   audit,
   admin,
   tokens,

@@ -2,6 +2,7 @@ import { Link } from "@tanstack/react-router";
 import { PlanDiffDocument, type PlanDiffQuery } from "../api/gen/graphql";
 import { useQuery } from "../api/useQuery";
 import { m } from "../messages";
+import { planDiff as planDiffWords } from "../messages/planDiff";
 import { RESET_STEP_PARAMS } from "../address/views";
 import { shortId } from "../format/format";
 import css from "./PlanDiff.module.css";
@@ -18,25 +19,25 @@ export function PlanDiff({ runId }: { runId: string }) {
       </p>
     );
   }
-  if (!diff) return <p className={css.quiet}>{diff === null ? m.planDiff.none : m.diff.loading}</p>;
+  if (!diff) return <p className={css.quiet}>{diff === null ? planDiffWords.none : m.diff.loading}</p>;
   const same = diff.steps.length === 0 && diff.parts.length === 0;
   const more = diff.added + diff.removed + diff.changed - diff.steps.length;
   return (
     <div data-testid="plan-diff">
       <p>
-        {m.planDiff.to(diff.previous.planVersion)}, {m.planDiff.ofRun}{" "}
+        {planDiffWords.to(diff.previous.planVersion)}, {planDiffWords.ofRun}{" "}
         <Link to="/runs/$runId" params={{ runId: diff.previous.runId }} search={{}}>
           {shortId(diff.previous.runId)}
         </Link>
-        : <strong>{m.planDiff.counts(diff.added, diff.removed, diff.changed)}</strong>
+        : <strong>{planDiffWords.counts(diff.added, diff.removed, diff.changed)}</strong>
       </p>
-      {same && <p className={css.quiet}>{m.planDiff.same}</p>}
+      {same && <p className={css.quiet}>{planDiffWords.same}</p>}
       {diff.parts.length > 0 && <Parts parts={diff.parts} />}
       <ul className={css.steps}>
         {diff.steps.map(({ stepId, change, parts }) => (
           <li key={stepId} data-change={change}>
             <span className={css.sign} aria-hidden="true">
-              {m.planDiff.sign[change]}
+              {planDiffWords.sign[change]}
             </span>{" "}
             {change === "REMOVED" ? (
               <code>{stepId}</code>
@@ -49,12 +50,12 @@ export function PlanDiff({ runId }: { runId: string }) {
                 {stepId}
               </Link>
             )}{" "}
-            <span className={css.quiet}>{m.planDiff.change[change]}</span>
+            <span className={css.quiet}>{planDiffWords.change[change]}</span>
             {parts.length > 0 && <Parts parts={parts} />}
           </li>
         ))}
       </ul>
-      {more > 0 && <p className={css.quiet}>{m.planDiff.more(more)}</p>}
+      {more > 0 && <p className={css.quiet}>{planDiffWords.more(more)}</p>}
     </div>
   );
 }
@@ -65,8 +66,8 @@ function Parts({ parts }: { parts: Diff["parts"] }) {
       {parts.map(({ path, from, to }) => (
         <li key={path}>
           <code>{path}</code>:{" "}
-          {from === null ? <span className={css.quiet}>{m.planDiff.nothing}</span> : <del>{from}</del>} →{" "}
-          {to === null ? <span className={css.quiet}>{m.planDiff.nothing}</span> : <ins>{to}</ins>}
+          {from === null ? <span className={css.quiet}>{planDiffWords.nothing}</span> : <del>{from}</del>} →{" "}
+          {to === null ? <span className={css.quiet}>{planDiffWords.nothing}</span> : <ins>{to}</ins>}
         </li>
       ))}
     </ul>

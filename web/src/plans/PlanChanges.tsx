@@ -1,6 +1,7 @@
 import { ComparePlansDocument } from "../api/gen/graphql";
 import { useQuery } from "../api/useQuery";
 import { m } from "../messages";
+import { planDiff as planDiffWords } from "../messages/planDiff";
 import { Problem } from "../page/Problem";
 import { PlanParts } from "./PlanParts";
 import css from "./Plans.module.css";
@@ -17,24 +18,24 @@ export function PlanChanges({ a, b }: { a: string; b: string }) {
   if (answer === undefined) return <p className={css.quiet}>{m.diff.loading}</p>;
   if (answer === null) return <p className={css.quiet}>{m.plans.noDocument}</p>;
   const { added, removed, changed, parts, steps } = answer;
-  if (parts.length === 0 && steps.length === 0) return <p className={css.quiet}>{m.planDiff.same}</p>;
+  if (parts.length === 0 && steps.length === 0) return <p className={css.quiet}>{planDiffWords.same}</p>;
   const more = added + removed + changed - steps.length;
   return (
     <div>
       <p>
-        <strong>{m.planDiff.counts(added, removed, changed)}</strong>
+        <strong>{planDiffWords.counts(added, removed, changed)}</strong>
       </p>
       {parts.length > 0 && <PlanParts parts={parts} />}
       <ul className={css.parts}>
         {steps.map((step) => (
           <li key={step.stepId}>
-            <span aria-hidden="true">{m.planDiff.sign[step.change]}</span> <code>{step.stepId}</code>{" "}
-            <span className={css.quiet}>{m.planDiff.change[step.change]}</span>
+            <span aria-hidden="true">{planDiffWords.sign[step.change]}</span> <code>{step.stepId}</code>{" "}
+            <span className={css.quiet}>{planDiffWords.change[step.change]}</span>
             {step.parts.length > 0 && <PlanParts parts={step.parts} />}
           </li>
         ))}
       </ul>
-      {more > 0 && <p className={css.quiet}>{m.planDiff.more(more)}</p>}
+      {more > 0 && <p className={css.quiet}>{planDiffWords.more(more)}</p>}
     </div>
   );
 }

@@ -1,6 +1,6 @@
 // What a diff of plans or parameters shows.
 import type { PlanPartFieldsFragment } from "../api/gen/graphql";
-import { m } from "../messages";
+import { planDiff as planDiffWords } from "../messages/planDiff";
 import css from "./Plans.module.css";
 
 /** The members that differ, each with both values. */
@@ -18,5 +18,5 @@ export function PlanParts({ parts }: { parts: readonly PlanPartFieldsFragment[] 
 }
 
 function Nothing() {
-  return <span className={css.quiet}>{m.planDiff.nothing}</span>;
+  return <span className={css.quiet}>{planDiffWords.nothing}</span>;
 }

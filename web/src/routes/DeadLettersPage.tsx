@@ -12,7 +12,7 @@ import {
 import { instant } from "../api/model";
 import { request } from "../api/request";
 import { useConnection } from "../api/useConnection";
-import { m } from "../messages";
+import { dlq as dlqWords } from "../messages/deadLetters";
 import { ReasonDialog } from "../forms/ReasonDialog";
 import { Button } from "../ui/Button";
 import { useDocumentStatus } from "../ui/documentStatus";
@@ -33,7 +33,7 @@ interface Wanted {
 }
 
 export function DeadLettersPage() {
-  useDocumentStatus(m.dlq.title);
+  useDocumentStatus(dlqWords.title);
   const { all, run } = route.useSearch();
   const navigate = route.useNavigate();
   const pages = useConnection(
@@ -58,7 +58,7 @@ export function DeadLettersPage() {
 
   const columns: Column<LetterFieldsFragment>[] = [
     {
-      head: m.dlq.run,
+      head: dlqWords.run,
       main: true,
       cell: (letter) => (
         <Link to="/runs/$runId" params={{ runId: letter.runId }}>
@@ -67,26 +67,26 @@ export function DeadLettersPage() {
       ),
     },
     {
-      head: m.dlq.seqs,
+      head: dlqWords.seqs,
       cell: (letter) => (
         <span>
           {letter.fromSeq}–{letter.toSeq}{" "}
           <Button
             kind="quiet"
-            label={m.dlq.lookAt(shortId(letter.runId), letter.toSeq)}
+            label={dlqWords.lookAt(shortId(letter.runId), letter.toSeq)}
             onClick={() => setLooked(letter)}
           >
-            {m.dlq.look}…
+            {dlqWords.look}…
           </Button>
         </span>
       ),
     },
-    { head: m.dlq.project, wide: true, cell: (letter) => letter.projectId },
-    { head: m.dlq.tries, cell: (letter) => letter.attempts },
-    { head: m.dlq.cause, text: true, cell: (letter) => letter.cause },
-    { head: m.dlq.since, cell: (letter) => <Time at={instant(letter.buriedAt)} /> },
+    { head: dlqWords.project, wide: true, cell: (letter) => letter.projectId },
+    { head: dlqWords.tries, cell: (letter) => letter.attempts },
+    { head: dlqWords.cause, text: true, cell: (letter) => letter.cause },
+    { head: dlqWords.since, cell: (letter) => <Time at={instant(letter.buriedAt)} /> },
     {
-      head: m.dlq.result,
+      head: dlqWords.result,
       cell: (letter) => {
         const result = results.get(letter.id);
         if (result?.outcome === "FAILED")
@@ -94,17 +94,17 @@ export function DeadLettersPage() {
         if (letter.redrivenAt !== null) {
           return (
             <span className={css.tone} data-tone="good">
-              ✓ {m.dlq.redriven} <Time at={instant(letter.redrivenAt)} />
+              ✓ {dlqWords.redriven} <Time at={instant(letter.redrivenAt)} />
             </span>
           );
         }
         return (
           <Button
-            label={m.dlq.redriveOne(shortId(letter.runId), letter.toSeq)}
+            label={dlqWords.redriveOne(shortId(letter.runId), letter.toSeq)}
             refusal={may}
             onClick={() => setWanted({ letter, requestId: `ui-${newId()}` })}
           >
-            {m.dlq.redrive}…
+            {dlqWords.redrive}…
           </Button>
         );
       },
@@ -113,42 +113,44 @@ export function DeadLettersPage() {
 
   return (
     <div className={page.measure}>
-      <PageHead title={m.dlq.title} asOf={pages.asOf} refresh={pages.refresh}>
+      <PageHead title={dlqWords.title} asOf={pages.asOf} refresh={pages.refresh}>
         <Button
           pressed={all === "yes"}
           onClick={() =>
             void navigate({ search: (old) => ({ ...old, all: all === "yes" ? undefined : "yes" }), replace: true })
           }
         >
-          {m.dlq.all}
+          {dlqWords.all}
         </Button>
         <Button
-          refusal={may ?? (open === 0 ? m.dlq.noneOpen : null)}
+          refusal={may ?? (open === 0 ? dlqWords.noneOpen : null)}
           onClick={() => setWanted({ letter: null, requestId: `ui-${newId()}` })}
         >
-          {m.dlq.redriveAll}…
+          {dlqWords.redriveAll}…
         </Button>
       </PageHead>
-      {pages.rows?.length !== 0 && <p className={css.hint}>{m.dlq.lead}</p>}
-      {more && <p role="status">{m.dlq.more}</p>}
+      {pages.rows?.length !== 0 && <p className={css.hint}>{dlqWords.lead}</p>}
+      {more && <p role="status">{dlqWords.more}</p>}
       <List
-        label={m.dlq.title}
+        label={dlqWords.title}
         pages={pages}
         columns={columns}
         rowKey={(letter) => letter.id}
-        empty={<p>{m.dlq.empty}</p>}
+        empty={<p>{dlqWords.empty}</p>}
       />
       {looked && <LetterEvents letter={looked} onClose={() => setLooked(null)} />}
       {wanted && (
         <ReasonDialog
-          title={wanted.letter ? m.dlq.redriveOne(shortId(wanted.letter.runId), wanted.letter.toSeq) : m.dlq.redriveAll}
-          verb={m.dlq.redrive}
+          title={
+            wanted.letter ? dlqWords.redriveOne(shortId(wanted.letter.runId), wanted.letter.toSeq) : dlqWords.redriveAll
+          }
+          verb={dlqWords.redrive}
           danger={wanted.letter === null}
-          {...(wanted.letter === null ? { word: m.dlq.word } : {})}
+          {...(wanted.letter === null ? { word: dlqWords.word } : {})}
           act={() => redrive(wanted)}
           onClose={() => setWanted(null)}
         >
-          <p>{m.dlq.harmless}</p>
+          <p>{dlqWords.harmless}</p>
         </ReasonDialog>
       )}
     </div>

@@ -5,6 +5,7 @@ import { RunTraceDocument } from "../api/gen/graphql";
 import { queryOnce } from "../api/useQuery";
 import type { RunHeader, Signal } from "../api/model";
 import { m } from "../messages";
+import { planDiff as planDiffWords } from "../messages/planDiff";
 import { StepTitle } from "../runstate/stepTitle";
 import { CopyText } from "../ui/CopyText";
 import { Time } from "../ui/Time";
@@ -71,7 +72,7 @@ export default function Details({ header }: { header: RunHeader }) {
         <RunNotes runId={header.runId} />
       </Suspense>
       <section className={css.overlays}>
-        <h2>{m.planDiff.title}</h2>
+        <h2>{planDiffWords.title}</h2>
         <PlanDiff runId={header.runId} />
       </section>
       <PlanDocument header={header} />
