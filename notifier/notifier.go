@@ -47,7 +47,7 @@ type Timing struct {
 	LastRetry    time.Duration // 60 s
 	FailingAfter time.Duration // failing for longer raises an alert; 5 min
 	RepeatAlerts time.Duration // an open alert is repeated; 4 h
-	Tries        int           // before a message becomes a dead letter; 10
+	Tries        int           // before a message becomes a dead letter, if others were accepted meanwhile; 10
 	Concurrency  int           // messages of different runs at once; 4
 	SendTimeout  time.Duration // of destinations without a timeout of their own; 10 s
 }

@@ -245,6 +245,7 @@ func TestNotifier_OneRunWaitsAndOthersGoOn(t *testing.T) {
 	f.startRun("bad", "acme", 3)
 	f.startRun("good", "acme", 3)
 	f.waitForRun("a", "good")
+	f.startRun("later", "acme", 1)
 	f.waitFor("the rest of the run after its dead letter", func() bool {
 		return slices.Contains(f.receivers["a"].seqsOf("bad"), f.head("bad"))
 	})
@@ -254,6 +255,39 @@ func TestNotifier_OneRunWaitsAndOthersGoOn(t *testing.T) {
 	dead, err := f.store.DeadDeliveries(t.Context(), "a", 0, 10)
 	if err != nil || len(dead) != 1 || dead[0].RunID != "bad" || dead[0].Tries != 10 {
 		t.Errorf("dead letters are %+v, %v; want event 2 after 10 tries", dead, err)
+	}
+}
+
+// A destination that is away for longer than all tries of a message take loses nothing, and gets everything soon after it
+// is back.
+func TestNotifier_AnOutageLosesNothing(t *testing.T) {
+	f := newFixture(t, hook("a"))
+	f.timing.LastRetry = time.Minute
+	var away atomic.Bool
+	away.Store(true)
+	f.receivers["a"].answer = func(context.Context, destination.Message) error {
+		if away.Load() {
+			return errors.New("no answer")
+		}
+		return nil
+	}
+	f.timing.Tries = 2
+	f.start(f.store, "p")
+	for _, id := range []string{"r1", "r2", "r3"} {
+		f.startRun(id, "acme", 3)
+	}
+	f.waitFor("many tries", func() bool {
+		f.receivers["a"].mu.Lock()
+		defer f.receivers["a"].mu.Unlock()
+		return f.receivers["a"].tries > 12
+	})
+	away.Store(false)
+	f.startRun("r4", "acme", 1) // its first try is the first success
+	for _, id := range []string{"r1", "r2", "r3", "r4"} {
+		f.waitForRun("a", id)
+	}
+	if dead, err := f.store.DeadDeliveries(t.Context(), "a", 0, 10); err != nil || len(dead) != 0 {
+		t.Errorf("dead letters after the outage are %+v, %v; want none", dead, err)
 	}
 }
 

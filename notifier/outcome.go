@@ -34,11 +34,19 @@ func (s *session) finish(ctx context.Context, r result) error {
 		s.metrics.sent.WithLabelValues(s.dest.Name).Inc()
 		s.report.Sent++
 		s.report.LastSent = &now
-		s.failingSince = nil
 		s.remove(r.d, l)
+		if s.failingSince != nil {
+			s.failingSince = nil
+			for _, waiting := range s.lanes { // it is back, so nothing waits for its next try
+				waiting.next = time.Time{}
+			}
+		}
+		s.accepted = now
 		return nil
 	}
-	r.d.tries++
+	if r.d.tries++; r.d.tries == 1 {
+		r.d.failed = now
+	}
 	s.metrics.failed.WithLabelValues(s.dest.Name).Inc()
 	s.report.Failed++
 	s.report.LastError = short(r.err.Error())
@@ -54,7 +62,8 @@ func (s *session) finish(ctx context.Context, r result) error {
 	if errors.Is(r.err, destination.ErrGone) {
 		return s.disable(ctx)
 	}
-	if r.d.tries >= s.cfg.Timing.Tries {
+	// While the destination accepts nothing at all, the fault is not the message's: it waits, as long as that takes.
+	if r.d.tries >= s.cfg.Timing.Tries && s.accepted.After(r.d.failed) {
 		return s.bury(ctx, r, l)
 	}
 	l.next = now.Add(s.backoff(r.d.tries))
@@ -127,8 +136,8 @@ func (s *session) failingAlert() store.Alert {
 		a.Note = fmt.Sprintf("The destination %s answered that it wants no more messages, and is disabled until its entry "+
 			"in the file of destinations changes.", s.dest.Name)
 	} else {
-		a.Note = fmt.Sprintf("The destination %s has accepted nothing for %s or longer. Messages become dead letters "+
-			"after %d tries.", s.dest.Name, s.cfg.Timing.FailingAfter, s.cfg.Timing.Tries)
+		a.Note = fmt.Sprintf("The destination %s has accepted nothing for %s or longer. Messages wait until it "+
+			"does.", s.dest.Name, s.cfg.Timing.FailingAfter)
 	}
 	return a
 }

@@ -38,6 +38,7 @@ type delivery struct {
 	lane    string
 	bytes   int
 	tries   int
+	failed  time.Time // of the first try that was not accepted
 	batch   *batch
 }
 
@@ -79,6 +80,7 @@ type session struct {
 	report       store.DestinationReport // since the last one
 	changed      bool                    // the report says something new
 	failingSince *time.Time
+	accepted     time.Time // when the destination last accepted a message
 	pause        time.Time // the destination asked for no message before it
 	alerted      bool      // an alert says that the destination fails, or may do so
 }
