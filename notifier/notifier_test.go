@@ -258,8 +258,8 @@ func TestNotifier_OneRunWaitsAndOthersGoOn(t *testing.T) {
 	}
 }
 
-// A destination that is away for longer than all tries of a message take loses nothing, and gets everything soon after it
-// is back.
+// A destination that is away for longer than all tries of a message take loses nothing, and gets everything soon after
+// it is back.
 func TestNotifier_AnOutageLosesNothing(t *testing.T) {
 	f := newFixture(t, hook("a"))
 	f.timing.LastRetry = time.Minute
