@@ -51,7 +51,7 @@ type AttemptID struct {
 
 // Logs stores step logs. Implementations are safe for concurrent use by several processes that share the bucket, as
 // long as only one process writes an attempt at a time.
-type Logs interface {
+type Logs interface { //nolint:interfacebloat // one subject: the logs and artifacts of attempts
 	// Append adds lines of one engine attempt. from is the number of the first line within that engine attempt, from 1.
 	// Lines that are already stored are dropped, so that repeated calls change nothing (contract T229). If the log
 	// exceeds its limits, its middle is dropped; the remaining lines keep their numbers.

@@ -26,7 +26,7 @@ func (s *session) finish(ctx context.Context, r result) error {
 	l.busy = false
 	s.busy--
 	if ctx.Err() != nil {
-		return nil // the try was cut off
+		return nil //nolint:nilerr // the try was cut off
 	}
 	now := time.Now().UTC()
 	s.changed = true

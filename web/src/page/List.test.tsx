@@ -1,4 +1,4 @@
-import { expect, it } from "vitest";
+import { expect, it, onTestFinished } from "vitest";
 import { ApiError } from "../api/error";
 import type { Pages } from "../api/useConnection";
 import { screen, show, vi } from "../testing/render";
@@ -40,6 +40,9 @@ it("shows each state of a list: loading, failed, empty, with more", async () => 
 });
 
 it("reads the page again, and says so when the answer is more than 20 seconds old", async () => {
+  // Long after a test of another file hid the page.
+  vi.useFakeTimers({ toFake: ["Date"], now: Date.now() + 3_600_000 });
+  onTestFinished(() => void vi.useRealTimers());
   const refresh = vi.fn<() => void>();
   const { user } = await show(<PageHead title="Queue" asOf={Date.now() - 25_000} refresh={refresh} repeated />);
   expect(screen.getByTestId("stale").textContent).toMatch(/^ ?Stale for 2\d s\.$/);
