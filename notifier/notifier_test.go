@@ -151,9 +151,9 @@ func (f *fixture) start(s notifier.Store, owner string) (stop func()) {
 
 func (f *fixture) waitFor(what string, is func() bool) {
 	f.Helper()
-	for deadline := time.Now().Add(15 * time.Second); !is(); {
+	for deadline := time.Now().Add(time.Minute); !is(); {
 		if time.Now().After(deadline) {
-			f.Fatalf("%s did not happen within 15 s", what)
+			f.Fatalf("%s did not happen within a minute", what)
 		}
 		time.Sleep(5 * time.Millisecond)
 	}

@@ -38,7 +38,7 @@ func TestHeartbeats_AnotherServerNoticesProcessesThatHang(t *testing.T) {
 	}
 	waitUntil(t, "each duty has a heartbeat", time.Minute, func() bool {
 		beats, err := d.store.Heartbeats(t.Context())
-		return err == nil && len(beats) == 3 // dispatch, project, control-worker
+		return err == nil && len(beats) == 4 // dispatch, the breaker of starts, project, control-worker
 	})
 	open := d.startRun(t, d.urlA, adaToken, "acme", "open", napStep).Run.RunId
 	waitUntil(t, "the run executes", time.Minute, func() bool {
