@@ -63,7 +63,7 @@ type DeadDelivery struct {
 }
 
 // Destinations keeps what became of messages to other systems. All times are the store's.
-type Destinations interface { //nolint:interfacebloat // one subject: what was and was not delivered
+type Destinations interface { //nolint:interfacebloat // one subject: the deliveries to other systems
 	// AlertChanges lists the changes with N > after, ascending, at most limit (≤ MaxPage). A change that commits later
 	// has a greater N, so that a reader that continues after the last N misses none.
 	AlertChanges(ctx context.Context, after int64, limit int) ([]AlertChange, error)
