@@ -67,6 +67,9 @@ func (s *WorkerReader) DrainWorker(ctx context.Context, p authz.Principal, in Dr
 			out.Workers = append(out.Workers, w)
 		}
 	}
+	if err == nil && len(out.Workers) == 0 {
+		return DrainedWorker{}, noSuchWorker()
+	}
 	return out, control.Translate(err)
 }
 
@@ -76,7 +79,7 @@ func (s *WorkerReader) setDrain(ctx context.Context, p authz.Principal, in Drain
 	if in.End {
 		err := s.store.EndWorkerDrain(ctx, in.Account, in.Worker, row)
 		if errors.Is(err, store.ErrNotFound) {
-			return false, s.checkKnown(ctx, in)
+			return false, nil // it is not drained, or unknown
 		}
 		return err == nil, control.Translate(err)
 	}
@@ -86,20 +89,6 @@ func (s *WorkerReader) setDrain(ctx context.Context, p authz.Principal, in Drain
 		return false, noSuchWorker()
 	}
 	return d.RequestID == in.RequestID && d.Actor == p.ID, control.Translate(err)
-}
-
-// checkKnown returns NOT_FOUND for a worker without a report.
-func (s *WorkerReader) checkKnown(ctx context.Context, in DrainWorker) error {
-	rows, err := s.store.WorkerReports(ctx, nil, store.WorkerReportLife)
-	if err != nil {
-		return control.Translate(err)
-	}
-	for _, row := range rows {
-		if row.Account == in.Account && row.Worker == in.Worker {
-			return nil
-		}
-	}
-	return noSuchWorker()
 }
 
 func noSuchWorker() error {

@@ -33,23 +33,16 @@ func scanAlert(row pgx.CollectableRow) (a store.AlertState, err error) {
 // inAlerts runs f in a transaction. f returns whether it changed an alert or a silence, so that AlertsRev grows.
 func (s *Store) inAlerts(ctx context.Context, what string, audit []store.AuditRow,
 	f func(context.Context, *pgx.Conn) (changed bool, err error)) error {
-	return s.do(ctx, what, func(ctx context.Context, c *pgx.Conn) error {
-		var b pgx.Batch
-		queueBegin(&b)
-		if err := c.SendBatch(ctx, &b).Close(); err != nil {
-			return err
-		}
+	return s.inTx(ctx, what, func(ctx context.Context, c *pgx.Conn, last *pgx.Batch) error {
 		changed, err := f(ctx, c)
 		if err != nil {
 			return err
 		}
-		b = pgx.Batch{}
-		queueAudit(&b, audit)
+		queueAudit(last, audit)
 		if changed {
-			b.Queue(alertsMovedSQL)
+			last.Queue(alertsMovedSQL)
 		}
-		b.Queue(`commit`)
-		return c.SendBatch(ctx, &b).Close()
+		return nil
 	})
 }
 

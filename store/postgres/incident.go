@@ -45,24 +45,24 @@ func (s *Store) OpenIncidents(ctx context.Context, limit int,
 	if err != nil || len(found) == 0 {
 		return nil, err // most calls end here, without a lock
 	}
-	err = s.inAlerts(ctx, "open incidents", nil, func(ctx context.Context, c *pgx.Conn) (bool, error) {
+	err = s.inTx(ctx, "open incidents", func(ctx context.Context, c *pgx.Conn, _ *pgx.Batch) error {
 		out = nil
 		if _, err := c.Exec(ctx, `SELECT FROM incident_cursor FOR UPDATE`); err != nil {
-			return false, err
+			return err
 		}
 		for _, x := range found {
 			a, err := one(ctx, c, scanAlert, `SELECT `+alertColumns+fromAlerts+`WHERE s.pos = $1`, x.Pos)
 			if err != nil {
-				return false, err
+				return err
 			}
 			opened, err := openIncident(ctx, c, x.Pos, a, severity(a))
 			if err != nil {
-				return false, err
+				return err
 			}
 			out = append(out, opened...)
 		}
 		_, err := c.Exec(ctx, `UPDATE incident_cursor SET alert = greatest(alert, $1)`, found[len(found)-1].Pos)
-		return false, err
+		return err
 	})
 	return out, err
 }
@@ -97,7 +97,8 @@ func openIncident(ctx context.Context, c *pgx.Conn, alert int64, a store.AlertSt
 // ActOnIncident implements store.Incidents.
 func (s *Store) ActOnIncident(ctx context.Context, id string, note store.IncidentNote,
 	audit ...store.AuditRow) (out store.Incident, err error) {
-	err = s.inAlerts(ctx, "act on incident", audit, func(ctx context.Context, c *pgx.Conn) (bool, error) {
+	err = s.inTx(ctx, "act on incident", func(ctx context.Context, c *pgx.Conn, last *pgx.Batch) error {
+		queueAudit(last, audit)
 		change := map[store.IncidentAct]string{
 			store.IncidentAcknowledge: `acknowledged_at = clock_timestamp(), acknowledged_by = $2`,
 			store.IncidentAddNote:     `severity = severity`,
@@ -108,26 +109,26 @@ func (s *Store) ActOnIncident(ctx context.Context, id string, note store.Inciden
 		if errors.Is(err, pgx.ErrNoRows) {
 			n, err := one(ctx, c, pgx.RowTo[int], `SELECT count(*) FROM incident WHERE id::text = $1`, id)
 			if err == nil && n == 0 {
-				return false, store.ErrNotFound
+				return store.ErrNotFound
 			}
-			return false, errors.Join(err, store.ErrConflict)
+			return errors.Join(err, store.ErrConflict)
 		}
 		if err != nil {
-			return false, err
+			return err
 		}
 		n, err := one(ctx, c, pgx.RowTo[int], `SELECT count(*) FROM incident_note WHERE incident = $1`, pos)
 		if err != nil {
-			return false, err
+			return err
 		}
 		if n >= store.MaxIncidentNotes && note.Act != store.IncidentClose {
-			return false, store.ErrTooMany
+			return store.ErrTooMany
 		}
 		if _, err := c.Exec(ctx, `INSERT INTO incident_note (incident, n, actor, act, text) VALUES ($1, $2, $3, $4, $5)`, pos,
 			n+1, note.Actor, note.Act, note.Text); err != nil {
-			return false, err
+			return err
 		}
 		out, err = one(ctx, c, scanIncident, `SELECT `+incidentColumns+` FROM incident i WHERE i.pos = $1`, pos)
-		return false, err
+		return err
 	})
 	if err != nil {
 		return store.Incident{}, err

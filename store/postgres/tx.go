@@ -25,6 +25,23 @@ func queueBegin(b *pgx.Batch) {
 	b.Queue(limitsSQL, milliseconds(callTimeout), milliseconds(idleTimeout))
 }
 
+// inTx runs f in a transaction and commits if f returns nil. What f puts into last is sent together with the commit.
+func (s *Store) inTx(ctx context.Context, what string,
+	f func(ctx context.Context, c *pgx.Conn, last *pgx.Batch) error) error {
+	return s.do(ctx, what, func(ctx context.Context, c *pgx.Conn) error {
+		var begin, last pgx.Batch
+		queueBegin(&begin)
+		if err := c.SendBatch(ctx, &begin).Close(); err != nil {
+			return err
+		}
+		if err := f(ctx, c, &last); err != nil {
+			return err
+		}
+		last.Queue(`commit`)
+		return c.SendBatch(ctx, &last).Close()
+	})
+}
+
 func milliseconds(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
 
 // lockSQL locks the head. The subquery ensures that the clock is read after the lock is taken: in a flat query the

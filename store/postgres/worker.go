@@ -78,36 +78,22 @@ func scanDrain(row pgx.CollectableRow) (d store.WorkerDrain, err error) {
 func (s *Store) DrainWorker(ctx context.Context, d store.WorkerDrain, audit ...store.AuditRow) (store.WorkerDrain,
 	error) {
 	var out store.WorkerDrain
-	err := s.do(ctx, "drain worker", func(ctx context.Context, c *pgx.Conn) (err error) {
-		var begin, end pgx.Batch
-		queueBegin(&begin)
-		if err := c.SendBatch(ctx, &begin).Close(); err != nil {
-			return err
-		}
+	err := s.inTx(ctx, "drain worker", func(ctx context.Context, c *pgx.Conn, last *pgx.Batch) (err error) {
 		out, err = one(ctx, c, scanDrain, drainWorkerSQL, d.Account, d.Worker, d.RequestID, d.Actor, d.Reason)
 		if errors.Is(err, pgx.ErrNoRows) {
 			out, err = one(ctx, c, scanDrain, `SELECT `+drainColumns+` FROM worker_drain WHERE account = $1 AND worker = $2`,
 				d.Account, d.Worker)
 		} else {
-			queueAudit(&end, audit)
+			queueAudit(last, audit)
 		}
-		if err != nil {
-			return err
-		}
-		end.Queue(`commit`)
-		return c.SendBatch(ctx, &end).Close()
+		return err
 	})
 	return out, err
 }
 
 // EndWorkerDrain implements store.Workers.
 func (s *Store) EndWorkerDrain(ctx context.Context, account, worker string, audit ...store.AuditRow) error {
-	return s.do(ctx, "end drain of worker", func(ctx context.Context, c *pgx.Conn) error {
-		var begin, end pgx.Batch
-		queueBegin(&begin)
-		if err := c.SendBatch(ctx, &begin).Close(); err != nil {
-			return err
-		}
+	return s.inTx(ctx, "end drain of worker", func(ctx context.Context, c *pgx.Conn, last *pgx.Batch) error {
 		tag, err := c.Exec(ctx, `DELETE FROM worker_drain WHERE account = $1 AND worker = $2`, account, worker)
 		if err != nil {
 			return err
@@ -115,9 +101,8 @@ func (s *Store) EndWorkerDrain(ctx context.Context, account, worker string, audi
 		if tag.RowsAffected() == 0 {
 			return store.ErrNotFound
 		}
-		queueAudit(&end, audit)
-		end.Queue(`commit`)
-		return c.SendBatch(ctx, &end).Close()
+		queueAudit(last, audit)
+		return nil
 	})
 }
 
