@@ -1,0 +1,189 @@
+package mask_test
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"flag"
+	"io"
+	"math/rand/v2"
+	"net/url"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/dvt-engine/dvt/secret/mask"
+)
+
+var cases = flag.Int("mask-cases", 20_000, "random cases of the campaign")
+
+func TestReplace_HidesEachFormAndNothingElse(t *testing.T) {
+	t.Parallel()
+	m := mask.New("hunter2-and-more", `pa"ss'wo$rd\1&`, "line one is long\nline two is long", "short")
+	for _, c := range []struct{ in, want string }{
+		{"", ""},
+		{"password hunter2-and-more.", "password ***."},
+		{"hunter2-and-morehunter2-and-more", "***"},
+		{"hunter2-and-mor hunter3-and-more", "hunter2-and-mor hunter3-and-more"},
+		{"short", "short"}, // fewer than eight bytes
+		{`{"p":"pa\"ss'wo$rd\\1&"}`, `{"p":"***"}`},
+		{`{"p":"pa\"ss'wo$rd\\1\u0026"}`, `{"p":"***"}`},
+		{`x=pa%22ss%27wo%24rd%5C1%26`, `x=***`},
+		{`x=pa%22ss%27wo%24rd%5c1%26`, `x=***`},
+		{`export P='pa"ss'\''wo$rd\1&'`, `export P='***'`},
+		{`select 'pa"ss''wo$rd\1&'`, `select '***'`},
+		{"line two is long", "***"},
+		{"a line one is long\nline two is long b", "a *** b"},
+		{strings.ToUpper(hex.EncodeToString([]byte("hunter2-and-more"))), "***"},
+	} {
+		if diff := cmp.Diff(c.want, m.Replace(c.in)); diff != "" {
+			t.Errorf("Replace(%q) (-want +got):\n%s", c.in, diff)
+		}
+	}
+}
+
+func TestReplace_ValuesThatOverlapLeaveNothing(t *testing.T) {
+	t.Parallel()
+	m := mask.New("abcdefghij", "fghijklmnop", "ghijklmn")
+	if diff := cmp.Diff("x***y", m.Replace("xabcdefghijklmnopy")); diff != "" {
+		t.Errorf("two values (-want +got):\n%s", diff)
+	}
+	var none mask.Masker
+	if got := none.Replace("anything"); got != "anything" {
+		t.Errorf("a masker without values returned %q", got)
+	}
+}
+
+func TestReader_PassesALineOnAtOnce(t *testing.T) {
+	t.Parallel()
+	in, out := io.Pipe()
+	r := mask.New("secret-value").Reader(in)
+	go func() { _, _ = out.Write([]byte("a line\n")) }()
+	got := make([]byte, 100)
+	n, err := r.Read(got)
+	if err != nil || string(got[:n]) != "a line\n" {
+		t.Errorf("read %q, %v", got[:n], err)
+	}
+	_ = out.Close()
+}
+
+// encodings are written apart from the package, as the programs of steps would encode a value.
+var encodings = map[string]func(r *rand.Rand, v string) string{
+	"raw": func(_ *rand.Rand, v string) string { return v },
+	"base64": func(r *rand.Rand, v string) string {
+		return base64.StdEncoding.EncodeToString([]byte(letters(r, r.IntN(6)) + v + letters(r, r.IntN(6))))
+	},
+	"base64url": func(r *rand.Rand, v string) string {
+		return base64.URLEncoding.EncodeToString([]byte(letters(r, r.IntN(6)) + v + letters(r, r.IntN(6))))
+	},
+	"hex": func(r *rand.Rand, v string) string {
+		if r.IntN(2) == 0 {
+			return hex.EncodeToString([]byte(v))
+		}
+		return strings.ToUpper(hex.EncodeToString([]byte(v)))
+	},
+	"url": func(r *rand.Rand, v string) string {
+		if r.IntN(2) == 0 {
+			return url.Values{"v": {v}}.Encode()
+		}
+		return (&url.URL{Scheme: "https", Host: "h", Path: "/a"}).JoinPath(url.PathEscape(v)).String()
+	},
+	"json": func(_ *rand.Rand, v string) string {
+		doc, _ := json.Marshal(map[string]string{"v": v})
+		return string(doc)
+	},
+	"shell": func(_ *rand.Rand, v string) string { return "'" + strings.ReplaceAll(v, "'", `'\''`) + "'" },
+	"sql":   func(_ *rand.Rand, v string) string { return "'" + strings.ReplaceAll(v, "'", "''") + "'" },
+}
+
+func letters(r *rand.Rand, n int) string {
+	const all = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=-_ %&'\"\\$<>.,:;{}!?~#"
+	out := make([]byte, n)
+	for i := range out {
+		out[i] = all[r.IntN(len(all))]
+	}
+	return string(out)
+}
+
+// The campaign: a random value in a random encoding within random text, cut into random chunks. The text around it
+// comes out byte for byte, and nothing of the value that would tell it does.
+func TestReader_Campaign(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(22, 2))
+	leaks, falseMasks := 0, 0
+	for range *cases {
+		value := letters(r, mask.MinBytes+r.IntN(40))
+		other := letters(r, mask.MinBytes+r.IntN(40))
+		for name, encode := range encodings {
+			if r.IntN(len(encodings)) > 0 {
+				continue
+			}
+			m := mask.New(value, other)
+			before, after := "<"+letters(r, r.IntN(60))+"|", "|"+letters(r, r.IntN(60))+">"
+			encoded := encode(r, value)
+			got := readAll(t, m, r, before+encoded+after)
+			if strings.Contains(got, encoded) || !strings.Contains(got, mask.Hidden) {
+				leaks++
+				t.Errorf("%s: the value %q is not hidden in %q", name, value, got)
+			}
+			if !strings.HasPrefix(got, before) || !strings.HasSuffix(got, after) {
+				falseMasks++
+				t.Errorf("%s: the text around %q changed: %q", name, value, got)
+			}
+			plain := before + encode(r, letters(r, len(value))) + after
+			if got := readAll(t, m, r, plain); got != plain {
+				falseMasks++
+				t.Errorf("%s: %q became %q", name, plain, got)
+			}
+		}
+	}
+	t.Logf("%d cases: %d leaks, %d texts masked that are no secret", *cases, leaks, falseMasks)
+}
+
+func readAll(t *testing.T, m *mask.Masker, r *rand.Rand, text string) string {
+	t.Helper()
+	var from io.Reader = &chunks{r: r, text: text}
+	if r.IntN(4) == 0 {
+		from = iotest.OneByteReader(strings.NewReader(text))
+	}
+	got, err := io.ReadAll(m.Reader(from))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if whole := m.Replace(text); whole != string(got) {
+		t.Errorf("the text in chunks %q and the whole %q differ", got, whole)
+	}
+	return string(got)
+}
+
+// chunks reads a text in random pieces.
+type chunks struct {
+	r    *rand.Rand
+	text string
+}
+
+func (c *chunks) Read(p []byte) (int, error) {
+	if c.text == "" {
+		return 0, io.EOF
+	}
+	n := copy(p, c.text[:1+c.r.IntN(len(c.text))])
+	c.text = c.text[n:]
+	return n, nil
+}
+
+func BenchmarkReader(b *testing.B) {
+	values := make([]string, 10)
+	r := rand.New(rand.NewPCG(1, 1))
+	for i := range values {
+		values[i] = letters(r, 24)
+	}
+	text := bytes.Repeat([]byte("2026-11-28 08:00:00 INFO  loaded 12,480 rows of orders in 3.2 s (id 5f1c2a)\n"), 10_000)
+	m := mask.New(values...)
+	b.SetBytes(int64(len(text)))
+	for b.Loop() {
+		_, _ = io.Copy(io.Discard, m.Reader(bytes.NewReader(text)))
+	}
+}
