@@ -119,6 +119,14 @@ func TestParse_RefusesInvalidFieldsOfAStep(t *testing.T) {
 		{"group", `""`, "INVALID steps[1].group"},
 		{"secretRefs", `{}`, "INVALID steps[1].secretRefs"},
 		{"secretRefs", `[{"provider":"env"}]`, "MISSING steps[1].secretRefs[0].key"},
+		{"secretRefs", `[{"provider":"v","key":"a/../b"}]`, "INVALID steps[1].secretRefs[0].key"},
+		{"secretRefs", `[{"provider":"v","key":"/a"}]`, "INVALID steps[1].secretRefs[0].key"},
+		{"secretRefs", `[{"provider":"v","key":"a/b/c/d/e/f/g/h/i"}]`, "RANGE steps[1].secretRefs[0].key"},
+		{"secretRefs", `[{"provider":"v","key":"a","as":{}}]`, "INVALID steps[1].secretRefs[0].as"},
+		{"secretRefs", `[{"provider":"v","key":"a","as":{"env":"A-B"}}]`, "INVALID steps[1].secretRefs[0].as.env"},
+		{"secretRefs", `[{"provider":"v","key":"a","as":{"env":"DVT_RUN_ID"}}]`, "RESERVED steps[1].secretRefs[0].as.env"},
+		{"secretRefs", `[{"provider":"v","key":"a","as":{"file":".."}}]`, "INVALID steps[1].secretRefs[0].as.file"},
+		{"secretRefs", `[{"provider":"v","key":"a#p"},{"provider":"w","key":"p"}]`, "DUPLICATE steps[1].secretRefs[1]"},
 		{"plugin", `{"id":"x"}`, "UNKNOWN steps[1].plugin"},
 		{"odd key", `1`, `UNKNOWN steps[1]["odd key"]`},
 	} {
@@ -263,7 +271,7 @@ func TestParse_RefusesALiteralSecretWithoutRepeatingIt(t *testing.T) {
 	t.Parallel()
 	const secret = "hunter2-hunter2"
 	_, err := plan.Parse(
-		withField(t, "secretRefs", `[{"provider":"env","key":"DB","version":"3"},{"provider":"env","key":"DB","value":"`+secret+
+		withField(t, "secretRefs", `[{"provider":"env","key":"DB","version":"3"},{"provider":"env","key":"DB2","value":"`+secret+
 			`"}]`), queues)
 	if diff := cmp.Diff([]string{"LITERAL steps[1].secretRefs[1].value"}, violationsOf(t, err)); diff != "" {
 		t.Errorf("violations (-want +got):\n%s", diff)

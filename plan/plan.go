@@ -132,13 +132,6 @@ type Dispatch struct {
 	AllowCancelOnPause bool   `json:"allowCancelOnPause,omitempty"`
 }
 
-// SecretRef names a secret. Parse rejects a plan that contains the value of a secret (contract L07).
-type SecretRef struct {
-	Provider string `json:"provider"`
-	Key      string `json:"key"`
-	Version  string `json:"version,omitempty"`
-}
-
 // Ref refers to a plan document and pins its bytes, so that the document cannot change after approval (contract T139).
 type Ref struct {
 	URI           string `json:"uri"`

@@ -89,9 +89,18 @@ func schemaDefs() schemaObject {
 			"allowCancelOnPause": boolean("Whether a pause cancels the step."),
 		}),
 		"secretRefs": list("The secrets that the step gets, by name. A plan never has their values.",
-			closed("The name of a secret.", schemaObject{"provider": label("The provider, such as env."),
-				"key": label("The name of the secret at its provider."), "version": label("The version of the secret.")},
-				"provider", "key"), nil),
+			closed("The name of a secret.", schemaObject{
+				"provider": label("The name of the provider in the settings of the workers."),
+				"key": schemaText("The path of the secret, with an optional field behind #, such as db/warehouse#password.",
+					schemaObject{"type": "string", "pattern": secretKeyPattern}),
+				"version": label("The version of the secret; without it: the newest."),
+				"as": schemaObject{"description": "How the program gets it. Default: a file named by the key.", "oneOf": []any{
+					closed("A variable of the program.", schemaObject{"env": schemaObject{"type": "string",
+						"pattern": secretVariable.String(), "not": schemaObject{"pattern": "^" + reservedVariables}}}, "env"),
+					closed("A file in the directory DVT_SECRETS_DIR.", schemaObject{"file": schemaObject{"type": "string",
+						"pattern": secretSegment.String()}}, "file")}},
+				"unmasked": boolean("Whether a value of fewer than 8 bytes, which output cannot hide, is permitted."),
+			}, "provider", "key"), schemaObject{"maxItems": MaxSecretRefs}),
 		"sandbox": schemaObject{"$ref": "#/$defs/sandbox"},
 		"manual": closed("How a MANUAL step waits for a person.", schemaObject{
 			"sod":     boolean("Whether another person than the requester and the approvers must complete it. Default: true."),

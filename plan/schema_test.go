@@ -94,7 +94,7 @@ func TestJSONSchema_RefusesOnlyWhatParseRefuses(t *testing.T) {
 	full := withSteps(
 		`{"stepId":"a","type":"COMMAND","name":"A","group":"g","order":1,"inputs":{"argv":["x","y"],"env":{"A":"1"},"dir":"d"},`+
 			`"timeout":90000,"dispatch":{"cancellable":true,"allowCancelOnPause":true,"resourceClass":"light"},`+
-			`"secretRefs":[{"provider":"env","key":"K","version":"1"}],"retry":{"maxAttempts":1,"retryableErrors":["timeout"]},`+
+			`"secretRefs":[{"provider":"env","key":"K/x#y","version":"1","as":{"env":"A"},"unmasked":true}],"retry":{"maxAttempts":1,"retryableErrors":["timeout"]},`+
 			`"sandbox":{"read":["r"],"write":["w"],"connect":["443"],"memory":33554432,"cpu":0.5,"pids":4,"disk":1048576,`+
 			`"require":["files"]},"compensation":{"operation":"COMMAND","input":{"argv":["undo"]},"timeout":"1m"}}`,
 		`{"stepId":"b","type":"HTTP_NOTIFY","order":2,"timeout":"1.5h","inputs":{"url":"https://x.test/","method":"PUT",`+
@@ -157,6 +157,8 @@ func TestJSONSchema_AndParseRefuseTheSameFaults(t *testing.T) {
 		{"timeout", `1.5`}, {"timeout", `null`}, {"retry", `{"maxAttempts":11}`}, {"retry", `{"attempts":3}`},
 		{"retry", `{"initialBackoffMs":99}`}, {"retry", `{"retryableErrors":["sunspots"]}`}, {"retry", `[]`},
 		{"dispatch", `{"resourceClass":"huge"}`}, {"dispatch", `{"cancellable":"yes"}`}, {"group", `""`},
+		{"secretRefs", `[{"provider":"v","key":"a/../b"}]`}, {"secretRefs", `[{"provider":"v","key":"a","as":{}}]`},
+		{"secretRefs", `[{"provider":"v","key":"a","as":{"env":"DVT_X"}}]`},
 		{"secretRefs", `[{"provider":"env"}]`}, {"secretRefs", `[{"provider":"env","key":"k","value":"v"}]`},
 		{"inputs", `{"argv":["x"]}`}, {"inputs", `[]`}, {"manual", `{"sod":true}`}, {"order", `0`}, {"plugin", `1`},
 		{"compensation", `{"operation":"MANUAL","input":{}}`}, {"compensation", `{"operation":"SLEEP","input":{}}`},

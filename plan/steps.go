@@ -157,7 +157,7 @@ func (r *reader) step(v value, p *at, i int, g *graph, scope Scope, q Queues) St
 		s.Dispatch = r.dispatch(v, vp, s.Type, scope, q)
 	}
 	if v, vp, ok := o.take("secretRefs"); ok {
-		r.array(v, vp, func(v value, p *at) { s.SecretRefs = append(s.SecretRefs, r.secretRef(v, p)) })
+		s.SecretRefs = r.secretRefs(v, vp)
 	}
 	if v, vp, ok := o.take("sandbox"); ok {
 		s.Sandbox = r.sandbox(v, vp, s.Type, "step")
@@ -258,28 +258,4 @@ func (r *reader) dispatch(v value, p *at, t StepType, scope Scope, q Queues) Dis
 	}
 	o.end()
 	return d
-}
-
-// secretRef reads the name of a secret. It rejects a literal value and does not repeat it in the message (contract
-// L07).
-func (r *reader) secretRef(v value, p *at) SecretRef {
-	var s SecretRef
-	o, ok := r.object(v, p)
-	if !ok {
-		return s
-	}
-	if v, vp, ok := o.need("provider", "the provider of the secret, such as env"); ok {
-		s.Provider = r.label(v, vp)
-	}
-	if v, vp, ok := o.need("key", "the name of the secret at its provider"); ok {
-		s.Key = r.label(v, vp)
-	}
-	if v, vp, ok := o.take("version"); ok {
-		s.Version = r.label(v, vp)
-	}
-	if _, vp, ok := o.take("value"); ok {
-		r.report(vp, CodeLiteral, "remove it: a plan must not contain a secret; it names one by provider and key")
-	}
-	o.end()
-	return s
 }

@@ -178,6 +178,13 @@ func CodeTable() []CodeInfo {
 			"Raise `sandbox.pids` of the step or `sandbox-pids` of the worker, or start fewer at once."},
 		{CodeStepDiskLimit, 0, false, "The program of a step wrote a file that is larger than allowed.",
 			"Raise `sandbox.disk` of the step or `sandbox-disk` of the worker, or write smaller files."},
+		{CodeSecretsUnavailable, 0, true, "A provider of secrets did not answer, so the step did not start its work.",
+			"The step is retried by its policy. Check that the provider runs and that the worker reaches it; the message says " +
+				"what it answered."},
+		{CodeSecretNotFound, 0, false, "A secret that the step names does not exist.",
+			"Create the secret where the message says, or correct the provider and the key in the plan; then retry the step."},
+		{CodeSecretDenied, 0, false, "The step may not have a secret that it names.",
+			"Give the worker the right to read it, or correct the key in the plan; then retry the step."},
 		{CodeNoSandbox, 409, true, "A part of the sandbox that a step requires is not available. Nothing was started.",
 			"Start a worker that can give the part that the message names, or remove it from `require`; the log of a worker " +
 				"says why it lacks it."},

@@ -12,6 +12,8 @@ import (
 
 	"github.com/hashicorp/golang-lru/v2/expirable"
 	"golang.org/x/sync/singleflight"
+
+	"github.com/dvt-engine/dvt/plan"
 )
 
 // maxCached bounds the secrets that a worker remembers for each provider.
@@ -75,8 +77,8 @@ func (r *Resolver) one(ctx context.Context, scope Scope, ref Ref) (Value, error)
 	if s == nil {
 		return Value{}, fmt.Errorf("%w: this worker has %s", ErrNotFound, r.known())
 	}
-	if err := CheckKey(ref.Key); err != nil {
-		return Value{}, fmt.Errorf("%w: %w", ErrNotFound, err)
+	if !ref.HasPath() {
+		return Value{}, fmt.Errorf("%w: its key is no path", ErrNotFound)
 	}
 	key, field := ref.Field()
 	path, err := s.path(scope, key)
@@ -112,7 +114,7 @@ func (r *Resolver) known() string {
 // path returns where a key is read for a scope. An id that is no segment of a path could name another tenant's part.
 func (s *source) path(scope Scope, key string) (string, error) {
 	for placeholder, id := range map[string]string{"{tenant}": scope.TenantID, "{environment}": scope.EnvironmentID} {
-		if strings.Contains(s.Path, placeholder) && !segment.MatchString(id) {
+		if strings.Contains(s.Path, placeholder) && !plan.IsSecretSegment(id) {
 			return "", fmt.Errorf("%w: the id of the tenant or the environment cannot be part of a path", ErrDenied)
 		}
 	}

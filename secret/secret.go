@@ -7,45 +7,16 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"regexp"
 	"strings"
+
+	"github.com/dvt-engine/dvt/plan"
 )
 
-// Limits of secrets.
-const (
-	MaxBytes = 16 << 10 // of one value
-	MaxRefs  = 50       // of one step
-)
+// MaxBytes is the size of the largest value.
+const MaxBytes = 16 << 10
 
-// Ref names a secret at a provider of the installation.
-type Ref struct {
-	Provider string // the name of an entry in the file of providers
-	// Key is the path of the secret, relative to the part that its tenant and environment may read. A field of a secret
-	// with several follows "#", such as db/warehouse#password. The default field is "value".
-	Key     string
-	Version string // "" is the newest one
-}
-
-// String returns provider:key@version.
-func (r Ref) String() string {
-	version := r.Version
-	if version == "" {
-		version = "latest"
-	}
-	return r.Provider + ":" + r.Key + "@" + version
-}
-
-// DefaultField is the field of a secret for a key that names none.
-const DefaultField = "value"
-
-// Field returns the path and the field that the key names.
-func (r Ref) Field() (path, field string) {
-	path, field, found := strings.Cut(r.Key, "#")
-	if !found {
-		field = DefaultField
-	}
-	return path, field
-}
+// Ref names a secret.
+type Ref = plan.SecretRef
 
 // Scope is for whom a secret is read. A provider gives a tenant's environment its own secrets only.
 type Scope struct{ TenantID, EnvironmentID string }
@@ -104,21 +75,3 @@ func (e *Error) Error() string {
 }
 
 func (e *Error) Unwrap() error { return e.Err }
-
-// segment is one part of a path. Neither "." nor ".." is one, so that no key leaves the part of its tenant.
-var segment = regexp.MustCompile(`^[A-Za-z0-9_@+-][A-Za-z0-9_.@+-]{0,127}$`)
-
-// CheckKey returns an error if a key is not a path of at most eight segments with an optional field.
-func CheckKey(key string) error {
-	path, field := Ref{Key: key}.Field()
-	parts := strings.Split(path, "/")
-	for _, part := range append(parts, field) {
-		if !segment.MatchString(part) {
-			return errors.New("a key is a path of letters, digits and _ . @ + -, such as db/warehouse#password")
-		}
-	}
-	if len(parts) > 8 {
-		return errors.New("a key has at most eight segments")
-	}
-	return nil
-}

@@ -42,6 +42,7 @@ import (
 	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/projector"
 	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/secret/providers"
 	"github.com/dvt-engine/dvt/server/usecases"
 	"github.com/dvt-engine/dvt/store"
 	"github.com/dvt-engine/dvt/store/coalesce"
@@ -430,9 +431,14 @@ func newRunner(cfg config.Config, j engine.AttemptJournal, box *isolation, m *ex
 	}
 	x := executor.Config{DBTPath: cfg.DBT, AllowAnyDir: cfg.Dev, Egress: guard}
 	box.configure(&x)
+	secrets, err := providers.Open(cfg.Secrets, cfg.Dev, cfg.Data)
+	if err != nil {
+		return nil, err
+	}
+	executor.SweepSecrets()
 	return &executor.Runner{
 		Journal: j, WorkspaceRoot: cfg.Workspace, ProjectRoot: cfg.ProjectRoot, Log: log, Executors: executor.New(x),
-		Meter: m,
+		Secrets: secrets, Meter: m,
 	}, nil
 }
 

@@ -42,7 +42,7 @@ func devCommand() *cobra.Command {
 	}, true, []string{
 		"listen", "data", "no-sample", "store", "redis", "temporal", "temporal-namespace", "temporal-binary",
 		"temporal-port", "temporal-ui-port", "artifacts",
-		"project-root", "dbt", "plan-roots", "concurrency", "slots-by-type", "slots-by-tenant", "rate-by-type",
+		"project-root", "dbt", "secrets", "plan-roots", "concurrency", "slots-by-type", "slots-by-tenant", "rate-by-type",
 		"heartbeat", "write-budget", "rotate-after", "allow-plaintext", "metrics-listen",
 		"trace-runs", "trace-sample",
 		"sandbox-runtime", "sandbox-image", "sandbox-memory", "sandbox-cpu", "sandbox-pids", "sandbox-disk", "sandbox-max",

@@ -27,11 +27,16 @@ func (c *commandExecutor) Execute(ctx context.Context, t Task, h Host) (Result, 
 		return Result{}, err
 	}
 	defer remove()
+	t, removeSecrets, err := t.withSecrets()
+	if err != nil {
+		return Result{}, err
+	}
+	defer removeSecrets()
 	program, err := c.cfg.program(t, h, in.Argv, c.cfg.env(t, in.Env), dir)
 	if err != nil {
 		return Result{}, err
 	}
-	p := process{runtime: c.cfg.Sandbox, program: program, grace: c.cfg.Grace, print: h.Print}
+	p := process{runtime: c.cfg.Sandbox, program: program, grace: c.cfg.Grace, print: h.Print, secrets: t.masker()}
 	exit, err := p.run(ctx)
 	if err != nil {
 		return Result{}, err

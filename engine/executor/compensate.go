@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dvt-engine/dvt/engine"
+	"github.com/dvt-engine/dvt/secret/mask"
 )
 
 // Compensate runs the hook of a step that succeeded with d.LogicalAttempt, under the idempotency key
@@ -36,7 +37,7 @@ func (r *Runner) Compensate(ctx context.Context, d Dispatch, beat func(Heartbeat
 		SandboxCeiling: hook.SandboxCeiling,
 	})
 	if o.completed != nil {
-		o.completed.Result = redactJSON(newRedactor(r.Env, hook.Step.Inputs, nil), o.completed.Result)
+		o.completed.Result = redactJSON(newRedactor(r.Env, hook.Step.Inputs, nil, mask.New()), o.completed.Result)
 	}
 	return r.finish(ctx, x, o)
 }

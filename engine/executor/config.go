@@ -83,7 +83,7 @@ func Light() map[plan.StepType]Executor {
 var inherited = []string{"PATH", "HOME", "LANG", "TZ", "TMPDIR"}
 
 // env returns the environment of a task's program. Later sources win: the inherited variables, those of the worker's
-// settings, those that name the task, and those of the step.
+// settings, those that name the task, those of the step, and its secrets.
 func (c Config) env(t Task, own map[string]string) []string {
 	all := map[string]string{}
 	for _, name := range inherited {
@@ -109,8 +109,16 @@ func (c Config) env(t Task, own map[string]string) []string {
 	if t.paramsFile != "" {
 		all["DVT_PARAMS_FILE"] = t.paramsFile
 	}
+	if t.secretsDir != "" {
+		all["DVT_SECRETS_DIR"] = t.secretsDir
+	}
 	for k, v := range own {
 		all[k] = v
+	}
+	for _, g := range t.secrets {
+		if g.as.Env != "" {
+			all[g.as.Env] = g.value.Reveal()
+		}
 	}
 	env := make([]string, 0, len(all))
 	for k, v := range all {

@@ -50,6 +50,11 @@ func (d *dbtExecutor) Execute(ctx context.Context, t Task, h Host) (Result, erro
 		return Result{}, err
 	}
 	defer remove()
+	t, removeSecrets, err := t.withSecrets()
+	if err != nil {
+		return Result{}, err
+	}
+	defer removeSecrets()
 	argv, err := d.argv(in, project, profiles, target, filepath.Join(own, "logs"))
 	if err != nil {
 		return Result{}, err
@@ -61,7 +66,7 @@ func (d *dbtExecutor) Execute(ctx context.Context, t Task, h Host) (Result, erro
 	if err != nil {
 		return Result{}, err
 	}
-	p := process{runtime: d.cfg.Sandbox, program: program, grace: d.cfg.Grace, print: log.line}
+	p := process{runtime: d.cfg.Sandbox, program: program, grace: d.cfg.Grace, print: log.line, secrets: t.masker()}
 	exit, err := p.run(ctx)
 	if err != nil {
 		return Result{}, err

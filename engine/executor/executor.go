@@ -34,6 +34,8 @@ type Task struct {
 	Traceparent string
 
 	paramsFile string // see withParams
+	secrets    []given
+	secretsDir string // see withSecrets
 }
 
 // Result is the report of a successful execution.

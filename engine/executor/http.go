@@ -42,6 +42,9 @@ func (x *httpExecutor) Execute(ctx context.Context, t Task, h Host) (Result, err
 	if err != nil {
 		return Result{}, invalidInputs(err)
 	}
+	if in, err = t.fillHTTP(in); err != nil {
+		return Result{}, err
+	}
 	req, err := request(egress.WithTenant(ctx, t.Identity.TenantID), in, t.IdempotencyKey,
 		t.Traceparent)
 	if err != nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/sandbox"
+	"github.com/dvt-engine/dvt/secret/mask"
 )
 
 const (
@@ -31,6 +32,7 @@ type process struct {
 	program sandbox.Program
 	grace   time.Duration
 	print   func(stream, line string) // called by one goroutine per pipe
+	secrets *mask.Masker              // hides secrets before the output is cut into lines
 }
 
 // run runs the program to its end. When ctx ends first, every process of the sandbox gets SIGTERM, and the remaining
@@ -67,7 +69,7 @@ func (p *process) run(ctx context.Context) (exit sandbox.Exit, err error) {
 	}
 	for i, stream := range streams {
 		_ = writers[i].Close()
-		outputs.Go(func() { eachLine(readers[i], func(line string) { write(stream, line) }) })
+		outputs.Go(func() { eachLine(p.secrets.Reader(readers[i]), func(line string) { write(stream, line) }) })
 	}
 	ended := make(chan struct{})
 	var waited error

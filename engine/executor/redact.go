@@ -9,6 +9,7 @@ import (
 
 	"github.com/dvt-engine/dvt/internal/errorline"
 	"github.com/dvt-engine/dvt/internal/secretvalue"
+	"github.com/dvt-engine/dvt/secret/mask"
 )
 
 // secretName matches the names of variables and headers whose values must not be shown.
@@ -27,13 +28,18 @@ const (
 )
 
 // redactor masks the secret values of one step. Safe for concurrent use.
-type redactor struct{ values *strings.Replacer }
+type redactor struct {
+	secrets *mask.Masker      // those that the plan names
+	values  *strings.Replacer // those that look like secrets
+}
+
+func (r redactor) hide(text string) string { return r.values.Replace(r.secrets.Replace(text)) }
 
 // Replace returns text with a mask in place of each secret value. A program may print escape sequences or control
 // characters inside a value, and readers of the text may remove them. Replace then returns the masked text without
 // them. Other texts keep them.
 func (r redactor) Replace(text string) string {
-	text = r.values.Replace(text)
+	text = r.hide(text)
 	if strings.IndexFunc(text, isControl) < 0 {
 		return text
 	}
@@ -43,7 +49,7 @@ func (r redactor) Replace(text string) string {
 		}
 		return c
 	}, errorline.StripEscapes(text))
-	if masked := r.values.Replace(shown); masked != shown {
+	if masked := r.hide(shown); masked != shown {
 		return masked
 	}
 	return text
@@ -55,8 +61,8 @@ func isControl(c rune) bool { return unicode.IsControl(c) && c != '\t' && c != '
 
 // newRedactor returns a redactor for the values of variables and headers with secret names, of the worker's extra
 // environment and of the step, and for the values of inputs and parameters that every answer hides. Best effort: a
-// secret under another name stays visible.
-func newRedactor(extra map[string]string, inputs, params json.RawMessage) redactor {
+// secret under another name stays visible, unless the plan names it in secretRefs.
+func newRedactor(extra map[string]string, inputs, params json.RawMessage, secrets *mask.Masker) redactor {
 	var own struct{ Env, Headers map[string]string }
 	_ = json.Unmarshal(inputs, &own) // the inputs of some step types have no such fields
 	values := secretValues{}
@@ -74,7 +80,7 @@ func newRedactor(extra map[string]string, inputs, params json.RawMessage) redact
 			values.add(v)
 		}
 	}
-	return values.redactor()
+	return redactor{secrets, values.replacer()}
 }
 
 // secretValues are the texts that a redactor replaces.
@@ -110,7 +116,7 @@ func inJSON(text string, escapeHTML bool) string {
 	return strings.TrimSuffix(strings.TrimPrefix(strings.TrimSpace(b.String()), `"`), `"`)
 }
 
-func (s secretValues) redactor() redactor {
+func (s secretValues) replacer() *strings.Replacer {
 	// The longest value comes first, so that a value which is part of another one does not leave the rest visible.
 	longest := make([]string, 0, len(s))
 	for v := range s {
@@ -123,7 +129,7 @@ func (s secretValues) redactor() redactor {
 	for _, v := range longest {
 		pairs = append(pairs, v, redacted)
 	}
-	return redactor{values: strings.NewReplacer(pairs...)}
+	return strings.NewReplacer(pairs...)
 }
 
 // secretForms match texts that hold a secret by their form, whatever the name of the variable they come from. The

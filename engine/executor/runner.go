@@ -56,6 +56,7 @@ type Runner struct {
 	// refer. Both are absolute.
 	WorkspaceRoot, ProjectRoot string
 	Env                        map[string]string // Config.Env, whose secret values the Runner redacts
+	Secrets                    Secrets           // nil: no provider, so a step that names a secret fails
 	Log                        *slog.Logger      // nil: no log
 	Now                        func() time.Time  // nil: time.Now
 	Meter                      *Meter            // nil: no metrics
@@ -263,24 +264,26 @@ type outcome struct {
 // work executes a task within the step's timeout and ships its output. It returns when the output is flushed, or after
 // flushTimeout.
 func (r *Runner) work(ctx context.Context, x execution, t Task) (o outcome) {
-	redact := newRedactor(r.Env, t.Step.Inputs, t.Params)
-	shipping, stopShipping := context.WithCancel(context.WithoutCancel(ctx))
-	defer stopShipping()
-	keeper := &evidence{runner: r, of: x}
-	out := newOutput(r.now, redact, keeper.lines)
-	go out.ship(shipping)
-	for _, ref := range t.Step.SecretRefs {
-		out.print("dvt", fmt.Sprintf(
-			"the step names the secret %q of %q; this version does not pass secrets to steps, so it runs without it", ref.Key,
-			ref.Provider))
-	}
-
 	working, stopWork := ctx, context.CancelFunc(func() {})
 	if t.Step.Timeout > 0 {
 		working, stopWork = context.WithTimeoutCause(ctx, t.Step.Timeout, errStepTimeout)
 	}
 	began := r.now()
-	result, err := r.execute(working, x, t, &host{evidence: keeper, out: out})
+	secrets, err := r.resolve(working, t)
+	t.secrets = secrets
+	redact := newRedactor(r.Env, t.Step.Inputs, t.Params, t.masker())
+	shipping, stopShipping := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopShipping()
+	keeper := &evidence{runner: r, of: x}
+	out := newOutput(r.now, redact, keeper.lines)
+	go out.ship(shipping)
+	var result Result
+	if err == nil {
+		result, err = r.execute(working, x, t, &host{evidence: keeper, out: out})
+	}
+	if len(secrets) > 0 {
+		result.Value = redactJSON(redact, result.Value)
+	}
 	timedOut := errors.Is(context.Cause(working), errStepTimeout) || errors.Is(ctx.Err(), context.DeadlineExceeded)
 	stopWork()
 	took := r.now().Sub(began)

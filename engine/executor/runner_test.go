@@ -335,16 +335,6 @@ func TestLight_RunsOnlyNoop(t *testing.T) {
 	}
 }
 
-func TestRunner_LogsThatAStepGetsNoSecrets(t *testing.T) {
-	t.Parallel()
-	j := newJournal(t, plan.Noop, struct{}{})
-	j.step.SecretRefs = []plan.SecretRef{{Provider: "vault", Key: "db/password"}}
-	execute(t, t.Context(), worker(t, j, executor.Config{}))
-	if !strings.Contains(j.log(), `dvt: the step names the secret "db/password" of "vault"`) {
-		t.Errorf("the log lacks the name of the secret:\n%s", j.log())
-	}
-}
-
 // contract: T67, T68, T205
 func TestRetryable_FollowsThePolicyAndTheClass(t *testing.T) {
 	t.Parallel()

@@ -51,6 +51,9 @@ func (c Config) program(t Task, h Host, argv, env []string, dir string, dirs ...
 		}
 		read = append(read, path)
 	}
+	if t.secretsDir != "" {
+		read = append(read, t.secretsDir)
+	}
 	write := append([]string{t.Workspace}, c.Write...)
 	for _, named := range asked.Write {
 		path, err := c.resolveNamed(t, view, named, "sandbox.write")

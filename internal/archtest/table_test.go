@@ -54,7 +54,13 @@ var imports = map[string][]string{
 	"egress":  {},
 	"sandbox": {"plan"},
 	"engine/executor": {"engine", "store", "run", "run/trace", "plan", "artifact", "egress", "sandbox",
-		"internal/errorline", "internal/secretvalue"},
+		"internal/errorline", "internal/secretvalue", "secret", "secret/mask"},
+	// Workers read the secrets of steps. Providers stand behind a port.
+	"secret":           {"plan"},
+	"secret/mask":      {},
+	"secret/file":      {"plan", "secret"},
+	"secret/vault":     {"secret"},
+	"secret/providers": {"secret", "secret/file", "secret/vault"},
 	"engine/temporal": {"engine", "engine/interp", "engine/executor", "engine/ticket", "store", "run", "plan"},
 	// The mock's log is decided by the authority that every store asks, and its retries by the policy of workers.
 	"engine/mock": {"engine", "engine/interp", "engine/executor", "engine/ticket", "store", "store/authority", "run",
@@ -106,7 +112,7 @@ var imports = map[string][]string{
 	// Settings: what each says is judged by the package that it is for.
 	"server/internal/machine": {},
 	"server/config": {"authz", "authz/oidc", "control/admission", "control/runs", "egress", "engine/temporal",
-		"engine/ticket", "plan", "run", "sandbox", "store", "store/postgres"},
+		"engine/ticket", "plan", "run", "sandbox", "secret/providers", "store", "store/postgres"},
 	"server":   {everything},
 	"client":   {},
 	"web":      {},

@@ -11,12 +11,13 @@ import (
 
 	"gopkg.in/yaml.v3"
 
+	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/secret"
 )
 
 const maxBytes = 1 << 20
 
-// Provider reads a YAML file of paths. A path has a text, which is the field secret.DefaultField, or an object of
+// Provider reads a YAML file of paths. A path has a text, which is the field plan.DefaultSecretField, or an object of
 // fields. It reads the file each time, so that a change counts at once.
 type Provider struct{ path string }
 
@@ -35,7 +36,7 @@ func (p *Provider) Read(_ context.Context, path, version string) (map[string]sec
 	}
 	var text string
 	if node.Kind == yaml.ScalarNode && node.Decode(&text) == nil {
-		return map[string]secret.Value{secret.DefaultField: secret.NewValue(text)}, nil
+		return map[string]secret.Value{plan.DefaultSecretField: secret.NewValue(text)}, nil
 	}
 	var fields map[string]string
 	if node.Decode(&fields) != nil {

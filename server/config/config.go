@@ -69,6 +69,7 @@ type Config struct {
 	Workspace   string   `koanf:"workspace"`    // directory of the runs' workspaces; empty: under data
 	ProjectRoot string   `koanf:"project-root"` // where relative directories of plans resolve
 	DBT         string   `koanf:"dbt"`          // the dbt program
+	Secrets     string   `koanf:"secrets"`      // file of the providers of secrets; empty: none, but of dvt dev
 	PlanRoots   []string `koanf:"plan-roots"`   // directories that file: plan references may point into
 
 	// Names of queues. {env} stands for the environment of a run and {tenant} for its tenant, see plan.Queues.
@@ -215,6 +216,7 @@ func Flags(f *pflag.FlagSet, names ...string) {
 		"artifacts": "bucket URL of logs and artifacts, file:///DIRECTORY",
 		"workspace": "directory of the runs' workspaces", "project-root": "where relative directories of plans resolve",
 		"dbt":           "the dbt program",
+		"secrets":       "YAML file of the providers from which steps get secrets; none by default",
 		"control-queue": "queue of workflows and control steps; {env} and {tenant} stand for those of a run",
 		"data-queue":    "queue of data steps", "isolation-queue": "data queue of each of --isolation-tenants",
 		"no-worker-after":      "how long a queue with waiting steps may have no worker before dvt reports it",
@@ -407,7 +409,7 @@ func knownKeys() map[string]bool {
 		server worker-token allow-private accounts allowed-origins duties no-sample log-level log-format heartbeat
 		write-budget rotate-after manual-keys ticket-keys oidc public-url sign-in-key session-life session-idle clock-skew trusted-proxies operators-tenant approval-ttl health-interval quotas egress
 		requests-per-minute address-requests-per-minute audit-heads audit-heads-key audit-heads-interval
-		trace-runs trace-sample destinations`) {
+		trace-runs trace-sample destinations secrets`) {
 		out[k] = true
 	}
 	for k := range groupedKeys() {

@@ -5,6 +5,8 @@ import (
 	"os"
 	"slices"
 	"strings"
+
+	"github.com/dvt-engine/dvt/secret/providers"
 )
 
 // secretVariables returns the environment variables of settings that are or may contain secrets.
@@ -48,6 +50,7 @@ func (c *Config) secretFiles() []string {
 		c.TemporalTLSKey, c.TemporalAPIKeyFile, c.StorePasswordFile, c.RedisTLSKey, c.RedisPasswordFile, c.ListenTLSKey,
 		c.ServerTLSKey, c.WorkerTokenFile, c.PayloadKeysFile, c.DispatchKeysFile, c.AuditHeadsKey,
 	}
+	files = append(files, providers.Files(c.Secrets)...)
 	for _, issuer := range c.Issuers {
 		files = append(files, issuer.ClientSecretFile)
 	}

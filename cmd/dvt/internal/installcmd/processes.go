@@ -74,6 +74,7 @@ func Worker() *cobra.Command {
 			"tq-data-prod serves the environment prod, tq-isolation-acme-prod the tenant acme there.",
 	}, false, []string{
 		"queues", "store", "redis", "temporal", "temporal-namespace", "artifacts", "workspace", "project-root", "dbt",
+		"secrets",
 		"server", "concurrency",
 		"slots-by-type", "slots-by-tenant", "rate-by-type", "queue-rate-by-type", "metrics-listen",
 		"control-queue", "data-queue", "isolation-queue", "isolation-tenants", "known-queues", "plan-roots", "allow-private",

@@ -1,0 +1,180 @@
+package executor
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+
+	"github.com/dvt-engine/dvt/plan"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/secret"
+	"github.com/dvt-engine/dvt/secret/mask"
+)
+
+// Secrets reads the values of secrets. *secret.Resolver implements it.
+type Secrets interface {
+	Resolve(ctx context.Context, scope secret.Scope, refs []secret.Ref) ([]secret.Value, error)
+}
+
+// given is a secret that an attempt has got.
+type given struct {
+	as    plan.SecretAs
+	value secret.Value
+}
+
+// secretsDir is the directory of files with secrets. It is in memory where the system has such a directory, so that no
+// disk keeps a value.
+func secretsDir() string {
+	const memory = "/dev/shm"
+	if info, err := os.Stat(memory); err == nil && info.IsDir() {
+		return filepath.Join(memory, fmt.Sprintf("dvt-secrets-%d", os.Getuid()))
+	}
+	return filepath.Join(os.TempDir(), fmt.Sprintf("dvt-secrets-%d", os.Getuid()))
+}
+
+// resolve reads the secrets of a task. The error is a *Failure, or the cause of ctx.
+func (r *Runner) resolve(ctx context.Context, t Task) ([]given, error) {
+	refs := t.Step.SecretRefs
+	if len(refs) == 0 || !t.Step.Type.UsesSecrets() {
+		return nil, nil
+	}
+	source := r.Secrets
+	if source == nil {
+		source = secret.NewResolver()
+	}
+	values, err := source.Resolve(ctx, secret.Scope{TenantID: t.Identity.TenantID,
+		EnvironmentID: t.Identity.EnvironmentID}, refs)
+	if err != nil {
+		if cause := context.Cause(ctx); cause != nil {
+			return nil, cause
+		}
+		return nil, secretFailure(err)
+	}
+	out := make([]given, len(refs))
+	for i, ref := range refs {
+		out[i] = given{ref.Destination(), values[i]}
+		if len(values[i].Reveal()) < mask.MinBytes && !ref.Unmasked {
+			return nil, &Failure{Code: string(run.CodeSecretDenied), Category: run.CategoryUser, Class: plan.ClassPolicyDeny,
+				Message: fmt.Sprintf("the secret %q of the provider %q has fewer than %d bytes, so it cannot be hidden in the "+
+					"output of the step; use a longer one, or set unmasked: true in the plan", ref.Key, ref.Provider,
+					mask.MinBytes)}
+		}
+	}
+	return out, nil
+}
+
+// secretFailure returns the failure of a step whose secrets were not all read. It may be retried when each of the
+// errors may go away by itself.
+func secretFailure(err error) *Failure {
+	f := &Failure{Code: string(run.CodeSecretsUnavailable), Retryable: true, Category: run.CategorySystem,
+		Class: plan.ClassTransient, Message: strings.ReplaceAll(err.Error(), "\n", "; ")}
+	switch {
+	case errors.Is(err, secret.ErrDenied):
+		f.Code, f.Retryable, f.Category, f.Class = string(run.CodeSecretDenied), false, run.CategoryUser, plan.ClassAuthDeny
+	case errors.Is(err, secret.ErrNotFound):
+		f.Code, f.Retryable, f.Category, f.Class = string(run.CodeSecretNotFound), false, run.CategoryUser,
+			plan.ClassValidation
+	}
+	return f
+}
+
+// withSecrets writes the secrets that the step wants as files to a directory of this execution, which programs find in
+// DVT_SECRETS_DIR. remove removes it.
+func (t Task) withSecrets() (with Task, remove func(), err error) {
+	var files []given
+	for _, g := range t.secrets {
+		if g.as.File != "" {
+			files = append(files, g)
+		}
+	}
+	if len(files) == 0 {
+		return t, func() {}, nil
+	}
+	parent := secretsDir()
+	if err := os.MkdirAll(parent, 0o700); err != nil {
+		return t, nil, fmt.Errorf("secrets: %s", reason(err))
+	}
+	if info, err := os.Lstat(parent); err != nil || !info.IsDir() || info.Mode().Perm() != 0o700 {
+		return t, nil, fmt.Errorf("secrets: the directory %s must belong to the worker alone (mode 0700)", parent)
+	}
+	// The name begins with the process, so that the next worker removes what a killed one left.
+	dir, err := os.MkdirTemp(parent, fmt.Sprintf("%d.", os.Getpid()))
+	if err != nil {
+		return t, nil, fmt.Errorf("secrets: %s", reason(err))
+	}
+	remove = func() { _ = os.RemoveAll(dir) }
+	for _, g := range files {
+		if err := os.WriteFile(filepath.Join(dir, filepath.Base(g.as.File)), []byte(g.value.Reveal()), 0o600); err != nil {
+			remove()
+			return t, nil, fmt.Errorf("secrets: %s", reason(err))
+		}
+	}
+	t.secretsDir = dir
+	return t, remove, nil
+}
+
+// SweepSecrets removes files with secrets that killed workers of this user left behind.
+func SweepSecrets() {
+	entries, _ := os.ReadDir(secretsDir())
+	for _, e := range entries {
+		var pid int
+		if _, err := fmt.Sscanf(e.Name(), "%d.", &pid); err != nil || pid == os.Getpid() || syscall.Kill(pid, 0) == nil {
+			continue
+		}
+		_ = os.RemoveAll(filepath.Join(secretsDir(), e.Name()))
+	}
+}
+
+// masker returns a masker of the task's secrets. Values that the plan permits unmasked are too short for it.
+func (t Task) masker() *mask.Masker {
+	values := make([]string, len(t.secrets))
+	for i, g := range t.secrets {
+		values[i] = g.value.Reveal()
+	}
+	return mask.New(values...)
+}
+
+var placeholder = regexp.MustCompile(`\$\{secret:([^}]*)\}`)
+
+// fill replaces each ${secret:NAME} in a text by the value of the secret with that name, written by encode. The error
+// is a *Failure that names a secret which the step does not have.
+func (t Task) fill(text string, encode func(string) string) (string, error) {
+	missing := ""
+	out := placeholder.ReplaceAllStringFunc(text, func(found string) string {
+		name := placeholder.FindStringSubmatch(found)[1]
+		for _, g := range t.secrets {
+			if g.as.Name() == name {
+				return encode(g.value.Reveal())
+			}
+		}
+		missing = name
+		return found
+	})
+	if missing != "" {
+		return "", &Failure{Code: CodeInputsInvalid, Category: run.CategoryUser, Class: plan.ClassValidation,
+			Message: fmt.Sprintf("${secret:%s} names no secret of the step; add it to secretRefs", missing)}
+	}
+	return out, nil
+}
+
+// fillHTTP puts the secrets into the headers and the body of a request.
+func (t Task) fillHTTP(in plan.HTTPInputs) (plan.HTTPInputs, error) {
+	headers := map[string]string{}
+	for name, text := range in.Headers {
+		filled, err := t.fill(text, func(value string) string { return value })
+		if err != nil {
+			return in, err
+		}
+		headers[name] = filled
+	}
+	in.Headers = headers
+	body, err := t.fill(string(in.Body), mask.InJSON)
+	in.Body = json.RawMessage(body)
+	return in, err
+}
