@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/hashicorp/golang-lru/v2/expirable"
+	lru "github.com/hashicorp/golang-lru/v2"
 	"golang.org/x/sync/singleflight"
 
 	"github.com/dvt-engine/dvt/plan"
@@ -35,8 +35,14 @@ type Resolver struct{ sources map[string]*source }
 
 type source struct {
 	Source
-	cache *expirable.LRU[string, map[string]Value] // nil: none
+	cache *lru.Cache[string, remembered] // nil: none
 	calls singleflight.Group
+}
+
+// remembered is what a provider answered.
+type remembered struct {
+	fields map[string]Value
+	until  time.Time
 }
 
 // NewResolver returns a resolver of the sources. Their names differ.
@@ -45,7 +51,7 @@ func NewResolver(sources ...Source) *Resolver {
 	for _, s := range sources {
 		own := &source{Source: s}
 		if s.CacheTTL > 0 {
-			own.cache = expirable.NewLRU[string, map[string]Value](maxCached, nil, s.CacheTTL)
+			own.cache, _ = lru.New[string, remembered](maxCached) // the size is permitted
 		}
 		r.sources[s.Name] = own
 	}
@@ -127,8 +133,8 @@ func (s *source) path(scope Scope, key string) (string, error) {
 func (s *source) read(ctx context.Context, path, version string) (map[string]Value, error) {
 	id := path + "@" + version
 	if s.cache != nil {
-		if fields, ok := s.cache.Get(id); ok {
-			return fields, nil
+		if r, ok := s.cache.Get(id); ok && time.Now().Before(r.until) {
+			return r.fields, nil
 		}
 	}
 	answer := s.calls.DoChan(id, func() (any, error) {
@@ -136,7 +142,7 @@ func (s *source) read(ctx context.Context, path, version string) (map[string]Val
 		defer cancel()
 		fields, err := s.Provider.Read(ctx, path, version)
 		if err == nil && s.cache != nil {
-			s.cache.Add(id, fields)
+			s.cache.Add(id, remembered{fields, time.Now().Add(s.CacheTTL)})
 		}
 		return fields, err
 	})

@@ -179,7 +179,8 @@ func TestLogin_ThatIsRefusedSaysSo(t *testing.T) {
 	}
 	token := filepath.Join(t.TempDir(), "token")
 	s.must(t, os.WriteFile(token, []byte(rootToken), 0o600))
-	if err := open(t, vault.Config{Address: s.Address(), Method: vault.Token, File: token}).Check(t.Context()); err != nil {
+	p := open(t, vault.Config{Address: s.Address(), Method: vault.Token, File: token})
+	if err := p.Check(t.Context()); err != nil {
 		t.Errorf("a token from a file: %v", err)
 	}
 }
