@@ -155,15 +155,6 @@ func (s *source) read(ctx context.Context, path, version string) (map[string]Val
 	}
 }
 
-// Forget drops all remembered values.
-func (r *Resolver) Forget() {
-	for _, s := range r.sources {
-		if s.cache != nil {
-			s.cache.Purge()
-		}
-	}
-}
-
 // Check returns what each provider says about itself, by name; nil means that it can be used.
 func (r *Resolver) Check(ctx context.Context) map[string]error {
 	var mu sync.Mutex

@@ -42,6 +42,7 @@ import (
 	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/projector"
 	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/secret"
 	"github.com/dvt-engine/dvt/secret/providers"
 	"github.com/dvt-engine/dvt/server/usecases"
 	"github.com/dvt-engine/dvt/store"
@@ -436,10 +437,26 @@ func newRunner(cfg config.Config, j engine.AttemptJournal, box *isolation, m *ex
 		return nil, err
 	}
 	executor.SweepSecrets()
+	if cfg.Secrets != "" {
+		go reportProviders(secrets, log)
+	}
 	return &executor.Runner{
 		Journal: j, WorkspaceRoot: cfg.Workspace, ProjectRoot: cfg.ProjectRoot, Log: log, Executors: executor.New(x),
 		Secrets: secrets, Meter: m,
 	}, nil
+}
+
+// reportProviders logs which providers of secrets cannot be used when the worker starts. Steps find out by themselves
+// later, and fail with the same reason.
+func reportProviders(secrets *secret.Resolver, log *slog.Logger) {
+	for name, err := range secrets.Check(context.Background()) {
+		if err != nil {
+			log.Warn("a provider of secrets cannot be used; steps that name it will fail", slog.String("provider", name),
+				slog.Any("error", err))
+			continue
+		}
+		log.Info("a provider of secrets can be used", slog.String("provider", name))
+	}
 }
 
 // httpServer returns a server that limits the time and the header size of a request, because any peer can connect
