@@ -28,10 +28,17 @@ type Source struct {
 	// CacheTTL is how long a value is remembered, so for how long a rotated one may be seen; 0 remembers none.
 	CacheTTL time.Duration
 	Timeout  time.Duration // of one call of the provider
+	// Leases says that the provider makes each secret for one reader. It is then a Lender, and nothing is remembered.
+	Leases bool
 }
 
 // Resolver reads secrets from the providers of an installation. It is safe for concurrent use.
-type Resolver struct{ sources map[string]*source }
+type Resolver struct {
+	sources map[string]*source
+	// Held is a directory in which the resolver notes the leases that this process holds, so that another one ends them
+	// after a kill; "" notes none. Set it before the first call.
+	Held string
+}
 
 type source struct {
 	Source
@@ -41,7 +48,7 @@ type source struct {
 
 // remembered is what a provider answered.
 type remembered struct {
-	fields map[string]Value
+	answer Answer
 	until  time.Time
 }
 
@@ -58,43 +65,69 @@ func NewResolver(sources ...Source) *Resolver {
 	return r
 }
 
-// Resolve returns the values of refs, in their order. It asks the providers side by side, once for each path. The error
-// joins an *Error for each secret that was not read.
-func (r *Resolver) Resolve(ctx context.Context, scope Scope, refs []Ref) ([]Value, error) {
-	values, errs := make([]Value, len(refs)), make([]error, len(refs))
+// Resolve reads the secrets that refs name. It asks the providers side by side, once for each path. The caller releases
+// what it got. The error joins an *Error for each secret that was not read; then nothing is held.
+func (r *Resolver) Resolve(ctx context.Context, scope Scope, refs []Ref) (*Set, error) {
+	set := &Set{Values: make([]Value, len(refs)), resolver: r}
+	reads := map[Ref]*oneRead{} // by provider, path and version
 	var asked sync.WaitGroup
-	for i, ref := range refs {
-		asked.Go(func() {
-			var err error
-			if values[i], err = r.one(ctx, scope, ref); err != nil {
-				errs[i] = &Error{ref, err}
-			}
-		})
+	for _, ref := range refs {
+		path, _ := ref.Field()
+		at := Ref{Provider: ref.Provider, Key: path, Version: ref.Version}
+		if reads[at] != nil {
+			continue
+		}
+		read := &oneRead{}
+		reads[at] = read
+		asked.Go(func() { read.answer, read.err = r.read(ctx, scope, at) })
 	}
 	asked.Wait()
-	if err := errors.Join(errs...); err != nil {
-		return nil, err
+	for at, read := range reads {
+		if read.err == nil && read.answer.Lease != nil {
+			set.hold(at.Provider, *read.answer.Lease)
+		}
 	}
-	return values, nil
+	var errs []error
+	for i, ref := range refs {
+		path, field := ref.Field()
+		read := reads[Ref{Provider: ref.Provider, Key: path, Version: ref.Version}]
+		err := read.err
+		if err == nil {
+			set.Values[i], err = valueOf(read.answer.Fields, field)
+		}
+		if err != nil {
+			errs = append(errs, &Error{ref, err})
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, errors.Join(err, set.Release(context.WithoutCancel(ctx)))
+	}
+	return set, nil
 }
 
-func (r *Resolver) one(ctx context.Context, scope Scope, ref Ref) (Value, error) {
-	s := r.sources[ref.Provider]
+// oneRead is what a provider answered about one path.
+type oneRead struct {
+	answer Answer
+	err    error
+}
+
+func (r *Resolver) read(ctx context.Context, scope Scope, at Ref) (Answer, error) {
+	s := r.sources[at.Provider]
 	if s == nil {
-		return Value{}, fmt.Errorf("%w: this worker has %s", ErrNotFound, r.known())
+		return Answer{}, fmt.Errorf("%w: this worker has %s", ErrNotFound, r.known())
 	}
-	if !ref.HasPath() {
-		return Value{}, fmt.Errorf("%w: its key is no path", ErrNotFound)
+	if !at.HasPath() {
+		return Answer{}, fmt.Errorf("%w: its key is no path", ErrNotFound)
 	}
-	key, field := ref.Field()
-	path, err := s.path(scope, key)
+	path, err := s.path(scope, at.Key)
 	if err != nil {
-		return Value{}, err
+		return Answer{}, err
 	}
-	fields, err := s.read(ctx, path, ref.Version)
-	if err != nil {
-		return Value{}, err
-	}
+	return s.read(ctx, path, at.Version)
+}
+
+// valueOf returns the value of a field that a program can get.
+func valueOf(fields map[string]Value, field string) (Value, error) {
 	value, found := fields[field]
 	switch {
 	case !found:
@@ -128,30 +161,35 @@ func (s *source) path(scope Scope, key string) (string, error) {
 		Replace(s.Path), nil
 }
 
-// read returns the fields at a path. Callers that ask for one path at the same time share one call, which therefore
-// does not end when one of them gives up.
-func (s *source) read(ctx context.Context, path, version string) (map[string]Value, error) {
+// read returns what the provider has at a path. Callers that ask for one path at the same time share one call, which
+// therefore does not end when one of them gives up. A provider of leases is asked for each caller.
+func (s *source) read(ctx context.Context, path, version string) (Answer, error) {
+	if s.Leases {
+		ctx, cancel := context.WithTimeout(ctx, s.Timeout)
+		defer cancel()
+		return s.Provider.Read(ctx, path, version)
+	}
 	id := path + "@" + version
 	if s.cache != nil {
 		if r, ok := s.cache.Get(id); ok && time.Now().Before(r.until) {
-			return r.fields, nil
+			return r.answer, nil
 		}
 	}
 	answer := s.calls.DoChan(id, func() (any, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.Timeout)
 		defer cancel()
-		fields, err := s.Provider.Read(ctx, path, version)
+		got, err := s.Provider.Read(ctx, path, version)
 		if err == nil && s.cache != nil {
-			s.cache.Add(id, remembered{fields, time.Now().Add(s.CacheTTL)})
+			s.cache.Add(id, remembered{got, time.Now().Add(s.CacheTTL)})
 		}
-		return fields, err
+		return got, err
 	})
 	select {
 	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+		return Answer{}, context.Cause(ctx)
 	case a := <-answer:
-		fields, _ := a.Val.(map[string]Value)
-		return fields, a.Err
+		got, _ := a.Val.(Answer)
+		return got, a.Err
 	}
 }
 

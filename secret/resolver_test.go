@@ -20,10 +20,10 @@ import (
 type system struct {
 	calls atomic.Int32
 	mu    sync.Mutex
-	read  func(ctx context.Context, path, version string) (map[string]secret.Value, error)
+	read  func(ctx context.Context, path, version string) (secret.Answer, error)
 }
 
-func (s *system) Read(ctx context.Context, path, version string) (map[string]secret.Value, error) {
+func (s *system) Read(ctx context.Context, path, version string) (secret.Answer, error) {
 	s.calls.Add(1)
 	s.mu.Lock()
 	read := s.read
@@ -33,9 +33,13 @@ func (s *system) Read(ctx context.Context, path, version string) (map[string]sec
 
 func (s *system) Check(context.Context) error { return nil }
 
+func answer(text string) secret.Answer {
+	return secret.Answer{Fields: map[string]secret.Value{plan.DefaultSecretField: secret.NewValue(text)}}
+}
+
 // echo answers each path with itself.
-func echo(_ context.Context, path, version string) (map[string]secret.Value, error) {
-	return map[string]secret.Value{plan.DefaultSecretField: secret.NewValue(path + "@" + version)}, nil
+func echo(_ context.Context, path, version string) (secret.Answer, error) {
+	return answer(path + "@" + version), nil
 }
 
 func resolver(s *system, ttl time.Duration) *secret.Resolver {
@@ -55,8 +59,8 @@ func TestResolve_ProvidersWithTheSameKeyDoNotCollide(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, want := range []string{"dvt/t1/dev/a/b@", "other/t1/a/b@", "dvt/t1/dev/a/b@2"} {
-		if got[i].Reveal() != want {
-			t.Errorf("secret %d was read at %q, want %q", i, got[i].Reveal(), want)
+		if got.Values[i].Reveal() != want {
+			t.Errorf("secret %d was read at %q, want %q", i, got.Values[i].Reveal(), want)
 		}
 	}
 }
@@ -78,12 +82,12 @@ func TestResolve_NoIDNamesTheDirectoryOfAnotherTenant(t *testing.T) {
 
 func TestResolve_NamesEachSecretThatWasNotRead(t *testing.T) {
 	t.Parallel()
-	s := &system{read: func(_ context.Context, path, _ string) (map[string]secret.Value, error) {
+	s := &system{read: func(_ context.Context, path, _ string) (secret.Answer, error) {
 		if strings.HasSuffix(path, "/gone") {
-			return nil, secret.ErrNotFound
+			return secret.Answer{}, secret.ErrNotFound
 		}
-		return map[string]secret.Value{"value": secret.NewValue(""), "large": secret.NewValue(strings.Repeat("x",
-			secret.MaxBytes+1)), "zero": secret.NewValue("a\x00b")}, nil
+		return secret.Answer{Fields: map[string]secret.Value{"value": secret.NewValue(""),
+			"large": secret.NewValue(strings.Repeat("x", secret.MaxBytes+1)), "zero": secret.NewValue("a\x00b")}}, nil
 	}}
 	_, err := resolver(s, 0).Resolve(t.Context(), scope, []secret.Ref{{Provider: "one", Key: "gone"},
 		{Provider: "one", Key: "a"}, {Provider: "one", Key: "a#none"}, {Provider: "one", Key: "a#large"},
@@ -109,12 +113,12 @@ func TestResolve_SeesARotatedValueAfterItsTime(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			return got[0].Reveal()
+			return got.Values[0].Reveal()
 		}
 		before := ask()
 		s.mu.Lock()
-		s.read = func(context.Context, string, string) (map[string]secret.Value, error) {
-			return map[string]secret.Value{plan.DefaultSecretField: secret.NewValue("rotated")}, nil
+		s.read = func(context.Context, string, string) (secret.Answer, error) {
+			return answer("rotated"), nil
 		}
 		s.mu.Unlock()
 		time.Sleep(59 * time.Second)
@@ -131,7 +135,7 @@ func TestResolve_SeesARotatedValueAfterItsTime(t *testing.T) {
 func TestResolve_CallersOfOnePathShareACall(t *testing.T) {
 	t.Parallel()
 	release := make(chan struct{})
-	s := &system{read: func(ctx context.Context, path, version string) (map[string]secret.Value, error) {
+	s := &system{read: func(ctx context.Context, path, version string) (secret.Answer, error) {
 		<-release
 		return echo(ctx, path, version)
 	}}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"time"
 
 	"github.com/dvt-engine/dvt/plan"
 )
@@ -46,15 +47,36 @@ func (v Value) LogValue() slog.Value { return slog.StringValue(hidden) }
 // MarshalText hides the value from JSON, YAML and other encodings.
 func (v Value) MarshalText() ([]byte, error) { return []byte(hidden), nil }
 
+// Answer is what a provider has at a path.
+type Answer struct {
+	Fields map[string]Value
+	// Lease is set when the provider made the secret for this reader and takes it back.
+	Lease *Lease
+}
+
+// Lease is the right to a secret that ends.
+type Lease struct {
+	ID   string
+	Life time.Duration // from now, unless it is renewed
+}
+
 // Provider reads secrets from one system. It is safe for concurrent use. Its errors contain neither values nor answers
 // of the system.
 type Provider interface {
-	// Read returns the fields of the secret at a path, which is absolute for the provider; "" is the newest version.
-	// Errors: ErrNotFound, ErrDenied; any other error says that the provider gave no usable answer in time, and that a
-	// repetition may help.
-	Read(ctx context.Context, path, version string) (map[string]Value, error)
+	// Read returns the secret at a path, which is absolute for the provider; "" is the newest version. Errors:
+	// ErrNotFound, ErrDenied; any other error says that the provider gave no usable answer in time, and that a repetition
+	// may help.
+	Read(ctx context.Context, path, version string) (Answer, error)
 	// Check returns an error that says why the provider cannot be used at present.
 	Check(ctx context.Context) error
+}
+
+// Lender is a provider whose answers may have leases.
+type Lender interface {
+	// Renew extends a lease and returns its new life.
+	Renew(ctx context.Context, leaseID string) (time.Duration, error)
+	// Revoke ends a lease. A lease that has ended is no error.
+	Revoke(ctx context.Context, leaseID string) error
 }
 
 // Errors of providers.

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -423,8 +424,9 @@ func (p *parts) controlSteps(queues []string) *executor.Runner {
 		Meter: p.executions}
 }
 
-// newRunner returns the runner for steps of data queues in this process.
-func newRunner(cfg config.Config, j engine.AttemptJournal, box *isolation, m *executor.Meter,
+// newRunner returns the runner for steps of data queues in this process. Until ctx ends it ends the leases of secrets
+// that killed workers held.
+func newRunner(ctx context.Context, cfg config.Config, j engine.AttemptJournal, box *isolation, m *executor.Meter,
 	log *slog.Logger) (*executor.Runner, error) {
 	guard, err := newGuard(&cfg, cfg.AllowPrivate, log)
 	if err != nil {
@@ -437,9 +439,14 @@ func newRunner(cfg config.Config, j engine.AttemptJournal, box *isolation, m *ex
 		return nil, err
 	}
 	executor.SweepSecrets()
+	secrets.Held = filepath.Join(cfg.Data, "leases")
 	if cfg.Secrets != "" {
-		go reportProviders(secrets, log)
+		go reportProviders(ctx, secrets, log)
 	}
+	go secrets.Sweep(ctx, func(err error) {
+		log.Warn("leases of secrets of a killed worker were not ended; they end by their life at the latest",
+			slog.Any("error", err))
+	})
 	return &executor.Runner{
 		Journal: j, WorkspaceRoot: cfg.Workspace, ProjectRoot: cfg.ProjectRoot, Log: log, Executors: executor.New(x),
 		Secrets: secrets, Meter: m,
@@ -448,8 +455,8 @@ func newRunner(cfg config.Config, j engine.AttemptJournal, box *isolation, m *ex
 
 // reportProviders logs which providers of secrets cannot be used when the worker starts. Steps find out by themselves
 // later, and fail with the same reason.
-func reportProviders(secrets *secret.Resolver, log *slog.Logger) {
-	for name, err := range secrets.Check(context.Background()) {
+func reportProviders(ctx context.Context, secrets *secret.Resolver, log *slog.Logger) {
+	for name, err := range secrets.Check(ctx) {
 		if err != nil {
 			log.Warn("a provider of secrets cannot be used; steps that name it will fail", slog.String("provider", name),
 				slog.Any("error", err))

@@ -269,7 +269,7 @@ func (r *Runner) work(ctx context.Context, x execution, t Task) (o outcome) {
 		working, stopWork = context.WithTimeoutCause(ctx, t.Step.Timeout, errStepTimeout)
 	}
 	began := r.now()
-	secrets, err := r.resolve(working, t)
+	set, secrets, err := r.resolve(working, t)
 	t.secrets = secrets
 	redact := newRedactor(r.Env, t.Step.Inputs, t.Params, t.masker())
 	shipping, stopShipping := context.WithCancel(context.WithoutCancel(ctx))
@@ -277,10 +277,12 @@ func (r *Runner) work(ctx context.Context, x execution, t Task) (o outcome) {
 	keeper := &evidence{runner: r, of: x}
 	out := newOutput(r.now, redact, keeper.lines)
 	go out.ship(shipping)
+	endLeases := keepLeases(ctx, set, out)
 	var result Result
 	if err == nil {
 		result, err = r.execute(working, x, t, &host{evidence: keeper, out: out})
 	}
+	endLeases()
 	if len(secrets) > 0 {
 		result.Value = redactJSON(redact, result.Value)
 	}

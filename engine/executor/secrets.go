@@ -19,7 +19,7 @@ import (
 
 // Secrets reads the values of secrets. *secret.Resolver implements it.
 type Secrets interface {
-	Resolve(ctx context.Context, scope secret.Scope, refs []secret.Ref) ([]secret.Value, error)
+	Resolve(ctx context.Context, scope secret.Scope, refs []secret.Ref) (*secret.Set, error)
 }
 
 // given is a secret that an attempt has got.
@@ -38,35 +38,54 @@ func secretsDir() string {
 	return filepath.Join(os.TempDir(), fmt.Sprintf("dvt-secrets-%d", os.Getuid()))
 }
 
-// resolve reads the secrets of a task. The error is a *Failure, or the cause of ctx.
-func (r *Runner) resolve(ctx context.Context, t Task) ([]given, error) {
+// resolve reads the secrets of a task. The caller releases the set, which may be empty but is never nil. The error is
+// a *Failure, or the cause of ctx.
+func (r *Runner) resolve(ctx context.Context, t Task) (*secret.Set, []given, error) {
 	refs := t.Step.SecretRefs
 	if len(refs) == 0 || !t.Step.Type.UsesSecrets() {
-		return nil, nil
+		return &secret.Set{}, nil, nil
 	}
 	source := r.Secrets
 	if source == nil {
 		source = secret.NewResolver()
 	}
-	values, err := source.Resolve(ctx, secret.Scope{TenantID: t.Identity.TenantID,
+	set, err := source.Resolve(ctx, secret.Scope{TenantID: t.Identity.TenantID,
 		EnvironmentID: t.Identity.EnvironmentID}, refs)
 	if err != nil {
 		if cause := context.Cause(ctx); cause != nil {
-			return nil, cause
+			return &secret.Set{}, nil, cause
 		}
-		return nil, secretFailure(err)
+		return &secret.Set{}, nil, secretFailure(err)
 	}
 	out := make([]given, len(refs))
 	for i, ref := range refs {
-		out[i] = given{ref.Destination(), values[i]}
-		if len(values[i].Reveal()) < mask.MinBytes && !ref.Unmasked {
-			return nil, &Failure{Code: string(run.CodeSecretDenied), Category: run.CategoryUser, Class: plan.ClassPolicyDeny,
-				Message: fmt.Sprintf("the secret %q of the provider %q has fewer than %d bytes, so it cannot be hidden in the "+
+		out[i] = given{ref.Destination(), set.Values[i]}
+		if len(set.Values[i].Reveal()) < mask.MinBytes && !ref.Unmasked {
+			return set, nil, &Failure{Code: string(run.CodeSecretDenied), Category: run.CategoryUser,
+				Class: plan.ClassPolicyDeny, Message: fmt.Sprintf("the secret %q of the provider %q has fewer than %d bytes, so it cannot be hidden in the "+
 					"output of the step; use a longer one, or set unmasked: true in the plan", ref.Key, ref.Provider,
 					mask.MinBytes)}
 		}
 	}
-	return out, nil
+	return set, out, nil
+}
+
+// keepLeases renews the leases of the set until stop is called, which also ends them. A lease that is lost is told in
+// the log of the step.
+func keepLeases(ctx context.Context, set *secret.Set, out *output) (stop func()) {
+	renewing, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		set.Keep(renewing, func(err error) { out.print("dvt", err.Error()) })
+	}()
+	return func() {
+		cancel()
+		<-done
+		if err := set.Release(context.WithoutCancel(ctx)); err != nil {
+			out.print("dvt", err.Error())
+		}
+	}
 }
 
 // secretFailure returns the failure of a step whose secrets were not all read. It may be retried when each of the

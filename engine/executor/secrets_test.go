@@ -199,6 +199,6 @@ func TestSweepSecrets_RemovesWhatAKilledWorkerLeft(t *testing.T) {
 // silent answers like a provider that does not answer in time.
 type silent struct{}
 
-func (silent) Resolve(_ context.Context, _ secret.Scope, refs []secret.Ref) ([]secret.Value, error) {
+func (silent) Resolve(_ context.Context, _ secret.Scope, refs []secret.Ref) (*secret.Set, error) {
 	return nil, &secret.Error{Ref: refs[0], Err: context.DeadlineExceeded}
 }

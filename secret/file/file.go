@@ -25,26 +25,25 @@ type Provider struct{ path string }
 func New(path string) *Provider { return &Provider{path} }
 
 // Read implements secret.Provider. A file has no versions but the newest.
-func (p *Provider) Read(_ context.Context, path, version string) (map[string]secret.Value, error) {
+func (p *Provider) Read(_ context.Context, path, version string) (secret.Answer, error) {
 	doc, err := p.open()
 	if err != nil {
-		return nil, err
+		return secret.Answer{}, err
 	}
 	node, found := doc[path]
 	if !found || version != "" {
-		return nil, secret.ErrNotFound
+		return secret.Answer{}, secret.ErrNotFound
 	}
+	fields := map[string]string{}
 	var text string
 	if node.Kind == yaml.ScalarNode && node.Decode(&text) == nil {
-		return map[string]secret.Value{plan.DefaultSecretField: secret.NewValue(text)}, nil
+		fields[plan.DefaultSecretField] = text
+	} else if node.Decode(&fields) != nil {
+		return secret.Answer{}, errors.New("an entry of the file is neither a text nor an object of texts")
 	}
-	var fields map[string]string
-	if node.Decode(&fields) != nil {
-		return nil, errors.New("an entry of the file is neither a text nor an object of texts")
-	}
-	out := map[string]secret.Value{}
+	out := secret.Answer{Fields: map[string]secret.Value{}}
 	for name, text := range fields {
-		out[name] = secret.NewValue(text)
+		out.Fields[name] = secret.NewValue(text)
 	}
 	return out, nil
 }

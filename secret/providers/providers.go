@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -30,6 +31,9 @@ const (
 	defaultCache   = time.Minute
 	maxCache       = 5 * time.Minute
 	defaultPath    = "{tenant}/{environment}/{key}"
+
+	dynamic            = "dynamic" // an engine that makes credentials for each reader
+	defaultDynamicPath = "database/{tenant}/{environment}/creds/{key}"
 )
 
 // entry is one provider in the file.
@@ -44,6 +48,7 @@ type entry struct {
 	CAFile    string `yaml:"caFile"`
 	Namespace string
 	Mount     string
+	Engine    string
 	Auth      struct {
 		Method vault.Method
 		Mount  string
@@ -146,10 +151,16 @@ func (e entry) source(bad func(field, format string, args ...any)) secret.Source
 	s := secret.Source{Name: e.Name, Path: e.Path, Timeout: defaultTimeout}
 	if s.Path == "" {
 		s.Path = defaultPath
+		if e.Engine == dynamic {
+			s.Path = defaultDynamicPath
+		}
 	}
-	for _, part := range []string{"{tenant}", "{key}"} {
-		if strings.Count(s.Path, part) != 1 {
-			bad("path", "write %s once: each tenant has secrets of its own", part)
+	// A part such as {tenant}-{environment} would be the same text for two tenants.
+	parts := strings.Split(s.Path, "/")
+	for _, part := range []string{"{tenant}", "{environment}", "{key}"} {
+		n := strings.Count(s.Path, part)
+		if n > 1 || n == 0 && part != "{environment}" || n == 1 && !slices.Contains(parts, part) {
+			bad("path", "write %s once, between slashes: each tenant has secrets of its own", part)
 		}
 	}
 	if e.Timeout != nil {
@@ -171,6 +182,13 @@ func (e entry) source(bad func(field, format string, args ...any)) secret.Source
 	case "vault":
 		if e.CacheTTL == nil {
 			s.CacheTTL = defaultCache
+		}
+		switch e.Engine {
+		case "", "kv":
+		case dynamic:
+			s.Leases = true
+		default:
+			bad("engine", "write kv or dynamic")
 		}
 		s.Provider = e.vault(bad)
 	default:
@@ -200,7 +218,8 @@ func (e entry) vault(bad func(field, format string, args ...any)) secret.Provide
 		bad("auth.file", "name the file that has the credential of the worker")
 	}
 	p, err := vault.New(vault.Config{Address: e.Address, CAFile: e.CAFile, Namespace: e.Namespace, Mount: e.Mount,
-		Method: e.Auth.Method, AuthMount: e.Auth.Mount, Role: e.Auth.Role, File: e.Auth.File})
+		Dynamic: e.Engine == dynamic,
+		Method:  e.Auth.Method, AuthMount: e.Auth.Mount, Role: e.Auth.Role, File: e.Auth.File})
 	if err != nil {
 		bad("caFile", "%v", err)
 	}

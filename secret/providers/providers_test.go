@@ -53,8 +53,8 @@ func TestOpen_NamesAllThatIsWrongAndNoSecret(t *testing.T) {
 	}{
 		{"providers: canary", []string{"check its syntax"}},
 		{"providers: [{name: a, kind: file, file: f, password: canary}]", []string{"line 1: field password not found"}},
-		{`providers: [{name: A, kind: other, path: "x/{key}", timeout: 1h, cacheTTL: 1h}]`, []string{
-			"providers[0].name", "providers[0].kind", "providers[0].path: write {tenant} once", "providers[0].timeout",
+		{`providers: [{name: A, kind: other, path: "x/{key}-{tenant}", timeout: 1h, cacheTTL: 1h}]`, []string{
+			"providers[0].name", "providers[0].kind", "providers[0].path: write {tenant} once, between", "providers[0].timeout",
 			"providers[0].cacheTTL"}},
 		{"providers: [{name: a, kind: file}, {name: a, kind: vault, address: 'http://v.example.com', auth: {method: jwt}}]",
 			[]string{"providers[0].file", "providers[1].name: another", "providers[1].address: write https",
@@ -90,7 +90,7 @@ func TestOpen_DevHasAFileInItsData(t *testing.T) {
 	}
 	got, err := r.Resolve(t.Context(), secret.Scope{TenantID: "acme", EnvironmentID: "dev"},
 		[]secret.Ref{{Provider: "file", Key: "token"}})
-	if err != nil || got[0].Reveal() != "value-1234" {
+	if err != nil || got.Values[0].Reveal() != "value-1234" {
 		t.Errorf("got %v, %v", got, err)
 	}
 }

@@ -119,13 +119,13 @@ func servesManyAtOnce(t *testing.T, w World) {
 
 func wantFields(t *testing.T, w World, path, version string, want map[string]string) {
 	t.Helper()
-	fields, err := w.Provider.Read(t.Context(), path, version)
+	answer, err := w.Provider.Read(t.Context(), path, version)
 	if err != nil {
 		t.Errorf("read %s@%s: %v", path, version, err)
 		return
 	}
 	got := map[string]string{}
-	for name, v := range fields {
+	for name, v := range answer.Fields {
 		got[name] = v.Reveal()
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -35,7 +35,10 @@ type Config struct {
 	Address   string // https://host:port
 	CAFile    string // certificates of authorities; "" for those of the system
 	Namespace string
-	Mount     string // of the engine KV version 2; "" for secret
+	// Mount is that of the engine KV version 2; "" for secret. With Dynamic it is not used.
+	Mount string
+	// Dynamic reads paths as they are, at engines that make a secret for each reader, such as database.
+	Dynamic   bool
 	Method    Method
 	AuthMount string // of the method; "" for its name
 	Role      string // role id (approle), role (jwt, kubernetes)
@@ -44,7 +47,7 @@ type Config struct {
 
 const (
 	maxAnswer = 1 << 20 // bytes
-	// renewBefore is the part of a token's life after which the next call logs in again.
+	// renewBefore is the part of a token's life after which the next call renews it.
 	renewBefore   = 2.0 / 3
 	maxCredential = 64 << 10
 )
@@ -99,36 +102,51 @@ func (l limited) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // Read implements secret.Provider. A token that the server no longer accepts is replaced once.
-func (p *Provider) Read(ctx context.Context, path, version string) (map[string]secret.Value, error) {
+func (p *Provider) Read(ctx context.Context, path, version string) (secret.Answer, error) {
 	number := 0
 	if version != "" {
 		n, err := strconv.Atoi(version)
-		if err != nil || n < 1 {
-			return nil, fmt.Errorf("%w: a version of this provider is a number from 1", secret.ErrNotFound)
+		if err != nil || n < 1 || p.cfg.Dynamic {
+			return secret.Answer{}, fmt.Errorf("%w: a version is a number from 1, and credentials made for one reader have none", secret.ErrNotFound)
 		}
 		number = n
 	}
-	fields, err := p.read(ctx, path, number, false)
-	if errors.Is(err, secret.ErrDenied) {
-		fields, err = p.read(ctx, path, number, true)
+	answer, err := p.read(ctx, path, number, false)
+	if errors.Is(err, secret.ErrDenied) && p.Check(ctx) != nil {
+		answer, err = p.read(ctx, path, number, true)
 	}
-	return fields, err
+	return answer, err
 }
 
-func (p *Provider) read(ctx context.Context, path string, version int, again bool) (map[string]secret.Value, error) {
+func (p *Provider) read(ctx context.Context, path string, version int, again bool) (secret.Answer, error) {
 	client, err := p.loggedIn(ctx, again)
 	if err != nil {
-		return nil, err
+		return secret.Answer{}, err
+	}
+	if p.cfg.Dynamic {
+		got, err := client.Logical().ReadWithContext(ctx, path)
+		switch {
+		case err != nil:
+			return secret.Answer{}, reason(err)
+		case got == nil || got.LeaseID == "":
+			return secret.Answer{}, secret.ErrNotFound
+		}
+		return secret.Answer{Fields: fieldsOf(got.Data), Lease: &secret.Lease{ID: got.LeaseID,
+			Life: time.Duration(got.LeaseDuration) * time.Second}}, nil
 	}
 	got, err := client.KVv2(p.cfg.Mount).GetVersion(ctx, path, version)
 	if errors.Is(err, api.ErrSecretNotFound) || err == nil && got.Data == nil { // nil: the version was deleted
-		return nil, secret.ErrNotFound
+		return secret.Answer{}, secret.ErrNotFound
 	}
 	if err != nil {
-		return nil, reason(err)
+		return secret.Answer{}, reason(err)
 	}
+	return secret.Answer{Fields: fieldsOf(got.Data)}, nil
+}
+
+func fieldsOf(data map[string]any) map[string]secret.Value {
 	fields := map[string]secret.Value{}
-	for name, v := range got.Data {
+	for name, v := range data {
 		switch v := v.(type) {
 		case string:
 			fields[name] = secret.NewValue(v)
@@ -138,7 +156,36 @@ func (p *Provider) read(ctx context.Context, path string, version int, again boo
 			fields[name] = secret.NewValue(strconv.FormatBool(v))
 		}
 	}
-	return fields, nil
+	return fields
+}
+
+// Renew implements secret.Lender.
+func (p *Provider) Renew(ctx context.Context, leaseID string) (time.Duration, error) {
+	client, err := p.loggedIn(ctx, false)
+	if err != nil {
+		return 0, err
+	}
+	got, err := client.Sys().RenewWithContext(ctx, leaseID, 0)
+	if err != nil {
+		return 0, reason(err)
+	}
+	return time.Duration(got.LeaseDuration) * time.Second, nil
+}
+
+// Revoke implements secret.Lender. The provider has ended the lease when it answers.
+func (p *Provider) Revoke(ctx context.Context, leaseID string) error {
+	client, err := p.loggedIn(ctx, false)
+	if err != nil {
+		return err
+	}
+	_, err = client.Logical().WriteWithContext(ctx, "sys/leases/revoke", map[string]any{"lease_id": leaseID, "sync": true})
+	if answered, ok := errors.AsType[*api.ResponseError](err); ok && answered.StatusCode == http.StatusNotFound {
+		return nil
+	}
+	if err != nil {
+		return reason(err)
+	}
+	return nil
 }
 
 // Check implements secret.Provider: it logs in, unless the token is known, and asks for the token's own state.
@@ -157,8 +204,9 @@ func (p *Provider) Check(ctx context.Context) error {
 func (p *Provider) loggedIn(ctx context.Context, again bool) (*api.Client, error) {
 	p.login.Lock()
 	defer p.login.Unlock()
-	if p.token == "" || again || !p.expiry.IsZero() && time.Now().After(p.expiry) {
-		if err := p.renew(ctx); err != nil {
+	due := !p.expiry.IsZero() && time.Now().After(p.expiry)
+	if p.token == "" || again || due && !p.extend(ctx) {
+		if err := p.logIn(ctx); err != nil {
 			return nil, err
 		}
 	}
@@ -170,7 +218,31 @@ func (p *Provider) loggedIn(ctx context.Context, again bool) (*api.Client, error
 	return client, nil
 }
 
-func (p *Provider) renew(ctx context.Context) error {
+// extend renews the token and reports whether it did. The leases of a token end with it, so a new login would end the
+// credentials of steps that run.
+func (p *Provider) extend(ctx context.Context) bool {
+	client, err := p.client.CloneWithHeaders()
+	if err != nil {
+		return false
+	}
+	client.SetToken(p.token)
+	answer, err := client.Auth().Token().RenewSelfWithContext(ctx, 0)
+	if err != nil || answer.Auth == nil || answer.Auth.LeaseDuration == 0 {
+		return false
+	}
+	p.setExpiry(answer.Auth.LeaseDuration)
+	return true
+}
+
+// setExpiry sets when a token that lives for a number of seconds is renewed.
+func (p *Provider) setExpiry(seconds int) {
+	p.expiry = time.Time{}
+	if life := time.Duration(seconds) * time.Second; life > 0 {
+		p.expiry = time.Now().Add(time.Duration(renewBefore * float64(life)))
+	}
+}
+
+func (p *Provider) logIn(ctx context.Context) error {
 	credential, err := readCredential(p.cfg.File)
 	if err != nil {
 		return err
@@ -193,10 +265,8 @@ func (p *Provider) renew(ctx context.Context) error {
 	if answer == nil || answer.Auth == nil || answer.Auth.ClientToken == "" {
 		return errors.New("the login was answered without a token")
 	}
-	p.token, p.expiry = answer.Auth.ClientToken, time.Time{}
-	if life := time.Duration(answer.Auth.LeaseDuration) * time.Second; life > 0 {
-		p.expiry = time.Now().Add(time.Duration(renewBefore * float64(life)))
-	}
+	p.token = answer.Auth.ClientToken
+	p.setExpiry(answer.Auth.LeaseDuration)
 	return nil
 }
 

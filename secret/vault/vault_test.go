@@ -93,11 +93,23 @@ func (s server) write(t *testing.T, path string, data map[string]any) *api.Secre
 // policy permits workers to read everything but one path.
 func (s server) policy(t *testing.T, except string) {
 	t.Helper()
-	rules := `path "secret/data/*" { capabilities = ["read"] }`
+	rules := `path "secret/data/*" { capabilities = ["read"] }
+path "database/+/+/creds/*" { capabilities = ["read"] }
+path "sys/leases/revoke" { capabilities = ["update"] }`
 	if except != "" {
 		rules += fmt.Sprintf("\npath %q { capabilities = [\"deny\"] }", "secret/data/"+except)
 	}
 	s.must(t, s.Sys().PutPolicy("worker", rules))
+}
+
+// database lets the server make roles of a PostgreSQL for t1 in dev, by the name reader.
+func (s server) database(t *testing.T, dsn string) {
+	t.Helper()
+	s.must(t, s.Sys().Mount("database/t1/dev", &api.MountInput{Type: "database"}))
+	s.write(t, "database/t1/dev/config/warehouse", map[string]any{"plugin_name": "postgresql-database-plugin",
+		"connection_url": dsn, "allowed_roles": "reader"})
+	s.write(t, "database/t1/dev/roles/reader", map[string]any{"db_name": "warehouse", "default_ttl": "1h",
+		"creation_statements": `CREATE ROLE "{{name}}" LOGIN PASSWORD '{{password}}' VALID UNTIL '{{expiration}}'`})
 }
 
 // approle returns the settings of a worker that logs in by AppRole.
@@ -153,7 +165,7 @@ func TestLogin_IsRenewedBeforeAndAfterItsEnd(t *testing.T) {
 	p := open(t, s.approle(t))
 	for _, wait := range []time.Duration{0, 2500 * time.Millisecond, 4 * time.Second} { // tokens live for 3 s
 		time.Sleep(wait)
-		if got, err := p.Read(t.Context(), "key", ""); err != nil || got["value"].Reveal() != "one" {
+		if got, err := p.Read(t.Context(), "key", ""); err != nil || got.Fields["value"].Reveal() != "one" {
 			t.Errorf("after %s: %v %v", wait, got, err)
 		}
 	}
