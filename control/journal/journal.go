@@ -52,9 +52,11 @@ type Config struct {
 	Traceparent func(runID, stepID string, logicalAttempt int) string
 	// OperatorsTenant gets the audit rows about workers that serve all tenants. With "" they are only logged.
 	OperatorsTenant string
-	Metrics         prometheus.Registerer // nil registers no metrics
-	Logger          *slog.Logger          // nil logs nothing
-	Now             func() time.Time      // nil means time.Now
+	// Alerts are raised about hosts of plans that do not answer. nil raises none.
+	Alerts  *control.Alerts
+	Metrics prometheus.Registerer // nil registers no metrics
+	Logger  *slog.Logger          // nil logs nothing
+	Now     func() time.Time      // nil means time.Now
 }
 
 // Journal is engine.Journal on the store. Control workers use it in process; a server offers the part that For returns
@@ -220,7 +222,9 @@ func (j *Journal) factsBy(ctx context.Context, runID string, fetch fetchFunc) (*
 func (j *Journal) plan(ctx context.Context, r store.Run, fetch fetchFunc) (pl plan.Plan, size int, err error) {
 	doc, err := j.cfg.Store.Runs.Plan(ctx, r.PlanRef.SHA256)
 	if errors.Is(err, store.ErrNotFound) {
-		if doc, err = j.fetchUnlessEnded(ctx, r, fetch); err != nil {
+		doc, err = j.fetchUnlessEnded(ctx, r, fetch)
+		j.tellAboutHost(ctx, r, err)
+		if err != nil {
 			return plan.Plan{}, 0, err
 		}
 		if err := j.cfg.Store.Runs.PutPlan(ctx, r.PlanRef.SHA256, doc); err != nil {
