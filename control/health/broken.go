@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -13,19 +14,25 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// newDependencyGauge makes dvt_dependency_up, with every part up until the first sample. It registers it with r unless
-// r is nil.
-func newDependencyGauge(r prometheus.Registerer) *prometheus.GaugeVec {
+// dependencyGauge is dvt_dependency_up. Every part counts as up until the first sample.
+type dependencyGauge struct {
+	*prometheus.GaugeVec
+	register func() // once; only a process that measures serves the metric
+}
+
+// newDependencyGauge makes the gauge of the registry r, which may be nil.
+func newDependencyGauge(r prometheus.Registerer) dependencyGauge {
 	up := prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "dvt_dependency_up", Help: "1 while a part that dvt needs works, by check of the health.",
 	}, []string{"check"})
 	for _, check := range []string{CheckTemporal, CheckStore, checkArtifacts, CheckBus} {
 		up.WithLabelValues(check).Set(1)
 	}
-	if r != nil {
-		r.MustRegister(up)
-	}
-	return up
+	return dependencyGauge{up, sync.OnceFunc(func() {
+		if r != nil {
+			r.MustRegister(up)
+		}
+	})}
 }
 
 // brokenChecks has the time since when each check fails. Only MeasureHealth uses it.

@@ -56,6 +56,7 @@ func TestMeasureHealth_AlertsAboutAPartThatFailsTwice(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	m := &Meter{rights: &control.Rights{Trail: &control.Trail{Log: log}}, up: newDependencyGauge(registry),
 		checks: &Checks{background: &control.Background{Alerts: alerts}}}
+	m.up.register()
 	broken := brokenChecks{}
 	sample := func(temporal, bus string) {
 		h := Health{Checks: []HealthCheck{{Name: CheckTemporal, Status: temporal}, {Name: CheckBus, Status: bus},

@@ -20,10 +20,10 @@ type Meter struct {
 	checks   *Checks
 	settings MeterSettings
 	samples  *sampleRing
-	up       *prometheus.GaugeVec // by check: 1 while the part works
+	up       dependencyGauge
 }
 
-// NewMeter makes a Meter. It registers its metric with r unless r is nil.
+// NewMeter makes a Meter. MeasureHealth registers its metric with r unless r is nil.
 func NewMeter(rights *control.Rights, checks *Checks, settings MeterSettings, r prometheus.Registerer) *Meter {
 	settings.Every = cmp.Or(settings.Every, 15*time.Second)
 	if settings.ReadCounters == nil {
@@ -119,6 +119,7 @@ func (s *Meter) HealthHistory(ctx context.Context, p authz.Principal, last int) 
 // MeasureHealth takes a sample of this process every MeterSettings.Every until ctx ends. It takes the first one after
 // that interval. It writes to the store only while a part is broken, and when it works again (DEPENDENCY_DOWN).
 func (s *Meter) MeasureHealth(ctx context.Context) error {
+	s.up.register()
 	tick := time.NewTicker(s.settings.Every)
 	defer tick.Stop()
 	before, at := s.settings.ReadCounters(), s.rights.Now()
