@@ -31,7 +31,7 @@ type Client struct {
 }
 
 // New makes a client of the server at base, for example http://127.0.0.1:8080. It does no I/O. Calls time out after a
-// minute; subscriptions end only with their context.
+// minute; subscriptions end with their context, or by ErrSilent.
 func New(base, token string) *Client {
 	address := strings.TrimSuffix(base, "/") + "/graphql"
 	doer := &authorized{token: token, http: &http.Client{Timeout: time.Minute}}

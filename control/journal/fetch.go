@@ -142,6 +142,7 @@ func (j *Journal) tellAboutHost(ctx context.Context, r store.Run, fetchErr error
 			"then rerun.", u.Host, fetchAttempts)}
 	var failed *PlanError
 	switch {
+	case errors.Is(fetchErr, errNotStored):
 	case fetchErr == nil:
 		err = j.cfg.Alerts.Resolve(ctx, "The host gave a document again.", a)
 	case errors.As(fetchErr, &failed) && failed.Code == run.CodePlanFetchFailed && failed.Category == run.CategorySystem:

@@ -191,10 +191,11 @@ func (j *Journal) facts(ctx context.Context, runID string) (*RunFacts, error) {
 type fetchFunc func(ctx context.Context, tenant string, r plan.Ref) ([]byte, error)
 
 // withoutFetch is a fetchFunc for the end of a run whose document could not be fetched: it is not tried again.
-func withoutFetch(context.Context, string, plan.Ref) ([]byte, error) {
-	return nil, &PlanError{Code: run.CodePlanFetchFailed, Message: "The plan document is not stored.",
-		Category: run.CategorySystem}
-}
+func withoutFetch(context.Context, string, plan.Ref) ([]byte, error) { return nil, errNotStored }
+
+// errNotStored says nothing about the host of the plan, because nobody asked it.
+var errNotStored = &PlanError{Code: run.CodePlanFetchFailed, Message: "The plan document is not stored.",
+	Category: run.CategorySystem}
 
 // factsBy is facts with fetch in place of the Fetcher.
 func (j *Journal) factsBy(ctx context.Context, runID string, fetch fetchFunc) (*RunFacts, error) {

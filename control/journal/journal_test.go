@@ -330,6 +330,17 @@ func TestSkeleton_AHostThatGivesNoPlanRaisesAnAlertUntilItDoes(t *testing.T) {
 	if open := alerts(); len(open) > 0 {
 		t.Errorf("after the host answered the alerts %q are open, want none", open)
 	}
+	// The end of a run whose plan is wrong asks no host.
+	wrong := plan.RefOf(doc, p, server.URL)
+	wrong.SHA256 = strings.Repeat("a", 64)
+	id := controltest.Must[runs.StartedRun](t)(w.StartRun(t.Context(), w.Engineer(), runs.StartRun{RequestID: "wrong",
+		ProjectID: "shop", EnvironmentID: "dev", Ref: &wrong})).View.Run.RunID
+	j := w.NewJournal(func(c *journal.Config) { c.Fetch, c.Alerts = f, w.Alerts })
+	controltest.Must[store.Appended](t)(j.Append(t.Context(), store.Append{RunID: id,
+		Events: []run.Draft{runtest.Start(), runtest.Draft(run.RunFailed, "", 1)}}))
+	if open := alerts(); len(open) > 0 {
+		t.Errorf("after the end of a run without a stored plan the alerts %q are open, want none", open)
+	}
 }
 
 // Redirects are checked by the rules for references.
