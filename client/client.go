@@ -31,7 +31,7 @@ type Client struct {
 }
 
 // New makes a client of the server at base, for example http://127.0.0.1:8080. It does no I/O. Calls time out after a
-// minute; subscriptions end only with their context.
+// minute; subscriptions end with their context, or by ErrSilent.
 func New(base, token string) *Client {
 	address := strings.TrimSuffix(base, "/") + "/graphql"
 	doer := &authorized{token: token, http: &http.Client{Timeout: time.Minute}}
@@ -141,15 +141,38 @@ func AsAPIError(err error) error {
 // maxEvent bounds one event of a stream, in bytes. A whole run with 5,000 steps fits.
 const maxEvent = 32 << 20
 
+// maxSilence is the longest time in which a stream may bring nothing. A server sends a comment every 5 s, so a longer
+// silence means that it is frozen or that the connection is cut.
+const maxSilence = 15 * time.Second
+
+// ErrSilent ends a subscription whose server has sent nothing for 15 s. Another server may answer.
+var ErrSilent = errors.New("the server has sent nothing for 15 s: it hangs, or the connection is cut")
+
+// heard calls f for each part that it reads.
+type heard struct {
+	io.Reader
+	f func()
+}
+
+func (h heard) Read(p []byte) (int, error) {
+	n, err := h.Reader.Read(p)
+	h.f()
+	return n, err
+}
+
 // stream runs a subscription and calls each with its messages, one at a time. It returns nil when the server completes
-// the subscription, otherwise the error of ctx, of each, of the API or of the connection. A connection that ends
-// without an error also returns ctx's error, which may be nil.
+// the subscription, otherwise the error of ctx, of each, of the API or of the connection, such as ErrSilent. A
+// connection that ends without an error also returns ctx's error, which may be nil.
 func stream[T any](ctx context.Context, c *Client, operation string, variables any, each func(T) error) error {
 	body, err := json.Marshal(map[string]any{"query": operation, "variables": variables})
 	if err != nil {
 		return err
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url, bytes.NewReader(body))
+	within, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	silence := time.AfterFunc(maxSilence, func() { cancel(ErrSilent) })
+	defer silence.Stop()
+	req, err := http.NewRequestWithContext(within, http.MethodPost, c.url, bytes.NewReader(body))
 	if err != nil {
 		return err
 	}
@@ -158,13 +181,13 @@ func stream[T any](ctx context.Context, c *Client, operation string, variables a
 	req.Header.Set("Authorization", "Bearer "+c.doer.token)
 	res, err := c.stream.Do(req)
 	if err != nil {
-		return err
+		return silentOr(within, err)
 	}
 	defer res.Body.Close()
 	if !strings.HasPrefix(res.Header.Get("Content-Type"), "text/event-stream") {
 		return refused(res)
 	}
-	lines := bufio.NewScanner(res.Body)
+	lines := bufio.NewScanner(heard{res.Body, func() { silence.Reset(maxSilence) }})
 	lines.Buffer(make([]byte, 64<<10), maxEvent)
 	event := ""
 	for lines.Scan() {
@@ -190,14 +213,24 @@ func stream[T any](ctx context.Context, c *Client, operation string, variables a
 		if len(out.Errors) > 0 {
 			return AsAPIError(out.Errors)
 		}
+		silence.Stop() // each may take its time
 		if err := each(out.Data); err != nil {
 			return err
 		}
+		silence.Reset(maxSilence)
 	}
 	if err := lines.Err(); err != nil && ctx.Err() == nil {
-		return err
+		return silentOr(within, err)
 	}
 	return ctx.Err()
+}
+
+// silentOr returns ErrSilent when it ended ctx, else err.
+func silentOr(ctx context.Context, err error) error {
+	if errors.Is(context.Cause(ctx), ErrSilent) {
+		return ErrSilent
+	}
+	return err
 }
 
 // refused returns the error of an answer that is not a stream.

@@ -113,6 +113,8 @@ const (
 	CodeWorkerAbsent        Code = "WORKER_ABSENT"
 	CodeLagHigh             Code = "PROJECTOR_LAG_HIGH"
 	CodeDeliveryFailed      Code = "EVENT_BUS_DELIVERY_FAILED"
+	CodeDependencyDown      Code = "DEPENDENCY_DOWN"
+	CodeWorkerDenied        Code = "WORKER_TOKEN_UNKNOWN"
 	CodeTooManySilences     Code = "TOO_MANY_SILENCES"
 	CodeAlertResolved       Code = "ALERT_RESOLVED"
 )

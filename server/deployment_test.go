@@ -45,7 +45,10 @@ type deployment struct {
 	serverA, serverB *process // servers
 	control, data    *process // workers
 	urlA, urlB       string
+	temporal         *testserver.TemporalServer
+	bus              *testserver.RedisServer
 	redis            string // host:port
+	dir, config      string // directory of the files, and the settings file
 	artifacts        string // directory of the bucket
 	shop             string // directory of the sample's databases, which steps may change
 	receiver         *receiver
@@ -87,12 +90,19 @@ func tokenHash(token string) string {
 // no address of the store or of Redis. more are further lines of the settings file of the other three.
 func startDeployment(t *testing.T, more ...string) *deployment {
 	t.Helper()
-	dsn, redis, engine := testserver.Postgres(t), testserver.Redis(t), testserver.TemporalAlone(t)
+	return startDeploymentOn(t, testserver.Postgres(t), more...)
+}
+
+// startDeploymentOn is startDeployment on the empty database dsn.
+func startDeploymentOn(t *testing.T, dsn string, more ...string) *deployment {
+	t.Helper()
+	redis, engine := testserver.Redis(t), testserver.TemporalAlone(t)
 	dir := t.TempDir()
-	p := &deployment{redis: redis.Addr, artifacts: filepath.Join(dir, "artifacts"), shop: filepath.Join(dir, "shop"),
-		receiver: newReceiver(t)}
+	p := &deployment{temporal: engine, bus: redis, redis: redis.Addr, dir: dir,
+		artifacts: filepath.Join(dir, "artifacts"), shop: filepath.Join(dir, "shop"), receiver: newReceiver(t)}
 	must(t, os.Mkdir(p.shop, 0o700))
 	config := filepath.Join(dir, "dvt.yaml")
+	p.config = config
 	must(t, os.WriteFile(config, fmt.Appendf(nil, `
 store: %s
 redis: redis://%s/0

@@ -1,6 +1,9 @@
 package server_test
 
 import (
+	"context"
+	"errors"
+	"net/http"
 	"slices"
 	"strings"
 	"syscall"
@@ -82,5 +85,74 @@ func TestHeartbeats_AnotherServerNoticesProcessesThatHang(t *testing.T) {
 		Id: all[0].ID, RequestId: "a"})
 	if err == nil || !strings.Contains(client.AsAPIError(err).Error(), "no such alert") {
 		t.Errorf("another tenant's acknowledgement is answered %v, want NOT_FOUND", err)
+	}
+}
+
+// A server that hangs closes no connection. Its viewers notice that by its silence, because a server that works is
+// never silent for long, and continue on another server where they were.
+func TestHeartbeats_ViewersNoticeAServerThatHangs(t *testing.T) {
+	t.Parallel()
+	d := startQueueServers(t, `{tiers: {default: {startRunPerMinute: 1000}}}`)
+	d.startB()
+	id := d.startRun(t, d.urlA, adaToken, "acme", "watched", `{"stepId":"s1","type":"SLEEP","inputs":{"ms":600000},
+		"timeout":"20m"}`).Run.RunId
+	waitUntil(t, "the step runs", time.Minute, func() bool {
+		_, n, _ := d.readEvents(t, id)
+		return n[run.StepStartedEvent] == 1
+	})
+	if gap := longestSilence(t, d.urlA, id, 13*time.Second); gap > 11*time.Second {
+		t.Errorf("a stream of a server that works was silent for %s, want less than the 12 s after which viewers leave", gap)
+	}
+	v := watch(t, client.New(d.urlA, adaToken), id)
+	v.waitForLive(3, 30*time.Second)
+	must(t, d.a.cmd.Process.Signal(syscall.SIGSTOP))
+	t.Cleanup(func() { _ = d.a.cmd.Process.Signal(syscall.SIGCONT) })
+	stopped := time.Now()
+	select {
+	case err := <-v.done:
+		if took := time.Since(stopped); !errors.Is(err, client.ErrSilent) || took > testtime.Of(16*time.Second) {
+			t.Errorf("the stream of the frozen server ended with %v after %s, want ErrSilent within 15 s", err, took)
+		}
+	case <-time.After(testtime.Of(time.Minute)):
+		t.Fatal("the viewer has not noticed a frozen server for a minute")
+	}
+	frames := v.receivedFrames()
+	last := frames[len(frames)-1]
+	ctx, cancel := context.WithTimeout(t.Context(), testtime.Of(30*time.Second))
+	defer cancel()
+	enough := errors.New("enough")
+	err := client.New(d.urlB, adaToken).Watch(ctx, id, client.Position{Seq: last.RunSeq, Epoch: last.StoreEpoch},
+		func(f frame) error {
+			if f.Reset || f.RunSeq < last.RunSeq {
+				t.Errorf("the other server begins with %+v, want what follows seq %d", f, last.RunSeq)
+			}
+			return enough
+		})
+	if !errors.Is(err, enough) {
+		t.Errorf("the other server answers %v, want a frame", err)
+	}
+}
+
+// longestSilence watches a run over an event stream and returns the longest time between two frames or comments.
+func longestSilence(t *testing.T, base, runID string, within time.Duration) (longest time.Duration) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), within)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, base+"/graphql", strings.NewReader(
+		`{"query":"subscription { runUpdates(runId: \"`+runID+`\") { runSeq } }"}`))
+	must(t, err)
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Accept", "text/event-stream")
+	req.Header.Set("Authorization", "Bearer "+adaToken)
+	res, err := http.DefaultClient.Do(req)
+	must(t, err)
+	defer res.Body.Close()
+	buf, last := make([]byte, 64<<10), time.Now()
+	for {
+		_, err := res.Body.Read(buf)
+		longest, last = max(longest, time.Since(last)), time.Now()
+		if err != nil {
+			return longest
+		}
 	}
 }

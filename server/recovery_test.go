@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -18,6 +19,7 @@ import (
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/client"
 	"github.com/dvt-engine/dvt/internal/testserver"
+	"github.com/dvt-engine/dvt/internal/testtime"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store"
 )
@@ -90,8 +92,57 @@ func (p *deployment) stateOf(t *testing.T, runID string) run.State {
 type gameDay struct {
 	*deployment
 	t     *testing.T
-	units map[string]*process // what systemctl stands for
-	rows  []string
+	units map[string]unit // what systemctl stands for
+	table *gameTable
+}
+
+// unit is what systemctl starts and stops.
+type unit struct{ start, stop func() }
+
+// processes is the unit of processes of dvt.
+func processes(all ...*process) unit {
+	return unit{
+		start: func() {
+			for _, p := range all {
+				select {
+				case <-p.exited:
+					p.start()
+				default: // it runs
+				}
+			}
+		},
+		stop: func() {
+			for _, p := range all {
+				p.kill()
+			}
+		},
+	}
+}
+
+// gameTable has one row for each fault: the times to find and to mend it.
+type gameTable struct {
+	mu   sync.Mutex
+	rows []string
+}
+
+// opsToken is the token of the person on call, who is Admin and SRE.
+const opsToken = "ops-has-a-token-for-nights"
+
+// onCall are lines of the settings file: they follow the accounts.
+func onCall(more ...string) string {
+	return `  - {id: ops, tenant: acme, tokenSha256: ` + tokenHash(opsToken) + `,
+     grants: [{role: ADMIN, project: "*", environment: "*"}, {role: SRE, project: "*", environment: "*"}]}
+operators-tenant: acme
+` + strings.Join(more, "\n")
+}
+
+func newGameDay(t *testing.T, table *gameTable, p *deployment) *gameDay {
+	return &gameDay{deployment: p, t: t, table: table, units: map[string]unit{
+		"dvt-server": processes(p.serverA, p.serverB), "dvt-worker-data": processes(p.data),
+		"dvt-worker-control": processes(p.control),
+		"temporal":           {func() { p.temporal.Restart(t) }, func() { p.temporal.Kill(t) }},
+		"redis":              {p.bus.Start, p.bus.Stop},
+	}}
 }
 
 // numberedStep matches the beginning of a step of a runbook.
@@ -100,9 +151,7 @@ var numberedStep = regexp.MustCompile(`(?m)^(\d+)\. `)
 // stepOf returns the commands of one step under "Do" of a runbook.
 func (g *gameDay) stepOf(runbook string, number int) (commands []string) {
 	g.t.Helper()
-	page, err := os.ReadFile(filepath.Join(root(g.t), "docs/runbooks", runbook+".md"))
-	must(g.t, err)
-	_, part, _ := strings.Cut(string(page), "\n## Do\n")
+	_, part, _ := strings.Cut(g.read(runbook), "\n## Do\n")
 	part, _, _ = strings.Cut(part, "\n## Verify")
 	starts := numberedStep.FindAllStringSubmatchIndex(part, -1)
 	for i, at := range starts {
@@ -110,15 +159,8 @@ func (g *gameDay) stepOf(runbook string, number int) (commands []string) {
 		if i+1 < len(starts) {
 			end = starts[i+1][0]
 		}
-		if part[at[2]:at[3]] != strconv.Itoa(number) {
-			continue
-		}
-		_, block, _ := strings.Cut(part[at[0]:end], "```sh\n")
-		block, _, _ = strings.Cut(block, "```")
-		for line := range strings.Lines(block) {
-			if command := strings.TrimSpace(line); command != "" {
-				commands = append(commands, command)
-			}
+		if part[at[2]:at[3]] == strconv.Itoa(number) {
+			commands = commandsOf(part[at[0]:end])
 		}
 	}
 	if len(commands) == 0 {
@@ -127,35 +169,79 @@ func (g *gameDay) stepOf(runbook string, number int) (commands []string) {
 	return commands
 }
 
+func (g *gameDay) read(runbook string) string {
+	g.t.Helper()
+	page, err := os.ReadFile(filepath.Join(root(g.t), "docs/runbooks", runbook+".md"))
+	must(g.t, err)
+	return string(page)
+}
+
+// commandsOf returns the commands of the first block of a text.
+func commandsOf(text string) (commands []string) {
+	_, block, _ := strings.Cut(text, "```sh\n")
+	block, _, _ = strings.Cut(block, "```")
+	for line := range strings.Lines(block) {
+		if command := strings.TrimSpace(line); command != "" {
+			commands = append(commands, command)
+		}
+	}
+	return commands
+}
+
 // mend carries out those commands of a step of a runbook that contain one of the words, or all of them without words.
-// fill has the values of words in capitals.
+// fill has the values of words that the runbook leaves open.
 func (g *gameDay) mend(runbook string, number int, fill map[string]string, words ...string) {
 	g.t.Helper()
 	for _, command := range g.stepOf(runbook, number) {
 		wanted := func(w string) bool { return strings.Contains(command, w) }
-		if len(words) > 0 && !slices.ContainsFunc(words, wanted) {
-			continue
+		if len(words) == 0 || slices.ContainsFunc(words, wanted) {
+			g.execute(runbook, command, fill)
 		}
-		args := strings.Fields(command)
-		if args[0] == "systemctl" {
-			unit := g.units[args[len(args)-1]]
-			if unit == nil {
-				g.t.Fatalf("%s: %q names no unit of the game day", runbook, command)
-			}
-			unit.kill()
-			unit.start()
-			continue
+	}
+}
+
+// verify carries out the commands under "Verify" of a runbook.
+func (g *gameDay) verify(runbook string, fill map[string]string) {
+	g.t.Helper()
+	_, part, _ := strings.Cut(g.read(runbook), "\n## Verify\n")
+	for _, command := range commandsOf(part) {
+		g.execute(runbook, command, fill)
+	}
+}
+
+func (g *gameDay) execute(runbook, command string, fill map[string]string) {
+	g.t.Helper()
+	args := shellWords(command)
+	for i, a := range args {
+		if v, ok := fill[a]; ok {
+			args[i] = v
 		}
-		args = shellWords(command)[1:]
-		for i, a := range args {
-			if v, ok := fill[a]; ok {
-				args[i] = v
-			}
+	}
+	var out string
+	var err error
+	switch args[0] {
+	case "systemctl":
+		u, known := g.units[args[2]]
+		if !known {
+			g.t.Fatalf("%s: %q names no unit of the game day", runbook, command)
 		}
-		out, err := g.dvt(adaToken, args...)
-		if err != nil {
-			g.t.Errorf("%s: %s: %v\n%s", runbook, command, err, out)
+		if args[1] != "start" {
+			u.stop()
 		}
+		if args[1] != "stop" {
+			u.start()
+		}
+	case "cp":
+		var b []byte
+		b, err = exec.CommandContext(g.t.Context(), args[0], args[1:]...).CombinedOutput()
+		out = string(b)
+	case "dvt":
+		out, err = g.dvt(opsToken, args[1:]...)
+	default:
+		g.t.Fatalf("%s: the game day does not know the command %q", runbook, command)
+	}
+	if err != nil {
+		g.t.Errorf("%s: %s: %v\n%s", runbook, command, err, out)
 	}
 }
 
@@ -163,6 +249,9 @@ func (g *gameDay) mend(runbook string, number int, fill map[string]string, words
 func (g *gameDay) dvt(token string, args ...string) (string, error) {
 	c := exec.CommandContext(g.t.Context(), testserver.Binary(g.t), args...)
 	c.Env = append(environmentWithoutDVT(), "DVT_SERVER="+g.urlA, "DVT_TOKEN="+token)
+	if args[0] == "store" {
+		c.Env = append(c.Env, "DVT_TICKET_KEYS="+ticketKey)
+	}
 	out, err := c.CombinedOutput()
 	return string(out), err
 }
@@ -179,26 +268,85 @@ func shellWords(command string) (words []string) {
 	return words
 }
 
-// fault injects a fault, waits until it is found, mends it and waits until it is over.
-func (g *gameDay) fault(name string, inject func(), found func() bool, mend func(), over func() bool) {
-	g.t.Helper()
-	inject()
-	began := time.Now()
-	waitUntil(g.t, name+" is found", 3*time.Minute, found)
-	seen := time.Now()
-	mend()
-	waitUntil(g.t, name+" is mended", 3*time.Minute, over)
-	g.rows = append(g.rows, fmt.Sprintf("%-44s found after %4s   mended after %4s", name,
-		seen.Sub(began).Round(time.Second), time.Since(seen).Round(time.Second)))
+// injected is a fault that was injected.
+type injected struct {
+	g     *gameDay
+	name  string
+	since time.Time
+	found chan time.Time // gets the time at which its alert was seen
 }
 
-func (g *gameDay) hasAlert(code run.Code, runID string) bool {
-	all, err := g.store.ListAlerts(g.t.Context(), store.AlertFilter{TenantID: "acme", Installation: true,
-		States: []store.AlertStage{store.AlertOpen}, Limit: store.MaxPage})
-	must(g.t, err)
-	return slices.ContainsFunc(all, func(a store.AlertState) bool {
-		return a.Code == code && (runID == "" || a.RunID == runID)
+// inject injects a fault and looks for its alert from then on. isFound is called in another goroutine.
+func (g *gameDay) inject(name string, inject func(), isFound func() bool) *injected {
+	g.t.Helper()
+	inject()
+	f := &injected{g: g, name: name, since: time.Now(), found: make(chan time.Time, 1)}
+	go func() {
+		for ctx := g.t.Context(); ctx.Err() == nil; time.Sleep(100 * time.Millisecond) {
+			if isFound() {
+				f.found <- time.Now()
+				return
+			}
+		}
+	}()
+	return f
+}
+
+// mend waits until the fault is found, mends it and waits until it is over.
+func (f *injected) mend(mend func(), isOver func() bool) {
+	f.g.t.Helper()
+	var found time.Time
+	select {
+	case found = <-f.found:
+	case <-time.After(testtime.Of(4 * time.Minute)):
+		f.g.t.Fatalf("no alert came within 4 minutes: %s", f.name)
+	}
+	began := time.Now()
+	mend()
+	waitUntil(f.g.t, f.name+" is mended", 3*time.Minute, isOver)
+	f.g.table.mu.Lock()
+	defer f.g.table.mu.Unlock()
+	f.g.table.rows = append(f.g.table.rows, fmt.Sprintf("%-44s found after %4s   mended after %4s", f.name,
+		found.Sub(f.since).Round(time.Second), time.Since(began).Round(time.Second)))
+}
+
+// alert returns a function that reports whether an alert is open. Empty runID and subject stand for any.
+func (g *gameDay) alert(code run.Code, runID, subject string) func() bool {
+	return func() bool {
+		all, err := g.store.ListAlerts(g.t.Context(), store.AlertFilter{TenantID: "acme", Installation: true,
+			States: []store.AlertStage{store.AlertOpen}, Limit: store.MaxPage})
+		return err == nil && slices.ContainsFunc(all, func(a store.AlertState) bool {
+			return a.Code == code && (runID == "" || a.RunID == runID) && (subject == "" || a.Subject == subject)
+		})
+	}
+}
+
+// isOver returns a function that reports whether the runs have completed and an alert is not open.
+func (g *gameDay) isOver(isFound func() bool, runs ...string) func() bool {
+	return func() bool {
+		for _, id := range runs {
+			l, err := g.store.Load(g.t.Context(), id)
+			if err != nil || l.State.Status != run.Completed {
+				return false
+			}
+		}
+		return isFound == nil || !isFound()
+	}
+}
+
+// startNap starts a run whose step sleeps, and waits until the step runs.
+func (g *gameDay) startNap(name, seconds string) string {
+	g.t.Helper()
+	doc := stepsPlan(name, `{"stepId":"nap","type":"COMMAND","inputs":{"argv":["sleep","`+seconds+`"]},"timeout":"20m",
+		"retry":{"maxAttempts":1}}`)
+	// Only a run whose retry window is open can be retried.
+	id := start(g.t, client.New(g.urlA, opsToken), name, bytes.Replace(doc, []byte(`"retryWindowSeconds":0`),
+		[]byte(`"retryWindowSeconds":900`), 1))
+	waitUntil(g.t, "the step runs", time.Minute, func() bool {
+		s, ok := g.stateOf(g.t, id).Step("nap")
+		return ok && s.Status == run.StepRunning
 	})
+	return id
 }
 
 // isServed reports whether a process answers its scrape, which is what `up` says to Prometheus.
@@ -210,83 +358,4 @@ func isServed(base string) bool {
 	}
 	_ = res.Body.Close()
 	return res.StatusCode == http.StatusOK
-}
-
-// Faults of an installation are found by the alerts that the runbooks name, and the steps of the runbooks mend them.
-// The table that it logs has the time to find and the time to repair.
-func TestGameDay_RunbooksMendWhatTheirAlertsFind(t *testing.T) {
-	if os.Getenv("TEST_LONG") == "" {
-		t.Skip("the game day takes minutes: set TEST_LONG")
-	}
-	p := startDeployment(t, "pause-drain-timeout: 10s")
-	g := &gameDay{deployment: p, t: t, units: map[string]*process{"dvt-server": p.serverB,
-		"dvt-worker-data": p.data, "dvt-worker-control": p.control}}
-	c := client.New(p.urlA, adaToken)
-	startNap := func(name, command string) string {
-		doc := stepsPlan(name, `{"stepId":"nap","type":"COMMAND","inputs":{"argv":`+command+`},"timeout":"20m",
-			"retry":{"maxAttempts":1}}`)
-		window := []byte(`"retryWindowSeconds":900`)
-		return start(t, c, name, bytes.Replace(doc, []byte(`"retryWindowSeconds":0`), window, 1))
-	}
-	runs := func(id string) func() bool {
-		return func() bool {
-			s, ok := p.stateOf(t, id).Step("nap")
-			return ok && s.Status == run.StepRunning
-		}
-	}
-	ended := func(id string) func() bool { return func() bool { return p.stateOf(t, id).Status.Terminal() } }
-
-	hangs := startNap("hangs", `["sleep","15"]`)
-	waitUntil(t, "the step runs", time.Minute, runs(hangs))
-	g.fault("a data worker hangs with a step", func() { must(t, p.data.cmd.Process.Signal(syscall.SIGSTOP)) },
-		func() bool { return g.hasAlert(run.CodeStepStuck, hangs) },
-		func() { g.mend("stuck-run", 2, map[string]string{"RUN": hangs, "STEP": "nap"}) }, ended(hangs))
-	if st := p.stateOf(t, hangs); st.Status != run.Completed {
-		t.Errorf("after the runbook the run that hung is %s, want COMPLETED", st.Status)
-	}
-
-	drains := startNap("drains", `["sleep","600"]`)
-	waitUntil(t, "the step runs", time.Minute, runs(drains))
-	g.fault("a paused run does not drain", func() {
-		if out, err := g.dvt(adaToken, "run", "pause", drains, "--reason", "game day", "--no-wait"); err != nil {
-			t.Fatalf("pause: %v\n%s", err, out)
-		}
-	}, func() bool { return g.hasAlert(run.CodePauseDrain, drains) },
-		func() { g.mend("stuck-run", 3, map[string]string{"RUN": drains}, "cancel") }, ended(drains))
-
-	open := startNap("open", `["sleep","5"]`)
-	g.fault("the control worker is killed", p.control.kill,
-		func() bool { return g.hasAlert(run.CodeWorkerAbsent, "") },
-		func() { g.mend("sev-1-outage", 5, nil) },
-		func() bool { return !g.hasAlert(run.CodeWorkerAbsent, "") && ended(open)() })
-
-	g.fault("a server is killed", p.serverB.kill, func() bool { return !isServed(p.urlB) },
-		func() { g.mend("sev-2-partial", 1, nil, "dvt-server") }, func() bool { return isServed(p.urlB) })
-
-	g.fault("a server is frozen", func() { must(t, p.serverB.cmd.Process.Signal(syscall.SIGSTOP)) },
-		func() bool { return !isServed(p.urlB) },
-		func() { g.mend("sev-1-outage", 1, nil) }, func() bool { return isServed(p.urlB) })
-
-	made, err := client.CreateToken(t.Context(), c, client.CreateTokenInput{RequestId: "leaks", Name: "leaks",
-		Grants: []client.TokenGrantInput{{Role: client.RoleEngineer, ProjectId: "shop", EnvironmentId: "dev"}}})
-	must(t, err)
-	leaked := *made.CreateToken.Secret
-	answers := func() bool { _, err := g.dvt(leaked, "whoami"); return err == nil }
-	g.fault("an API token leaks", func() {}, answers,
-		func() { g.mend("secret-leak", 2, map[string]string{"TOKEN": made.CreateToken.Token.TokenId}) },
-		func() bool { return !answers() })
-
-	incidents, err := p.store.ListIncidents(t.Context(), store.IncidentFilter{TenantID: "acme", Installation: true,
-		Limit: store.MaxPage})
-	must(t, err)
-	var opened []string
-	for _, i := range incidents {
-		opened = append(opened, fmt.Sprintf("%s %s", i.Severity, i.Code))
-	}
-	for _, want := range []string{"SEV_2 STEP_STUCK", "SEV_2 PAUSE_DRAIN_TIMEOUT", "SEV_1 WORKER_ABSENT"} {
-		if !slices.Contains(opened, want) {
-			t.Errorf("the incidents %v lack %s", opened, want)
-		}
-	}
-	t.Logf("game day:\n%s", strings.Join(g.rows, "\n"))
 }

@@ -22,11 +22,14 @@ import (
 
 	"github.com/dvt-engine/dvt"
 	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/control"
 	"github.com/dvt-engine/dvt/engine"
 	"github.com/dvt-engine/dvt/engine/remote"
 	"github.com/dvt-engine/dvt/graph"
 	"github.com/dvt-engine/dvt/otlp/spans"
 	"github.com/dvt-engine/dvt/plan"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
 )
 
 // routes returns the handler of all HTTP routes of this process. Call it once, because it registers metrics.
@@ -143,6 +146,22 @@ func (p *parts) remoteJournal() http.Handler {
 			w, err := p.directory.AuthenticateWorker(token)
 			return p.journal.For(w), err
 		},
+		Unknown: p.tellAboutWorker,
+	}
+}
+
+// tellAboutWorker raises an alert about a worker whose token no account has. Strangers can cause it too, so it is not
+// of level HIGH, and there is one for the installation.
+func (p *parts) tellAboutWorker(ctx context.Context, remoteAddress string) {
+	if !p.control.Alerts.IsFirst(string(run.CodeWorkerDenied)) {
+		return
+	}
+	_, err := p.control.Alerts.Raise(ctx, store.Alert{Level: store.AlertMedium, Code: run.CodeWorkerDenied,
+		Actor: control.EngineActor, Note: "A worker at " + remoteAddress + " calls the journal with a token that no " +
+			"account has, so it begins no step. Give it the token of its account, then restart it. If no worker of yours is " +
+			"there, somebody is guessing tokens."})
+	if err != nil && ctx.Err() == nil && !errors.Is(err, store.ErrUnavailable) {
+		p.log.WarnContext(ctx, "the alert about a worker's token was not written", slog.Any("error", err))
 	}
 }
 

@@ -210,7 +210,7 @@ func assemble(
 		Heavy: p.control.HeavyBucket, Ended: p.control.StepEnds.Note,
 		Sandbox: p.authz.Sandbox, OperatorsTenant: cfg.OperatorsTenant, Traceparent: p.traceparent(),
 		Fetch: journal.NewFetcher(cfg.PlanRoots, guard), Tickets: p.tickets, Now: now,
-		WriteBudget: cfg.WriteBudget, Metrics: p.registry, Logger: log,
+		WriteBudget: cfg.WriteBudget, Alerts: p.control.Alerts, Metrics: p.registry, Logger: log,
 	})
 	return p, nil
 }

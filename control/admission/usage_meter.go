@@ -27,13 +27,15 @@ type UsageMeter struct {
 	store      UsageStore
 	allowances *Allowances
 	metrics    *Metrics
-	backlogs   Backlogs // nil when the engine cannot tell
+	backlogs   Backlogs    // nil when the engine cannot tell
+	full       *fullQueues // only MeasureQuotas uses it
 }
 
 // NewUsageMeter makes a UsageMeter.
 func NewUsageMeter(rights *control.Rights, store UsageStore, allowances *Allowances, metrics *Metrics,
-	backlogs Backlogs) *UsageMeter {
-	return &UsageMeter{rights: rights, store: store, allowances: allowances, metrics: metrics, backlogs: backlogs}
+	alerts *control.Alerts, backlogs Backlogs) *UsageMeter {
+	return &UsageMeter{rights: rights, store: store, allowances: allowances, metrics: metrics, backlogs: backlogs,
+		full: newFullQueues(alerts)}
 }
 
 // QuotaSnapshot has the limits and the use of a tenant or of one of its projects.
@@ -114,8 +116,8 @@ func bucketSnapshot(action store.BucketAction, perMinute int, full, now time.Tim
 }
 
 // MeasureQuotas updates the metrics of quotas, of due starts, of overdue projections and of the engine's queues every
-// 10 s until ctx ends. It reads only tenants that were busy on this server within busyFor, at most maxTenantLabels, to
-// bound the load.
+// 10 s until ctx ends, and raises an alert about each full queue of runs (QUEUE_FULL). It reads only tenants that were
+// busy on this server within busyFor, at most maxTenantLabels, to bound the load.
 func (s *UsageMeter) MeasureQuotas(ctx context.Context) error {
 	tick := time.NewTicker(usageEvery)
 	defer tick.Stop()
@@ -165,6 +167,9 @@ func (s *UsageMeter) measureQuotas(ctx context.Context) error {
 		if q := s.allowances.quotaOf(tenant); q != nil {
 			for _, b := range snapshot("", q.limits, q.limits, u.Tenant, u.Now).Buckets {
 				s.metrics.used.WithLabelValues(tenant, string(b.Action)).Set(b.UsedPercent)
+			}
+			if err := s.full.check(ctx, tenant, q, u); err != nil {
+				return err
 			}
 		}
 	}

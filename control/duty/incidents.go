@@ -30,7 +30,7 @@ func severityOf(a store.AlertState) store.Severity {
 	switch a.Code {
 	case run.CodeStoreRegressed, run.CodeCausalViolation, run.CodeAuditUnlinked, run.CodeAuditHeads, // data may be wrong
 		run.CodeDispatcherAbsent, run.CodeReconcilerAbsent, run.CodeWorkerAbsent, run.CodeEngineUnavailable,
-		run.CodeEngineLost: // dvt is down
+		run.CodeEngineLost, run.CodeDependencyDown: // dvt is down
 		return store.Sev1
 	case run.CodeLagHigh:
 		return store.Sev3

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/control"
 	"github.com/dvt-engine/dvt/plan"
@@ -18,15 +20,17 @@ type Meter struct {
 	checks   *Checks
 	settings MeterSettings
 	samples  *sampleRing
+	up       dependencyGauge
 }
 
-// NewMeter makes a Meter.
-func NewMeter(rights *control.Rights, checks *Checks, settings MeterSettings) *Meter {
+// NewMeter makes a Meter. MeasureHealth registers its metric with r unless r is nil.
+func NewMeter(rights *control.Rights, checks *Checks, settings MeterSettings, r prometheus.Registerer) *Meter {
 	settings.Every = cmp.Or(settings.Every, 15*time.Second)
 	if settings.ReadCounters == nil {
 		settings.ReadCounters = func() Counters { return Counters{} }
 	}
-	return &Meter{rights: rights, checks: checks, settings: settings, samples: &sampleRing{since: rights.Now()}}
+	return &Meter{rights: rights, checks: checks, settings: settings, samples: &sampleRing{since: rights.Now()},
+		up: newDependencyGauge(r)}
 }
 
 // MaxHealthSamples is the number of samples that a server keeps: one hour at one sample every 15 s.
@@ -113,8 +117,9 @@ func (s *Meter) HealthHistory(ctx context.Context, p authz.Principal, last int) 
 }
 
 // MeasureHealth takes a sample of this process every MeterSettings.Every until ctx ends. It takes the first one after
-// that interval. It writes nothing to the store.
+// that interval. It writes to the store only while a part is broken, and when it works again (DEPENDENCY_DOWN).
 func (s *Meter) MeasureHealth(ctx context.Context) error {
+	s.up.register()
 	tick := time.NewTicker(s.settings.Every)
 	defer tick.Stop()
 	before, at := s.settings.ReadCounters(), s.rights.Now()
@@ -130,6 +135,7 @@ func (s *Meter) MeasureHealth(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return nil // checks that were cancelled say nothing
 		}
+		s.tellPeople(ctx, health, broken)
 		broken.note(ctx, health, now, s.rights.Log)
 		s.samples.add(SampleOf(health, before, counted, now, now.Sub(at)))
 		before, at = counted, now

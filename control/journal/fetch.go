@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"os"
@@ -126,6 +127,31 @@ func (f *Fetcher) Fetch(ctx context.Context, tenant string, r plan.Ref) ([]byte,
 	}
 	return nil, &PlanError{Code: run.CodePlanFetchFailed, Message: "The plan document could not be fetched.",
 		Category: run.CategorySystem}
+}
+
+// tellAboutHost raises an alert when the host of a plan did not give the document, and resolves it when it did. A fetch
+// that a person caused to fail, for example by a wrong digest, says nothing about the host.
+func (j *Journal) tellAboutHost(ctx context.Context, r store.Run, fetchErr error) {
+	u, err := url.Parse(r.PlanRef.URI)
+	if j.cfg.Alerts == nil || err != nil || u.Host == "" {
+		return
+	}
+	a := store.Alert{TenantID: r.TenantID, ProjectID: r.ProjectID, RunID: r.RunID, Level: store.AlertMedium,
+		Code: run.CodePlanFetchFailed, Subject: u.Host, Shared: true, Actor: control.EngineActor,
+		Note: fmt.Sprintf("The host %s did not give the document of a plan in %d tries, so the run failed. Check the host, "+
+			"then rerun.", u.Host, fetchAttempts)}
+	var failed *PlanError
+	switch {
+	case errors.Is(fetchErr, errNotStored):
+	case fetchErr == nil:
+		err = j.cfg.Alerts.Resolve(ctx, "The host gave a document again.", a)
+	case errors.As(fetchErr, &failed) && failed.Code == run.CodePlanFetchFailed && failed.Category == run.CategorySystem:
+		_, err = j.cfg.Alerts.Raise(ctx, a)
+	}
+	if err != nil && ctx.Err() == nil {
+		j.cfg.Logger.WarnContext(ctx, "the alert about the host of a plan was not written", slog.String("host", u.Host),
+			slog.Any("error", err))
+	}
 }
 
 // fetchLook is the interval at which a fetch looks whether its run was cancelled.

@@ -52,9 +52,11 @@ type Config struct {
 	Traceparent func(runID, stepID string, logicalAttempt int) string
 	// OperatorsTenant gets the audit rows about workers that serve all tenants. With "" they are only logged.
 	OperatorsTenant string
-	Metrics         prometheus.Registerer // nil registers no metrics
-	Logger          *slog.Logger          // nil logs nothing
-	Now             func() time.Time      // nil means time.Now
+	// Alerts are raised about hosts of plans that do not answer. nil raises none.
+	Alerts  *control.Alerts
+	Metrics prometheus.Registerer // nil registers no metrics
+	Logger  *slog.Logger          // nil logs nothing
+	Now     func() time.Time      // nil means time.Now
 }
 
 // Journal is engine.Journal on the store. Control workers use it in process; a server offers the part that For returns
@@ -189,10 +191,11 @@ func (j *Journal) facts(ctx context.Context, runID string) (*RunFacts, error) {
 type fetchFunc func(ctx context.Context, tenant string, r plan.Ref) ([]byte, error)
 
 // withoutFetch is a fetchFunc for the end of a run whose document could not be fetched: it is not tried again.
-func withoutFetch(context.Context, string, plan.Ref) ([]byte, error) {
-	return nil, &PlanError{Code: run.CodePlanFetchFailed, Message: "The plan document is not stored.",
-		Category: run.CategorySystem}
-}
+func withoutFetch(context.Context, string, plan.Ref) ([]byte, error) { return nil, errNotStored }
+
+// errNotStored says nothing about the host of the plan, because nobody asked it.
+var errNotStored = &PlanError{Code: run.CodePlanFetchFailed, Message: "The plan document is not stored.",
+	Category: run.CategorySystem}
 
 // factsBy is facts with fetch in place of the Fetcher.
 func (j *Journal) factsBy(ctx context.Context, runID string, fetch fetchFunc) (*RunFacts, error) {
@@ -220,7 +223,9 @@ func (j *Journal) factsBy(ctx context.Context, runID string, fetch fetchFunc) (*
 func (j *Journal) plan(ctx context.Context, r store.Run, fetch fetchFunc) (pl plan.Plan, size int, err error) {
 	doc, err := j.cfg.Store.Runs.Plan(ctx, r.PlanRef.SHA256)
 	if errors.Is(err, store.ErrNotFound) {
-		if doc, err = j.fetchUnlessEnded(ctx, r, fetch); err != nil {
+		doc, err = j.fetchUnlessEnded(ctx, r, fetch)
+		j.tellAboutHost(ctx, r, err)
+		if err != nil {
 			return plan.Plan{}, 0, err
 		}
 		if err := j.cfg.Store.Runs.PutPlan(ctx, r.PlanRef.SHA256, doc); err != nil {

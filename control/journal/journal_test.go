@@ -12,7 +12,9 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -124,7 +126,8 @@ func (w *world) fetched(requestID string, ref plan.Ref, f *journal.Fetcher) (eng
 	s := controltest.Must[runs.StartedRun](w.T)(
 		w.StartRun(w.T.Context(), w.Engineer(), runs.StartRun{RequestID: requestID, ProjectID: "shop", EnvironmentID: "dev",
 			Ref: &ref}))
-	return w.NewJournal(func(c *journal.Config) { c.Fetch = f }).Skeleton(w.T.Context(), s.View.Run.RunID)
+	j := w.NewJournal(func(c *journal.Config) { c.Fetch, c.Alerts = f, w.Alerts })
+	return j.Skeleton(w.T.Context(), s.View.Run.RunID)
 }
 
 func fileRef(t *testing.T, path string, doc []byte) plan.Ref {
@@ -285,6 +288,58 @@ func TestFetch_ADocumentWithAnotherDigestIsFetchedOnceMore(t *testing.T) {
 				t.Errorf("%d requests, %v; want %d, %s", n, err, c.requests, c.want)
 			}
 		})
+	}
+}
+
+// A host that does not answer fails the run of one tenant, so people of that tenant hear of it.
+func TestSkeleton_AHostThatGivesNoPlanRaisesAnAlertUntilItDoes(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	doc := controltest.Document(nil, "s1")
+	p := controltest.Must[plan.Plan](t)(plan.Parse(doc, plan.Queues{Control: "tq-control-dev", Data: "tq-data-dev"}))
+	var down atomic.Bool
+	down.Store(true)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if down.Load() {
+			<-r.Context().Done() // it hangs
+			return
+		}
+		_, _ = w.Write(doc)
+	}))
+	defer server.Close()
+	f := journal.NewFetcher(nil, privateGuard(t))
+	f.SetTry(200 * time.Millisecond)
+	alerts := func() (out []string) {
+		for _, a := range controltest.Must[[]store.AlertState](t)(w.Store.ListOpenAlerts(t.Context(),
+			[]run.Code{run.CodePlanFetchFailed}, store.MaxPage)) {
+			out = append(out, a.TenantID+" "+a.Subject)
+		}
+		return out
+	}
+	if sk, err := w.fetched("hangs", plan.RefOf(doc, p, server.URL), f); err != nil || sk.Failure == nil {
+		t.Fatalf("the skeleton is %+v with the error %v, want a failure", sk, err)
+	}
+	want := []string{"acme " + strings.TrimPrefix(server.URL, "http://")}
+	if diff := cmp.Diff(want, alerts()); diff != "" {
+		t.Errorf("alerts while the host hangs (-want +got):\n%s", diff)
+	}
+	down.Store(false)
+	if sk, err := w.fetched("answers", plan.RefOf(doc, p, server.URL), f); err != nil || sk.Failure != nil {
+		t.Fatalf("the skeleton is %+v with the error %v, want no failure", sk, err)
+	}
+	if open := alerts(); len(open) > 0 {
+		t.Errorf("after the host answered the alerts %q are open, want none", open)
+	}
+	// The end of a run whose plan is wrong asks no host.
+	wrong := plan.RefOf(doc, p, server.URL)
+	wrong.SHA256 = strings.Repeat("a", 64)
+	id := controltest.Must[runs.StartedRun](t)(w.StartRun(t.Context(), w.Engineer(), runs.StartRun{RequestID: "wrong",
+		ProjectID: "shop", EnvironmentID: "dev", Ref: &wrong})).View.Run.RunID
+	j := w.NewJournal(func(c *journal.Config) { c.Fetch, c.Alerts = f, w.Alerts })
+	controltest.Must[store.Appended](t)(j.Append(t.Context(), store.Append{RunID: id,
+		Events: []run.Draft{runtest.Start(), runtest.Draft(run.RunFailed, "", 1)}}))
+	if open := alerts(); len(open) > 0 {
+		t.Errorf("after the end of a run without a stored plan the alerts %q are open, want none", open)
 	}
 }
 

@@ -317,7 +317,8 @@ func whyNotSilenced(code run.Code) string {
 	case "":
 		return ""
 	case run.CodeProjectorAbsent, run.CodeDispatcherAbsent, run.CodeDelivererAbsent, run.CodeReconcilerAbsent,
-		run.CodeWorkerAbsent, run.CodeLagHigh, run.CodeDestinationFailing, run.CodeDestinationsInvalid:
+		run.CodeWorkerAbsent, run.CodeDependencyDown, run.CodeWorkerDenied, run.CodeLagHigh, run.CodeDestinationFailing,
+		run.CodeDestinationsInvalid:
 		return "belongs to alerts about the installation, which cannot be silenced"
 	case run.Code(authz.EscalateAlert):
 		return "is a signal: alerts that people raise have no code; name their run, project or plan"

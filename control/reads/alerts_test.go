@@ -122,6 +122,7 @@ func TestSilenceAlerts_CoversItsScopeUntilItEnds(t *testing.T) {
 	for _, change := range []func(*reads.SilenceAlerts){
 		func(s *reads.SilenceAlerts) { s.Code = "" }, func(s *reads.SilenceAlerts) { s.Code = "NO_SUCH" },
 		func(s *reads.SilenceAlerts) { s.Code = run.CodeWorkerAbsent },
+		func(s *reads.SilenceAlerts) { s.Code = run.CodeDependencyDown },
 		func(s *reads.SilenceAlerts) { s.Code = "ESCALATE_ALERT" },
 		func(s *reads.SilenceAlerts) { s.Reason = "" }, func(s *reads.SilenceAlerts) { s.Until = w.Clock.Now() },
 		func(s *reads.SilenceAlerts) { s.Until = w.Clock.Now().Add(31 * 24 * time.Hour) },

@@ -38,6 +38,8 @@ type Server struct {
 	// ClientCertificates requires that a call comes over TLS with a certificate that the listener verified.
 	ClientCertificates bool
 	Logger             *slog.Logger
+	// Unknown is called for each call with a token that no account has, also concurrently; may be nil.
+	Unknown func(ctx context.Context, remoteAddress string)
 
 	mu      sync.Mutex
 	open    map[string]int // calls by token
@@ -71,6 +73,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	journal, err := s.Authenticate(token)
 	if err != nil {
 		s.logUnknown(r)
+		if token != "" && s.Unknown != nil {
+			s.Unknown(r.Context(), r.RemoteAddr)
+		}
 		answer(w, http.StatusUnauthorized, response{Code: run.CodeUnauthenticated})
 		return
 	}

@@ -13,6 +13,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -32,6 +33,8 @@ type journal struct {
 	ended engine.Receipt
 	err   error
 	wait  chan struct{} // Begin waits for it when it is not nil
+
+	unknown atomic.Int64 // calls with unknown tokens that were reported
 
 	mu       sync.Mutex
 	begins   []engine.StartAttempt
@@ -85,6 +88,7 @@ func serve(t *testing.T, j *journal) (base string) {
 			}
 			return j, nil
 		},
+		Unknown: func(context.Context, string) { j.unknown.Add(1) },
 	})
 	s := httptest.NewServer(mux)
 	t.Cleanup(s.Close)
@@ -409,6 +413,14 @@ func TestServer_WrongToken(t *testing.T) {
 	}
 	if err := client(t, base, "good").Check(t.Context()); err != nil {
 		t.Errorf("a check with a good token: %v", err)
+	}
+	if got := j.unknown.Load(); got != 5 {
+		t.Errorf("%d calls were reported as those of unknown workers, want the 5 with a wrong token", got)
+	}
+	if res, err := http.Post(base+remote.Path+"/check", "application/json", http.NoBody); err != nil {
+		t.Error(err)
+	} else if _ = res.Body.Close(); res.StatusCode != http.StatusUnauthorized || j.unknown.Load() != 5 {
+		t.Errorf("a call without a token: %s, and %d reports; want 401 and no report", res.Status, j.unknown.Load())
 	}
 	if j.callCount() > 0 {
 		t.Error("the journal was asked")

@@ -82,9 +82,11 @@ type Config struct {
 	Streams       int           // sockets and event streams of all peers; default 10,000
 	InitTimeout   time.Duration // from the upgrade to connection_init; default 10 s
 	WriteTimeout  time.Duration // of each write; default 5 s
-	PingEvery     time.Duration // interval of pings on sockets; default 15 s
+	PingEvery     time.Duration // interval of pings on sockets; default 10 s
 	IdleTimeout   time.Duration // longest time without a pong or message; default 30 s
-	CommentEvery  time.Duration // interval of keep-alive comments on event streams; default 12 s
+	// CommentEvery is the interval of keep-alive comments on event streams; default 5 s. It is below the patience of the
+	// clients of dvt, so that they notice a server that is frozen.
+	CommentEvery time.Duration
 }
 
 func (c Config) withDefaults() Config {
@@ -96,9 +98,9 @@ func (c Config) withDefaults() Config {
 	setDefault(&c.Streams, 10_000)
 	setDefault(&c.InitTimeout, 10*time.Second)
 	setDefault(&c.WriteTimeout, 5*time.Second)
-	setDefault(&c.PingEvery, 15*time.Second)
+	setDefault(&c.PingEvery, 10*time.Second)
 	setDefault(&c.IdleTimeout, 30*time.Second)
-	setDefault(&c.CommentEvery, 12*time.Second)
+	setDefault(&c.CommentEvery, 5*time.Second)
 	if c.Now == nil {
 		c.Now = time.Now
 	}

@@ -147,6 +147,13 @@ func Alerts() []Alert {
 			Summary:  "New runs are refused because Temporal does not start runs in time. Check Temporal.",
 			Playbook: Outage, Section: "health-and-metrics",
 			Fires: steady("engine_start_breaker_open", "1"), Silent: steady("engine_start_breaker_open", "0")},
+		{Name: "DependencyDown", Expr: `min by (check) (dvt_dependency_up{check!="eventBus"}) == 0`, For: "1m",
+			Severity: Critical,
+			Summary: "A part that dvt needs does not work. The label check names it: stateStore is PostgreSQL, " +
+				"artifactStore the bucket of logs and artifacts.", Playbook: Outage, Section: "health-and-metrics",
+			Fires:   steady(`dvt_dependency_up{check="stateStore"}`, "0"),
+			Silent:  steady(`dvt_dependency_up{check="eventBus"}`, "0"), // BusDown says that
+			FiresAs: as("check", "stateStore")},
 		{Name: "EngineQueueBacklog", Expr: "max by (task_queue) (engine_queue_backlog) > 100", For: "10m",
 			Severity: Warning,
 			Summary:  "More than 100 tasks wait in a queue of the engine. Start more workers for the queue.",

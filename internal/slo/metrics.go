@@ -185,6 +185,8 @@ func Metrics() []Metric {
 		{Name: "projector_alerts_total", Type: Counter, Labels: l("alert", "severity"), On: Stores,
 			Meaning: "alerts of the projector; each is also a line in the log"},
 		{Name: "dvt_bus_up", Type: Gauge, On: API, Meaning: "1 while Redis answers"},
+		{Name: "dvt_dependency_up", Type: Gauge, Labels: l("check"), On: API,
+			Meaning: "1 while a part that dvt needs works, by check of the health, every `health-interval`"},
 		// Views and streams.
 		{Name: "dvt_watched_runs", Type: Gauge, On: API, Meaning: "runs that this server watches"},
 		{Name: "dvt_streams", Type: Gauge, On: API, Meaning: "open streams"},

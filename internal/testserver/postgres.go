@@ -60,13 +60,52 @@ func database(t testing.TB, options string) (dsn string) {
 
 // PostgresServer is a running server.
 type PostgresServer struct {
-	DSN string   // URL of the database postgres, as the superuser
-	box *sandbox // keeps the watchdog's pipe open
-	pid int
+	DSN     string   // URL of the database postgres, as the superuser
+	box     *sandbox // keeps the watchdog's pipe open
+	data    string   // data directory
+	command func() *exec.Cmd
+	proc    *process
 }
 
 // PID returns the process id of the server. Its backends are children of that process.
-func (s *PostgresServer) PID() int { return s.pid }
+func (s *PostgresServer) PID() int { return s.proc.cmd.Process.Pid }
+
+// Stop shuts the server down: it breaks all connections and writes its data.
+func (s *PostgresServer) Stop(t testing.TB) {
+	t.Helper()
+	if err := s.box.stop(s.proc, syscall.SIGINT); err != nil {
+		t.Fatalf("testserver: stop PostgreSQL: %v", err)
+	}
+}
+
+// Start starts a stopped server on the same data and address, and returns when it answers.
+func (s *PostgresServer) Start(t testing.TB) {
+	t.Helper()
+	if err := s.start(); err != nil {
+		t.Fatalf("testserver: start PostgreSQL again: %v", err)
+	}
+}
+
+func (s *PostgresServer) start() (err error) {
+	s.proc, err = s.box.run(s.command(), func(*process) bool { return execSQL(s.DSN, "SELECT 1") == nil })
+	return err
+}
+
+// CopyData copies the data of a stopped server. putBack puts the copy in place of the data that a stopped server has
+// then, like a restore of a backup. Call it at most once.
+func (s *PostgresServer) CopyData(t testing.TB) (putBack func()) {
+	t.Helper()
+	older := s.data + ".older"
+	if out, err := exec.Command("cp", "-a", s.data, older).CombinedOutput(); err != nil {
+		t.Fatalf("testserver: copy the data of PostgreSQL: %v: %s", err, out)
+	}
+	return func() {
+		t.Helper()
+		if err := errors.Join(os.Rename(s.data, s.data+".newer"), os.Rename(older, s.data)); err != nil {
+			t.Fatalf("testserver: put the older data of PostgreSQL in place: %v", err)
+		}
+	}
+}
 
 // PostgresOptions configures a server. The zero value gives a server with the default durability of PostgreSQL.
 type PostgresOptions struct {
@@ -120,18 +159,16 @@ func startOn(o PostgresOptions, program string, args ...string) (server *Postgre
 			return err
 		}
 		dsn := fmt.Sprintf("postgres://postgres@127.0.0.1:%d/postgres?sslmode=disable", port)
-		server = &PostgresServer{DSN: dsn, box: box}
-		postgres := postgresCommand(box.dir, filepath.Join(bin, "postgres"),
-			"-D", data, "-h", "127.0.0.1", "-p", strconv.Itoa(port), "-k", "", "-c", "max_connections=300")
-		for _, setting := range o.Settings {
-			postgres.Args = append(postgres.Args, "-c", strings.ReplaceAll(setting, "{dir}", box.dir))
-		}
-		postgres.Env = append(postgres.Env, o.Env...)
-		p, err := box.run(postgres, func(*process) bool { return execSQL(dsn, "SELECT 1") == nil })
-		if err == nil {
-			server.pid = p.cmd.Process.Pid
-		}
-		return err
+		server = &PostgresServer{DSN: dsn, box: box, data: data, command: func() *exec.Cmd {
+			postgres := postgresCommand(box.dir, filepath.Join(bin, "postgres"),
+				"-D", data, "-h", "127.0.0.1", "-p", strconv.Itoa(port), "-k", "", "-c", "max_connections=300")
+			for _, setting := range o.Settings {
+				postgres.Args = append(postgres.Args, "-c", strings.ReplaceAll(setting, "{dir}", box.dir))
+			}
+			postgres.Env = append(postgres.Env, o.Env...)
+			return postgres
+		}}
+		return server.start()
 	})
 	return server, err
 }

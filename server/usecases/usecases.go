@@ -222,7 +222,7 @@ func New(cfg Config) *UseCases {
 	usage := admission.NewMetrics(cfg.Metrics)
 	s.QuotaEditor = admission.NewQuotaEditor(s.Rights, st, s.Allowances, s.Loader)
 	s.Pollers = health.NewPollers(cfg.Engine, now)
-	s.UsageMeter = admission.NewUsageMeter(s.Rights, st, s.Allowances, usage, s.Backlog)
+	s.UsageMeter = admission.NewUsageMeter(s.Rights, st, s.Allowances, usage, s.Alerts, s.Backlog)
 	s.QueueViews = admission.NewQueueViews(s.Rights, st, s.Allowances)
 	s.ModeEditor = admission.NewModeEditor(s.Rights, st, modes, s.Loader)
 	admission := &admission.Admission{Modes: modes, Allowances: s.Allowances,
@@ -232,7 +232,7 @@ func New(cfg Config) *UseCases {
 	probe := &health.EngineProbe{Engine: cfg.Engine, Trouble: cfg.EngineTrouble}
 	s.Checks = health.NewChecks(st, cfg.Logs, cfg.Bus, probe, modes, s.Background)
 	s.Reports = health.NewReports(s.Rights, st, s.Checks)
-	s.Meter = health.NewMeter(s.Rights, s.Checks, cfg.Meter)
+	s.Meter = health.NewMeter(s.Rights, s.Checks, cfg.Meter, cfg.Metrics)
 	s.WorkerReader = health.NewWorkerReader(s.Rights, st)
 
 	s.ReceiptReader = runs.NewReceiptReader(s.Rights, st, cfg.Reconcile.WithDefaults().StopWithin)

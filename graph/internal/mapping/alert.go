@@ -57,7 +57,7 @@ func pageOfAlert(a reads.Alert) string {
 	switch {
 	case a.Code == run.CodeDeliveryFailed:
 		return "/dlq"
-	case a.Shared && a.Code == run.CodeEngineUnavailable:
+	case a.Shared && a.Code == run.CodeEngineUnavailable, a.Code == run.CodeQueueFull:
 		return "/queue"
 	case a.Code == run.CodeAuditHeads, a.Code == run.CodeAuditUnlinked:
 		return "/audit"

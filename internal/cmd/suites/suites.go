@@ -188,7 +188,8 @@ func longSuites(root string) ([]task, error) {
 			name: "game-day", what: "faults that runbooks mend", heavy: true, goTest: true, tests: true,
 			env:   []string{path, binary, "TEST_LONG=1"},
 			needs: []string{"temporal", "postgres", "redis", "dbt", "binary"},
-			argv:  goTestOf([]string{"-run=GameDay"}, []string{"./server"}),
+			// Its three installations mostly wait for alerts, so they fit on any number of cores.
+			argv: goTestOf([]string{"-run=GameDay", "-parallel=3"}, []string{"./server"}),
 		},
 	}, nil
 }

@@ -18,7 +18,15 @@ export interface Sink<T> {
 }
 
 const REFUSALS_BEFORE_SSE = 3;
-const PONG_WAIT_MS = 5_000;
+/**
+ * A server that is frozen closes nothing. On a socket it answers no ping, so it is noticed within 10 s; on an event
+ * stream it does not send the comment that comes every 5 s.
+ */
+const PING_MS = 6_000;
+const PONG_WAIT_MS = 4_000;
+const SILENCE_MS = 12_000;
+/** From the start of a connection to its acknowledgement. A frozen server accepts connections and answers none. */
+const HANDSHAKE_MS = 8_000;
 
 let state: LinkState = { link: "connecting", nextTryAt: null };
 let refusals = 0;
@@ -78,24 +86,36 @@ function closeCode(cause: unknown): number | null {
 }
 
 let pongTimer: ReturnType<typeof setTimeout> | undefined;
+let handshakeTimer: ReturnType<typeof setTimeout> | undefined;
 let acknowledged = false;
+/** A socket of this page worked, so that its network lets sockets pass. */
+let worked = false;
+/** The handshake under way was given up, because nobody answered it. */
+let unanswered = false;
 
 const client = createClient({
   url: () => `${location.protocol === "https:" ? "wss" : "ws"}://${location.host}/graphql`,
   connectionParams: {},
-  connectionAckWaitTimeout: 10_000,
   lazyCloseTimeout: 2_000,
   retryAttempts: Number.POSITIVE_INFINITY,
   retryWait: wait,
   shouldRetry: (cause) => !overSse && !FATAL_CLOSES.has(closeCode(cause) ?? 0),
-  keepAlive: 10_000,
+  keepAlive: PING_MS,
   on: {
     connecting: () => {
       acknowledged = false;
+      unanswered = false;
+      clearTimeout(handshakeTimer);
+      handshakeTimer = setTimeout(() => {
+        unanswered = true;
+        client.terminate();
+      }, HANDSHAKE_MS);
       setLink("connecting");
     },
     connected: () => {
+      clearTimeout(handshakeTimer);
       acknowledged = true;
+      worked = true;
       refusals = 0;
       setLink("open");
     },
@@ -109,7 +129,8 @@ const client = createClient({
     },
     closed: () => {
       clearTimeout(pongTimer);
-      if (!acknowledged) refusals += 1;
+      clearTimeout(handshakeTimer);
+      if (!acknowledged && !(unanswered && worked)) refusals += 1;
       if (refusals >= REFUSALS_BEFORE_SSE) overSse = true;
       setLink("closed", state.nextTryAt);
     },
@@ -158,13 +179,43 @@ const sse = createSseClient({
   url: "/graphql",
   credentials: "same-origin",
   retryAttempts: 0,
-  fetchFn: async (...args: Parameters<typeof fetch>): Promise<Response> => {
+  fetchFn: async (url: string, init: RequestInit): Promise<Response> => {
     setLink("connecting");
-    const response = await fetch(...args);
+    const response = await fetchUnlessSilent(url, init);
     if (response.ok) setLink("open");
     return response;
   },
 });
+
+/** Sends a request for a stream, and ends it when nothing of its answer has arrived for SILENCE_MS. */
+async function fetchUnlessSilent(url: string, init: RequestInit): Promise<Response> {
+  const silence = new AbortController();
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const heard = (): void => {
+    clearTimeout(timer);
+    timer = setTimeout(() => silence.abort(), SILENCE_MS);
+  };
+  const over = (): void => clearTimeout(timer);
+  init.signal?.addEventListener("abort", over);
+  heard();
+  const signal = init.signal ? AbortSignal.any([init.signal, silence.signal]) : silence.signal;
+  const response = await fetch(url, { ...init, signal }).catch((cause: unknown) => {
+    over();
+    throw cause;
+  });
+  heard();
+  if (response.body === null) return response;
+  const body = response.body.pipeThrough(
+    new TransformStream<Uint8Array, Uint8Array>({
+      transform: (chunk, out) => {
+        heard();
+        out.enqueue(chunk);
+      },
+      flush: over,
+    }),
+  );
+  return new Response(body, response);
+}
 
 function subscribeSse<TResult, TVariables extends Record<string, unknown>>(
   document: TypedDocumentString<TResult, TVariables>,

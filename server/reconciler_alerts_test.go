@@ -1,15 +1,18 @@
 package server_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/dvt-engine/dvt/client"
+	"github.com/dvt-engine/dvt/internal/testserver"
 	"github.com/dvt-engine/dvt/internal/testtime"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store"
@@ -128,5 +131,95 @@ func TestQueues_AQueueWithoutAWorkerRaisesOneAlert(t *testing.T) {
 	}
 	if n := len(p.listAlerts(t)); n != 1 {
 		t.Errorf("%d alerts were raised, want the one", n)
+	}
+}
+
+// overdueAlerts returns the runs of a tenant with an open alert that they are overdue or that a step of theirs hangs.
+func (p *deployment) overdueAlerts(t *testing.T, tenantID string) (runs []string) {
+	t.Helper()
+	all, err := p.store.ListAlerts(t.Context(), store.AlertFilter{TenantID: tenantID, Limit: store.MaxPage})
+	must(t, err)
+	for _, a := range all {
+		if a.Code == run.CodeRunOverdue || a.Code == run.CodeStepStuck {
+			runs = append(runs, fmt.Sprintf("%s %s %s", a.Level, a.Code, a.RunID))
+		}
+	}
+	return runs
+}
+
+// A run that takes three times as long as 20 earlier ones of its plan, and a type of step that fails too often, are
+// told to people, and nothing is done about them: the recovery acts on hung attempts alone. A run that is paused, waits
+// in the queue, for a person or for an operator takes as long as people take.
+//
+// contract: H06
+func TestRecovery_SaysWhatTakesTooLongOrFailsTooOftenAndLeavesItToPeople(t *testing.T) {
+	t.Parallel()
+	g := newGameDay(t, &gameTable{}, startDeployment(t, onCall("recovery: act")))
+	ops, mallory := client.New(g.urlA, opsToken), client.New(g.urlA, malloryToken)
+	if out, err := g.dvt(malloryToken, "tenant", "recovery", "observe", "--reason", "we retry ourselves"); err != nil {
+		t.Fatalf("tenant recovery: %v\n%s", err, out)
+	}
+	globex := func(doc []byte) []byte { return bytes.ReplaceAll(doc, []byte("acme"), []byte("globex")) }
+	sleep := func(ms string) []byte {
+		return stepsPlan("usual", `{"stepId":"s","type":"SLEEP","inputs":{"ms":`+ms+`},"timeout":"30m"}`)
+	}
+	var quick []string
+	for i := range 20 {
+		quick = append(quick, start(t, ops, fmt.Sprint("quick-", i), sleep("50")),
+			start(t, mallory, fmt.Sprint("quick-", i), globex(sleep("50"))))
+	}
+	waitUntil(t, "20 runs of each tenant complete", 2*time.Minute, g.isOver(nil, quick...))
+
+	var steps []string
+	for i := range 20 {
+		steps = append(steps, fmt.Sprintf(
+			`{"stepId":"s%d","type":"COMMAND","inputs":{"argv":["true"]},"timeout":"1m","retry":{"maxAttempts":1}}`, i))
+	}
+	start(t, ops, "succeeds", stepsPlan("succeeds", steps...))
+	fails := `{"stepId":"s","type":"COMMAND","inputs":{"argv":["false"]},"timeout":"1m","retry":{"maxAttempts":1}}`
+	for i := range 4 {
+		start(t, ops, fmt.Sprint("fails-", i), stepsPlan("fails", fails))
+	}
+	excluded := map[string]string{}
+	excluded["paused"] = start(t, ops, "paused", sleep("600000"))
+	g.waitForStepStart(t, excluded["paused"])
+	if out, err := g.dvt(opsToken, "run", "pause", excluded["paused"], "--reason", "later", "--no-wait"); err != nil {
+		t.Fatalf("pause: %v\n%s", err, out)
+	}
+	excluded["for a person"] = start(t, ops, "manual", stepsPlan("usual",
+		`{"stepId":"s","type":"MANUAL","inputs":{"instructions":"look","evidence":["ticket"]},"timeout":"1h"}`))
+	excluded["for an operator"] = start(t, ops, "operator", bytes.Replace(stepsPlan("usual", fails),
+		[]byte(`"retryWindowSeconds":0`), []byte(`"retryWindowSeconds":900`), 1))
+	waitUntil(t, "a step has failed and waits for an operator", time.Minute,
+		func() bool { return g.stateOf(t, excluded["for an operator"]).Substatus() == run.AwaitingOperator })
+	overdue := start(t, ops, "overdue", sleep("600000"))
+	theirs := start(t, mallory, "overdue", globex(sleep("600000")))
+	g.waitForStepStart(t, overdue)
+	file := testserver.WriteFile(t, g.dir, "quota.yaml", []byte("tenant: {maxActive: 1, maxQueueDepth: 10}\n"))
+	if out, err := g.dvt(opsToken, "quota", "set", file, "--expected-version", "0", "--reason", "game day"); err != nil {
+		t.Fatalf("quota set: %v\n%s", err, out)
+	}
+	excluded["in the queue"] = start(t, ops, "queued", sleep("600000"))
+	began := time.Now()
+	for _, one := range []struct{ tenant, id string }{{"acme", overdue}, {"globex", theirs}} {
+		want := []string{"MEDIUM RUN_OVERDUE " + one.id}
+		waitUntil(t, "the overdue run of "+one.tenant+" is told, and no other", 3*time.Minute, func() bool {
+			return slices.Equal(g.overdueAlerts(t, one.tenant), want)
+		})
+	}
+	waitUntil(t, "the failures are told", time.Minute, g.alert(run.CodeStepFailures, "", "COMMAND"))
+	t.Logf("found after %s", time.Since(began).Round(time.Second))
+	time.Sleep(10 * time.Second) // two more rounds
+	if got := g.overdueAlerts(t, "acme"); len(got) != 1 {
+		t.Errorf("the alerts are %v, want the one about the overdue run and none about %v", got, excluded)
+	}
+	for _, id := range []string{overdue, theirs} {
+		log, err := g.store.Events(t.Context(), id, 0, store.MaxPage)
+		must(t, err)
+		if st := g.stateOf(t, id); st.Status != run.Running || slices.ContainsFunc(log, func(e run.Event) bool {
+			return e.Type == run.SignalAccepted
+		}) {
+			t.Errorf("the overdue run is %s after %d events, want it RUNNING without a signal of dvt", st.Status, len(log))
+		}
 	}
 }
