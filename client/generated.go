@@ -3849,6 +3849,8 @@ type ListAttentionAttentionAttentionConnectionEdgesAttentionEdgeNodeAttentionIte
 	// At most ten principals whom the viewer could ask when `actions` lacks the answer: RETRY_STEP, APPROVE, COMPLETE_MANUAL_STEP, or
 	// PAUSE for LATE. Empty then: nobody could unless the policy changes.
 	WhoCould []string `json:"whoCould"`
+	// APPROVAL: fewer people could still approve than approvals are missing, so that the run cannot start unless the policy changes.
+	Stuck bool `json:"stuck"`
 }
 
 // GetKind returns ListAttentionAttentionAttentionConnectionEdgesAttentionEdgeNodeAttentionItem.Kind, and is useful for accessing the field via an interface.
@@ -3934,6 +3936,11 @@ func (v *ListAttentionAttentionAttentionConnectionEdgesAttentionEdgeNodeAttentio
 // GetWhoCould returns ListAttentionAttentionAttentionConnectionEdgesAttentionEdgeNodeAttentionItem.WhoCould, and is useful for accessing the field via an interface.
 func (v *ListAttentionAttentionAttentionConnectionEdgesAttentionEdgeNodeAttentionItem) GetWhoCould() []string {
 	return v.WhoCould
+}
+
+// GetStuck returns ListAttentionAttentionAttentionConnectionEdgesAttentionEdgeNodeAttentionItem.Stuck, and is useful for accessing the field via an interface.
+func (v *ListAttentionAttentionAttentionConnectionEdgesAttentionEdgeNodeAttentionItem) GetStuck() bool {
+	return v.Stuck
 }
 
 // ListAttentionResponse is returned by ListAttention on success.
@@ -4831,7 +4838,8 @@ type ListTagsResponse struct {
 	// One run; null when it does not exist or is not yours. `at` shows the run as it
 	// was at that runSeq (BAD_USER_INPUT above the head).
 	Run *ListTagsRun `json:"run"`
-	// The tags of those of at most 200 runs that have tags and that the viewer may READ. Errors: BAD_USER_INPUT, STORE_UNAVAILABLE.
+	// The tags and the number of notes of those of at most 200 runs that have any and that the viewer may READ. Errors: BAD_USER_INPUT,
+	// STORE_UNAVAILABLE.
 	RunTags []ListTagsRunTags `json:"runTags"`
 }
 
@@ -13195,6 +13203,7 @@ query ListAttention ($first: Int, $after: String) {
 				approvals
 				approvalsRequired
 				whoCould
+				stuck
 			}
 		}
 		pageInfo {

@@ -241,10 +241,25 @@ func (s *session) attentionTable(all attentionList) *console.Table {
 
 // why says why the item needs somebody, and who can act when the viewer cannot.
 func (n attentionItem) why() string {
+	if n.Stuck {
+		return n.reason() + "; " + whoIsLeft(n.WhoCould, slices.Contains(n.Actions, client.ActionApprove)) +
+			": change the policy, or cancel the run"
+	}
 	if len(n.WhoCould) == 0 || !strings.HasPrefix(n.Next, "dvt run show ") {
 		return n.reason()
 	}
 	return n.reason() + " (who can: " + strings.Join(n.WhoCould, ", ") + ")"
+}
+
+// whoIsLeft says who can still approve a run that needs more people than that.
+func whoIsLeft(others []string, viewer bool) string {
+	switch {
+	case viewer:
+		return "only you can approve, which is not enough"
+	case len(others) == 0:
+		return "nobody can approve it"
+	}
+	return "only " + strings.Join(others, ", ") + " can approve, which is not enough"
 }
 
 // reason says why the item needs somebody.

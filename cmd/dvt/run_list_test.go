@@ -116,6 +116,16 @@ func TestRunListAttention_NamesWhoCanAndTheMissingApprovals(t *testing.T) {
 	if got, want := waits.why(), "waits for approval, 0 of 2"; got != want {
 		t.Errorf("why of an approval by the viewer: %q, want %q", got, want)
 	}
+	waits.Stuck, waits.Actions = true, []client.Action{client.ActionApprove}
+	want := "waits for approval, 0 of 2; only you can approve, which is not enough: change the policy, or cancel the run"
+	if got := waits.why(); got != want {
+		t.Errorf("why of an approval that too few people can give: %q, want %q", got, want)
+	}
+	waits.WhoCould, waits.Actions = nil, nil
+	want = "waits for approval, 0 of 2; nobody can approve it: change the policy, or cancel the run"
+	if got := waits.why(); got != want {
+		t.Errorf("why of an approval that nobody can give: %q, want %q", got, want)
+	}
 	manual := attentionItem{Next: "dvt manual complete abc sign --outcome succeeded"}
 	manual.Kind, manual.StepId, manual.StepName = client.AttentionKindManualTask, new("sign"), new("Sign the release")
 	if got, want := manual.why(), "Sign the release waits for a person to complete it"; got != want {

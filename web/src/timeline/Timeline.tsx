@@ -54,15 +54,17 @@ const ROW = 28;
 const MOVE = 0.2;
 const ZOOM = 0.7;
 const REASONS = ["person", "pause", "idle"] as const;
-const KINDS = pictures.timeline.kinds;
+const MEANING = pictures.timeline.meaning;
 const LEGEND = [
-  { kind: "waiting", tone: "pending", words: KINDS.waiting },
-  { kind: "running", tone: "success", words: KINDS.running },
+  { kind: "waiting", tone: "pending", words: MEANING.waiting },
+  { kind: "running", tone: "success", words: MEANING.running },
   { kind: "running", tone: "failed", words: pictures.timeline.failed },
   { kind: "running", tone: "cancelled", words: pictures.timeline.stopped },
-  { kind: "backoff", tone: "pending", words: KINDS.backoff },
-  { kind: "person", tone: "person", words: KINDS.person },
+  { kind: "backoff", tone: "pending", words: MEANING.backoff },
+  { kind: "person", tone: "person", words: MEANING.person },
 ] as const;
+/** Few runs have it. */
+const TRIES = { kind: "tries", tone: "failed", words: MEANING.tries } as const;
 
 interface TimelineProps {
   runId: string;
@@ -207,6 +209,7 @@ export function Timeline({ runId, chosen, choose }: TimelineProps) {
         </label>
         <Legend
           now={!ended(header)}
+          tries={order.some((id) => store.step(id)?.attempts.some(({ lastTryMs }) => lastTryMs !== null))}
           paused={bands.map(({ from, to }) => (to ?? now) - from)}
           breaks={scale.breaks ?? []}
         />
@@ -264,6 +267,9 @@ export function Timeline({ runId, chosen, choose }: TimelineProps) {
         </div>
         <div role="rowgroup" className={css.body} style={{ height: virtual.getTotalSize() }}>
           <div className={css.under} aria-hidden="true">
+            {bands.map(({ from, to }) => (
+              <span key={from} className={css.band} style={place(from, to ?? now)} title={m.status.paused} />
+            ))}
             {(scale.breaks ?? []).map((one) => (
               <span key={one.from} className={css.break} data-why={one.why} style={place(one.from, one.to)}>
                 {duration(one.to - one.from)}
@@ -271,9 +277,6 @@ export function Timeline({ runId, chosen, choose }: TimelineProps) {
             ))}
           </div>
           <div className={css.over} aria-hidden="true">
-            {bands.map(({ from, to }) => (
-              <span key={from} className={css.band} style={place(from, to ?? now)} title={m.status.paused} />
-            ))}
             {!ended(header) && now >= span.from && now <= span.to && (
               <span
                 className={css.now}
@@ -318,10 +321,20 @@ function failedStep(header: RunHeader | null): string | null {
 }
 
 /** The legend of the bars' shapes and of shortened waits. */
-function Legend({ now, paused, breaks }: { now: boolean; paused: readonly number[]; breaks: readonly Break[] }) {
+function Legend({
+  now,
+  tries,
+  paused,
+  breaks,
+}: {
+  now: boolean;
+  tries: boolean;
+  paused: readonly number[];
+  breaks: readonly Break[];
+}) {
   return (
     <ul className={css.legend} aria-label={pictures.timeline.legend}>
-      {LEGEND.map(({ kind, tone, words }) => (
+      {(tries ? [...LEGEND, TRIES] : LEGEND).map(({ kind, tone, words }) => (
         <li key={words}>
           <span className={css.sample}>
             <span className={css.segment} data-kind={kind} style={{ color: `var(--${tone})` }} />

@@ -8,8 +8,9 @@ import { attemptName, duration } from "../format/format";
 import { stepLook, stepLookIn } from "../status/look";
 import { Name } from "../ui/Name";
 import { StatusIcon } from "../ui/Status";
-import { besideBar, percent, type Scale } from "./axis";
-import { type Segment, segmentsOf } from "./segments";
+import { besideBar, percent, roomOf, type Scale } from "./axis";
+import { labelOf, type Segment, segmentsOf } from "./segments";
+import { triesWord } from "../step/stepWords";
 import prose from "../styles/Prose.module.css";
 import virtual from "../styles/Virtual.module.css";
 import css from "./Timeline.module.css";
@@ -55,13 +56,15 @@ export const TimelineRow = memo(function TimelineRow({
   const step = useStep(id);
   if (!step) return null;
   const segments = segmentsOf(step, ready, awaits).filter(({ from, to }) => from < span.to && (to ?? now) > span.from);
-  // The duration is that of the work, and of a wait for a person only when there is no other.
-  const last =
-    segments.findLast(({ kind }) => kind === "running") ?? segments.findLast(({ kind }) => kind === "person");
-  // The number stands behind all bars, so that it covers none.
+  const label = labelOf(segments, now);
+  const took = label && tookWords(step, segments, label.ms);
+  const waited = label?.waitMs != null ? pictures.timeline.thenWaited(duration(label.waitMs), label.waits) : "";
+  const letters = (took?.length ?? 0) + waited.length;
+  // The label stands behind all bars, so that it covers none.
   const behind = Math.max(...segments.map(({ to }) => percent(to ?? now, span)));
-  const end = last ? Math.min(100, behind) : 0;
-  const usual = last?.kind === "running" && median !== undefined ? percent(last.from + median, span) : null;
+  const end = label ? Math.min(100, behind) : 0;
+  const ran = segments.some(({ kind }) => kind === "running");
+  const usual = ran && label && median !== undefined ? percent(label.from + median, span) : null;
   const words = (segment: Segment): string => segmentWords(segment, now, store.frozen());
   return (
     <div
@@ -103,7 +106,8 @@ export const TimelineRow = memo(function TimelineRow({
             />
           );
         })}
-        {usual !== null && usual >= 0 && usual <= 100 && (
+        {/* Behind the label it would be a dot over a number. */}
+        {usual !== null && usual >= 0 && usual <= 100 && (usual <= end || usual > end + roomOf(letters)) && (
           <span className={css.usual} style={{ left: `${usual}%` }} aria-hidden="true" />
         )}
         {step.keptFrom && (
@@ -111,13 +115,14 @@ export const TimelineRow = memo(function TimelineRow({
             {stepLook(step).word}
           </span>
         )}
-        {last && end > 0 && (
+        {label && took && end > 0 && (
           <span
             className={css.took}
-            style={besideBar(percent(segments[0]?.from ?? last.from, span), end)}
+            style={besideBar(percent(segments[0]?.from ?? label.from, span), end, letters)}
             aria-hidden="true"
           >
-            {duration((last.to ?? now) - last.from)}
+            {took}
+            {waited !== "" && <span className={css.waited}>{waited}</span>}
           </span>
         )}
       </span>
@@ -125,9 +130,20 @@ export const TimelineRow = memo(function TimelineRow({
   );
 });
 
+/** The duration of an attempt, with that of its last try when it had several. */
+function tookWords(step: Step, segments: readonly Segment[], ms: number): string {
+  const last = segments.findLast(({ kind }) => kind === "running");
+  const tried = step.attempts.find(({ logicalAttemptId }) => logicalAttemptId === last?.logicalAttemptId);
+  return [duration(ms), triesWord(tried)].filter((part) => part !== null).join(" ");
+}
+
 function segmentWords({ kind, from, to, logicalAttemptId }: Segment, now: Instant, frozen: boolean): string {
   const took = `${to === null && frozen ? "≥ " : ""}${duration((to ?? now) - from)}`;
-  return [pictures.timeline.kinds[kind], logicalAttemptId > 1 ? attemptName(logicalAttemptId) : null, took]
+  return [
+    pictures.timeline[to === null ? "kindsNow" : "kinds"][kind],
+    logicalAttemptId > 1 ? attemptName(logicalAttemptId) : null,
+    took,
+  ]
     .filter((part) => part !== null)
     .join(", ");
 }
