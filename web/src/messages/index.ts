@@ -11,12 +11,10 @@ import { step } from "./step";
 import { plans } from "./plans";
 import { compare } from "./compare";
 import { explorer } from "./explorer";
-import { several } from "./several";
 import { bulk } from "./bulk";
 import { start } from "./start";
 import { inbox } from "./inbox";
 import { queue } from "./queue";
-import { audit } from "./audit";
 import { admin, tokens, policy, quota, service, breakGlass } from "./admin";
 
 export const m = {
@@ -54,12 +52,10 @@ export const m = {
   step,
   plans,
   compare,
-  several,
   bulk,
   start,
   inbox,
   queue,
-  audit,
   admin,
   tokens,
   policy,
