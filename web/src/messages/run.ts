@@ -129,6 +129,7 @@ export const run = {
   approvalEnds: (left: string) => `cancelled in ${left}`,
   nextFailed: "Next failed",
   showGraph: "Show the graph",
+  after: (names: readonly string[]) => `after ${names.join(", ")}`,
 };
 
 export const runKeys = {

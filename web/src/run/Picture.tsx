@@ -58,7 +58,7 @@ export function Picture({ chosen, choose }: PictureProps) {
   return (
     <>
       {whole && <Back label={pictures.graph.toMosaic} onClick={() => go({})} />}
-      {/* A large graph that fits is a stripe: with a failure it opens there, where its names can be read. */}
+      {/* A large graph that fits is a stripe: with a failure it opens there, where names can be read. */}
       <Groups shape={shape} chosen={chosen} choose={choose} fitted={whole !== undefined && !broken} />
     </>
   );

@@ -99,7 +99,7 @@ it("says the cause as a sentence, with the code as a mark behind it, and shows t
   expect(rows[0]?.textContent).toMatch(/Got 3 results\S*.* · stg_orders DBT_TEST_FAILED/);
   expect(screen.getByRole("button", { name: "late" })).toBeDefined();
   const notes = screen.getByRole("link", { name: /^2 notes of nightly/ });
-  expect([notes.textContent, notes.getAttribute("href")]).toEqual(["2 notes", `/runs/fai${RUN}?view=details`]);
+  expect(notes.getAttribute("href")).toBe(`/runs/fai${RUN}?view=details`);
 });
 
 it("begins the cause with the words that differ between runs of one plan", async () => {

@@ -1,4 +1,5 @@
 import { Link } from "@tanstack/react-router";
+import { StickyNote } from "lucide-react";
 import { createContext, memo, use } from "react";
 import type { RunRow } from "../api/model";
 import { m } from "../messages";
@@ -166,8 +167,9 @@ const Row = memo(function Row({ run, left, selected, turn, menu, columns, marks,
               search={{ view: "details" }}
               className={css.notes}
               aria-label={m.runs.notesOf(name, notes)}
+              title={m.runs.notesOf(name, notes)}
             >
-              {m.run.notes(notes)}
+              <StickyNote size={14} aria-hidden="true" />
             </Link>
           )}
           {left && <span className={css.left}>{m.runs.left}</span>}

@@ -8,8 +8,8 @@ import { attemptName, duration } from "../format/format";
 import { stepLook, stepLookIn } from "../status/look";
 import { Name } from "../ui/Name";
 import { StatusIcon } from "../ui/Status";
-import { besideBar, percent, roomOf, type Scale } from "./axis";
-import { labelOf, type Segment, segmentsOf } from "./segments";
+import { besideBar, hasRoom, percent, roomOf, type Scale } from "./axis";
+import { type Label, labelOf, type Segment, segmentsOf } from "./segments";
 import { triesWord } from "../step/stepWords";
 import prose from "../styles/Prose.module.css";
 import virtual from "../styles/Virtual.module.css";
@@ -33,6 +33,8 @@ interface TimelineRowProps {
   /** The usual duration of the step, in milliseconds. */
   median: number | undefined;
   chosen: boolean;
+  /** Only the duration has room beside a bar. */
+  narrow: boolean;
   choose: (stepId: string) => void;
 }
 
@@ -50,6 +52,7 @@ export const TimelineRow = memo(function TimelineRow({
   dimmed,
   median,
   chosen,
+  narrow,
   choose,
 }: TimelineRowProps) {
   const store = useRunStore();
@@ -57,12 +60,12 @@ export const TimelineRow = memo(function TimelineRow({
   if (!step) return null;
   const segments = segmentsOf(step, ready, awaits).filter(({ from, to }) => from < span.to && (to ?? now) > span.from);
   const label = labelOf(segments, now);
-  const took = label && tookWords(step, segments, label.ms);
-  const waited = label?.waitMs != null ? pictures.timeline.thenWaited(duration(label.waitMs), label.waits) : "";
-  const letters = (took?.length ?? 0) + waited.length;
   // The label stands behind all bars, so that it covers none.
   const behind = Math.max(...segments.map(({ to }) => percent(to ?? now, span)));
   const end = label ? Math.min(100, behind) : 0;
+  const start = percent(segments[0]?.from ?? span.from, span);
+  const labels = label ? labelsOf(step, segments, label) : [];
+  const text = (narrow ? undefined : labels.find(({ length }) => hasRoom(start, end, length))) ?? labels.at(-1) ?? "";
   const ran = segments.some(({ kind }) => kind === "running");
   const usual = ran && label && median !== undefined ? percent(label.from + median, span) : null;
   const words = (segment: Segment): string => segmentWords(segment, now, store.frozen());
@@ -107,7 +110,7 @@ export const TimelineRow = memo(function TimelineRow({
           );
         })}
         {/* Behind the label it would be a dot over a number. */}
-        {usual !== null && usual >= 0 && usual <= 100 && (usual <= end || usual > end + roomOf(letters)) && (
+        {usual !== null && usual >= 0 && usual <= 100 && (usual <= end || usual > end + roomOf(text.length)) && (
           <span className={css.usual} style={{ left: `${usual}%` }} aria-hidden="true" />
         )}
         {step.keptFrom && (
@@ -115,14 +118,9 @@ export const TimelineRow = memo(function TimelineRow({
             {stepLook(step).word}
           </span>
         )}
-        {label && took && end > 0 && (
-          <span
-            className={css.took}
-            style={besideBar(percent(segments[0]?.from ?? label.from, span), end, letters)}
-            aria-hidden="true"
-          >
-            {took}
-            {waited !== "" && <span className={css.waited}>{waited}</span>}
+        {text !== "" && end > 0 && (
+          <span className={css.took} style={besideBar(start, end, text.length)} aria-hidden="true">
+            {text}
           </span>
         )}
       </span>
@@ -130,11 +128,14 @@ export const TimelineRow = memo(function TimelineRow({
   );
 });
 
-/** The duration of an attempt, with that of its last try when it had several. */
-function tookWords(step: Step, segments: readonly Segment[], ms: number): string {
+/** The labels of a row, the longest first: the duration with its tries and with the wait after it, and without them. */
+function labelsOf(step: Step, segments: readonly Segment[], { ms, waitMs, waits }: Label): string[] {
   const last = segments.findLast(({ kind }) => kind === "running");
   const tried = step.attempts.find(({ logicalAttemptId }) => logicalAttemptId === last?.logicalAttemptId);
-  return [duration(ms), triesWord(tried)].filter((part) => part !== null).join(" ");
+  const took = duration(ms);
+  const withTries = [took, triesWord(tried)].filter((part) => part !== null).join(" ");
+  const wait = waitMs === null ? "" : pictures.timeline.thenWaited(duration(waitMs), waits);
+  return [`${withTries}${wait}`, withTries, took];
 }
 
 function segmentWords({ kind, from, to, logicalAttemptId }: Segment, now: Instant, frozen: boolean): string {

@@ -171,11 +171,16 @@ export function spanOf(text: string, startedAt: Instant): Span | null {
 
 /** In percent of a track, the room that a duration needs, and that a letter of a longer label needs. */
 const ROOM = 12;
-const LETTER = 0.8;
+const LETTER = 0.62;
 
 /** In percent of a track, the room of a label. */
 export function roomOf(letters: number): number {
   return Math.max(ROOM, letters * LETTER);
+}
+
+/** Whether a label has room behind or before its bars. */
+export function hasRoom(start: number, end: number, letters: number): boolean {
+  return Math.max(start, 100 - end) >= roomOf(letters);
 }
 
 /** The place of the label: behind its bar, before it where there is no room, else on its end. */

@@ -80,14 +80,18 @@ export function segmentsOf(step: Step, ready: Instant | null, awaits = false): S
   return segments;
 }
 
-/**
- * The times that the label of a row says: of the newest attempt that ran, or of the wait for a person when none did, and
- * of the wait for a person after it. Null for a row without either.
- */
-export function labelOf(
-  segments: readonly Segment[],
-  now: Instant,
-): { from: Instant; ms: number; waitMs: number | null; waits: boolean } | null {
+/** The times that the label of a row says. */
+export interface Label {
+  from: Instant;
+  /** Of the newest attempt that ran, or of the wait for a person when none did. */
+  ms: number;
+  /** Of the wait for a person after it; `waits`: it has not ended. */
+  waitMs: number | null;
+  waits: boolean;
+}
+
+/** The label of a row; null for one that neither ran nor waited for a person. */
+export function labelOf(segments: readonly Segment[], now: Instant): Label | null {
   const work = segments.findLast(({ kind }) => kind === "running");
   const last = work ?? segments.findLast(({ kind }) => kind === "person");
   if (!last) return null;

@@ -4,6 +4,7 @@ import { fits } from "./Axis";
 import {
   besideBar,
   breaksOf,
+  hasRoom,
   percent,
   scaleOf,
   spanOf,
@@ -251,6 +252,7 @@ it("puts a duration behind its bar, before it near the end, and on its end where
   expect(besideBar(0, 40, 5)).toEqual({ left: "40%" });
   expect(besideBar(80, 95, 5)).toEqual({ right: "20%" });
   expect(besideBar(3, 99, 5)).toEqual({ right: "0" });
+  expect([hasRoom(24, 84, 5), hasRoom(24, 84, 45), hasRoom(40, 84, 45)]).toEqual([true, false, true]);
 });
 
 describe("a long wait in which nothing ran is shortened", () => {
