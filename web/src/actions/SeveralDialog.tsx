@@ -1,7 +1,7 @@
 import { type FormEvent, useState } from "react";
 import { RunDiff } from "../history/RunDiff";
 import { m } from "../messages";
-import { several as severalWords } from "../messages/several";
+import { several as words } from "../messages/several";
 import { useHeader } from "../runstate/context";
 import { Button } from "../ui/Button";
 import { Dialog } from "../ui/Dialog";
@@ -61,7 +61,7 @@ export function SeveralDialog({ action, runId, stepIds, onClose }: SeveralDialog
     if (offered) submit(ready, reason.trim());
   };
   if (!header) return null;
-  const label = severalWords.verbs[action](ready.length);
+  const label = words.verbs[action](ready.length);
 
   return (
     <Dialog
@@ -69,7 +69,7 @@ export function SeveralDialog({ action, runId, stepIds, onClose }: SeveralDialog
       onClose={onClose}
       title={
         <>
-          {m.confirm.title(severalWords.verbs[action](parts.length), `of ${header.plan.planId}`)}{" "}
+          {m.confirm.title(words.verbs[action](parts.length), `of ${header.plan.planId}`)}{" "}
           <Env id={header.environmentId} />
         </>
       }
@@ -77,15 +77,15 @@ export function SeveralDialog({ action, runId, stepIds, onClose }: SeveralDialog
       <form onSubmit={onSubmit} onKeyDown={sendingKeys(strong)}>
         <p role="status" data-testid="several">
           {sent.length > 0 || sending
-            ? severalWords.sent(sent.length, parts.length)
+            ? words.sent(sent.length, parts.length)
             : asking > 0
               ? m.confirm.asking
-              : severalWords.would(ready.length, parts.length)}
+              : words.would(ready.length, parts.length)}
         </p>
         <SeveralList parts={parts} />
         {moved.length > 0 && (
           <div className={css.moved} data-testid="moved">
-            <p>{severalWords.moved(moved.length)}</p>
+            <p>{words.moved(moved.length)}</p>
             <RunDiff
               runId={runId}
               from={Math.min(...moved.map(({ at }) => at))}
@@ -104,12 +104,12 @@ export function SeveralDialog({ action, runId, stepIds, onClose }: SeveralDialog
                   disabled={sending}
                   onChange={(event) => turnForce(event.target.checked)}
                 />{" "}
-                {severalWords.force}
+                {words.force}
               </label>
             )}
             <label className={css.field}>
               <span>
-                {severalWords.reason} <span className={css.hint}>({m.confirm.reasonHint})</span>
+                {words.reason} <span className={css.hint}>({m.confirm.reasonHint})</span>
               </span>
               <input
                 value={reason}
@@ -120,7 +120,7 @@ export function SeveralDialog({ action, runId, stepIds, onClose }: SeveralDialog
             </label>
             {strong && !sending && (
               <label className={css.field}>
-                <span>{severalWords.typeCount(word)}</span>
+                <span>{words.typeCount(word)}</span>
                 <input
                   className={css.mono}
                   inputMode="numeric"
@@ -138,12 +138,12 @@ export function SeveralDialog({ action, runId, stepIds, onClose }: SeveralDialog
               {m.confirm.notNow} {refused}
             </p>
           )}
-          {again.length > 0 && !sending && <p>{severalWords.again(again.length)}</p>}
-          {waitUntil > 0 && <p>{severalWords.wait(ticking(waitUntil - Date.now() + 1_000))}</p>}
+          {again.length > 0 && !sending && <p>{words.again(again.length)}</p>}
+          {waitUntil > 0 && <p>{words.wait(ticking(waitUntil - Date.now() + 1_000))}</p>}
         </div>
         <div className={css.buttons}>
           <Button back onClick={onClose}>
-            {sending ? severalWords.stop : over ? severalWords.close : m.confirm.back}
+            {sending ? words.stop : over ? words.close : m.confirm.back}
           </Button>
           {again.length > 0 && !sending ? (
             <Button
@@ -156,7 +156,7 @@ export function SeveralDialog({ action, runId, stepIds, onClose }: SeveralDialog
           ) : (
             !over && (
               <button type="submit" className={css.send} data-danger={strong || undefined} disabled={!offered}>
-                {sending ? severalWords.sending(count(sent.length)) : label}
+                {sending ? words.sending(count(sent.length)) : label}
               </button>
             )
           )}

@@ -3,7 +3,6 @@ import { AuditDocument, type AuditQuery } from "../api/gen/graphql";
 import { instant } from "../api/model";
 import { useQuery } from "../api/useQuery";
 import { m } from "../messages";
-import { audit as auditWords } from "../messages/audit";
 import { Problem } from "../page/Problem";
 import css from "../styles/Form.module.css";
 import { type Column, Table } from "../ui/Table";
@@ -29,7 +28,7 @@ interface Freeze {
 }
 
 const columns: Column<Freeze>[] = [
-  { head: auditWords.what, main: true, cell: ({ frozen }) => (frozen ? m.service.froze : m.service.unfroze) },
+  { head: m.audit.what, main: true, cell: ({ frozen }) => (frozen ? m.service.froze : m.service.unfroze) },
   { head: m.policy.by, cell: ({ actor }) => actor },
   { head: m.policy.at, cell: ({ at }) => <Time at={instant(at)} format="full" /> },
   { head: m.policy.reason, text: true, cell: ({ reason }) => reason },

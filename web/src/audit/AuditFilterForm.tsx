@@ -1,7 +1,6 @@
 import { Link } from "@tanstack/react-router";
 import { type FormEvent, useEffect, useId, useRef, useState } from "react";
 import { m } from "../messages";
-import { audit as auditWords } from "../messages/audit";
 import css from "../styles/Form.module.css";
 import { Button } from "../ui/Button";
 import { momentOf } from "../runlist/query";
@@ -21,7 +20,7 @@ export function criteria(search: AuditSearch): string {
   return FIELDS.flatMap((field) => {
     const text = search[field];
     if (!text) return [];
-    return [auditWords.criteria[field](field === "outcome" ? (auditWords.outcomes[text] ?? text) : text)];
+    return [m.audit.criteria[field](field === "outcome" ? (m.audit.outcomes[text] ?? text) : text)];
   }).join(", ");
 }
 
@@ -33,7 +32,7 @@ export function AuditFilterForm({ search, find }: { search: AuditSearch; find: (
   const shown = JSON.stringify(search);
   // The fields take the values of the address without losing the focus.
   useEffect(() => form.current?.reset(), [shown]);
-  useKeys({ "/": { does: auditWords.filter, run: () => form.current?.querySelector("input")?.focus() } });
+  useKeys({ "/": { does: m.audit.filter, run: () => form.current?.querySelector("input")?.focus() } });
   const submit = (event: FormEvent<HTMLFormElement>): void => {
     event.preventDefault();
     const fields = new FormData(event.currentTarget);
@@ -57,8 +56,8 @@ export function AuditFilterForm({ search, find }: { search: AuditSearch; find: (
   };
   return (
     <form ref={form} className={css.row} onSubmit={submit}>
-      <Field name="actor" label={auditWords.actor} value={search.actor} />
-      <Field name="action" label={auditWords.action} value={search.action} list={actions} />
+      <Field name="actor" label={m.audit.actor} value={search.actor} />
+      <Field name="action" label={m.audit.action} value={search.action} list={actions} />
       <datalist id={actions}>
         {suggestedActions().map(({ value, word }) => (
           <option key={value} value={value}>
@@ -67,33 +66,33 @@ export function AuditFilterForm({ search, find }: { search: AuditSearch; find: (
         ))}
       </datalist>
       <label className={css.field}>
-        <span>{auditWords.outcome}</span>
+        <span>{m.audit.outcome}</span>
         <select key={search.outcome} name="outcome" defaultValue={search.outcome ?? ""}>
-          <option value="">{auditWords.any}</option>
+          <option value="">{m.audit.any}</option>
           {AUDIT_OUTCOMES.map((outcome) => (
             <option key={outcome} value={outcome}>
-              {auditWords.outcomes[outcome]}
+              {m.audit.outcomes[outcome]}
             </option>
           ))}
         </select>
       </label>
-      <Field name="run" label={auditWords.run} value={search.run} />
-      {search.request && <Field name="request" label={auditWords.request} value={search.request} />}
+      <Field name="run" label={m.audit.run} value={search.run} />
+      {search.request && <Field name="request" label={m.audit.request} value={search.request} />}
       <Field
         name="from"
-        label={auditWords.from}
+        label={m.audit.from}
         value={search.from}
-        placeholder={auditWords.moments}
+        placeholder={m.audit.moments}
         wrong={wrong.includes("from")}
       />
       <Field
         name="to"
-        label={auditWords.to}
+        label={m.audit.to}
         value={search.to}
-        placeholder={auditWords.moments}
+        placeholder={m.audit.moments}
         wrong={wrong.includes("to")}
       />
-      <Button type="submit">{auditWords.find}</Button>
+      <Button type="submit">{m.audit.find}</Button>
       {criteria(search) !== "" && (
         <Link to="/audit" search={{}} className={css.beside}>
           {m.runs.clearFilter}
@@ -130,7 +129,7 @@ function Field({ name, label, value, wrong = false, ...rest }: FieldProps) {
       />
       {wrong && (
         <span id={why} role="alert" className={css.tone} data-tone="bad">
-          {auditWords.notAMoment}
+          {m.audit.notAMoment}
         </span>
       )}
     </label>

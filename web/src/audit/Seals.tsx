@@ -1,4 +1,4 @@
-import { audit as auditWords } from "../messages/audit";
+import { m } from "../messages";
 import css from "../styles/Form.module.css";
 import { Button } from "../ui/Button";
 
@@ -6,9 +6,9 @@ import { Button } from "../ui/Button";
 export function Seals({ shown, show }: { shown: boolean; show: (shown: boolean) => void }) {
   return (
     <p className={css.note}>
-      {shown ? auditWords.sealsShown : auditWords.sealsHidden}{" "}
+      {shown ? m.audit.sealsShown : m.audit.sealsHidden}{" "}
       <Button kind="quiet" onClick={() => show(!shown)}>
-        {shown ? auditWords.hideSeals : auditWords.showSeals}
+        {shown ? m.audit.hideSeals : m.audit.showSeals}
       </Button>
     </p>
   );

@@ -3,7 +3,6 @@ import type { AuditFieldsFragment } from "../api/gen/graphql";
 import { instant } from "../api/model";
 import { shortId } from "../format/format";
 import { m } from "../messages";
-import { audit as auditWords } from "../messages/audit";
 import css from "../styles/Form.module.css";
 import prose from "../styles/Prose.module.css";
 import { ChangedLines } from "../page/ChangedLines";
@@ -16,25 +15,25 @@ import { reasonWords } from "./words";
 
 export const auditColumns: Column<AuditLine>[] = [
   {
-    head: auditWords.no,
+    head: m.audit.no,
     wide: true,
     cell: ({ entry, firstNo }) => (entry.no === firstNo ? entry.no : `${firstNo}–${entry.no}`),
   },
   {
-    head: auditWords.at,
-    cell: ({ entry }) => (entry.row ? <Time at={instant(entry.row.at)} format="full" /> : auditWords.gone),
+    head: m.audit.at,
+    cell: ({ entry }) => (entry.row ? <Time at={instant(entry.row.at)} format="full" /> : m.audit.gone),
   },
-  { head: auditWords.actor, main: true, cell: ({ entry }) => entry.row?.actor },
+  { head: m.audit.actor, main: true, cell: ({ entry }) => entry.row?.actor },
   {
-    head: auditWords.what,
+    head: m.audit.what,
     text: true,
     cell: ({ entry: { row } }) => row && <What row={row} />,
   },
-  { head: auditWords.outcome, cell: (line) => line.entry.row && <Outcome row={line.entry.row} count={line.count} /> },
-  { head: auditWords.on, cell: ({ entry }) => entry.row && <Subject row={entry.row} /> },
-  { head: auditWords.reason, text: true, cell: ({ entry }) => entry.row && reasonWords(entry.row) },
+  { head: m.audit.outcome, cell: (line) => line.entry.row && <Outcome row={line.entry.row} count={line.count} /> },
+  { head: m.audit.on, cell: ({ entry }) => entry.row && <Subject row={entry.row} /> },
+  { head: m.audit.reason, text: true, cell: ({ entry }) => entry.row && reasonWords(entry.row) },
   {
-    head: auditWords.detail,
+    head: m.audit.detail,
     line: true,
     wide: true,
     cell: ({ entry }) => entry.row?.detail && <Detail text={entry.row.detail} />,
@@ -78,8 +77,8 @@ function Outcome({ row, count }: { row: Row; count: number }) {
   const good = row.outcome === "ACCEPTED";
   return (
     <span className={css.tone} data-tone={good ? "good" : "bad"}>
-      {good ? "✓" : "✕"} {good ? auditWords.outcomes.ACCEPTED : auditWords.refused}{" "}
-      {row.code && <code>{row.code}</code>} {count > 1 && <span className={css.twice}>{auditWords.times(count)}</span>}
+      {good ? "✓" : "✕"} {good ? m.audit.outcomes.ACCEPTED : m.audit.refused} {row.code && <code>{row.code}</code>}{" "}
+      {count > 1 && <span className={css.twice}>{m.audit.times(count)}</span>}
     </span>
   );
 }
@@ -115,9 +114,9 @@ function Subject({ row: { runId, signalId } }: { row: Row }) {
           to="/moment/$runId/$signalId"
           params={{ runId, signalId }}
           preload={false}
-          aria-label={auditWords.momentOf(shortId(runId))}
+          aria-label={m.audit.momentOf(shortId(runId))}
         >
-          {auditWords.moment}
+          {m.audit.moment}
         </Link>
       )}
     </span>

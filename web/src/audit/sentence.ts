@@ -3,7 +3,6 @@ import type { AuditFieldsFragment } from "../api/gen/graphql";
 import { instant } from "../api/model";
 import { dateTime, type Zone, zoneName } from "../format/format";
 import { m } from "../messages";
-import { audit as auditWords } from "../messages/audit";
 import { actionWords, type Known, known, nameOf, objectWords } from "./words";
 
 type Row = Pick<NonNullable<AuditFieldsFragment["row"]>, "action" | "outcome" | "code" | "detail" | "reason">;
@@ -42,7 +41,7 @@ function grants(value: unknown): string {
   if (!Array.isArray(value)) return "";
   return value
     .map((grant: Partial<Record<"role" | "project" | "environment", unknown>>) =>
-      auditWords.did.grant(
+      m.audit.did.grant(
         role(grant.role),
         grant.project === "*" ? m.policy.everywhere : m.policy.scope(text(grant.project), text(grant.environment)),
       ),
@@ -52,11 +51,11 @@ function grants(value: unknown): string {
 
 /** The sentence of an accepted record; null when its action and object say it. */
 function deed(row: Row, detail: Known, named: string, zone: Zone): string | null {
-  const { did } = auditWords;
+  const { did } = m.audit;
   const { action } = row;
   const modes: Readonly<Record<string, string>> = m.service.modes;
   const outcomes: Readonly<Record<string, string>> = m.inbox.outcome;
-  const plan = auditWords.plan(text(detail.planId), text(detail.planVersion));
+  const plan = m.audit.plan(text(detail.planId), text(detail.planVersion));
   const where = `${text(detail.projectId)} / ${text(detail.environmentId)}`;
   const needs = number(detail.approvals) > 0 ? did.needs(number(detail.approvals)) : "";
   switch (action) {
@@ -92,7 +91,7 @@ function deed(row: Row, detail: Known, named: string, zone: Zone): string | null
         ? did.token(row.reason, grants(detail.grants), text(detail.principal), time(detail.expiresAt, zone))
         : null;
     case "REVOKE_TOKEN":
-      return did.revoked(text(detail.name) || auditWords.did.aToken);
+      return did.revoked(text(detail.name) || m.audit.did.aToken);
     case "SIGNAL_RUNS":
       return did.bulk(nameOf(text(detail.signal)), number(detail.runs));
     case "PAUSE":
@@ -107,7 +106,7 @@ function deed(row: Row, detail: Known, named: string, zone: Zone): string | null
     case "CANCEL":
       return did.sent(named);
     default:
-      return auditWords.done[action] ?? null;
+      return m.audit.done[action] ?? null;
   }
 }
 
@@ -126,9 +125,9 @@ export function sentenceOf(row: Row, zone: Zone): Sentence {
   const detail = known(row.detail);
   const named = [actionWords(row), objectWords(row)].filter((part) => part !== "").join(": ");
   if (row.outcome !== "ACCEPTED") {
-    const why = auditWords.why[row.code] ?? auditWords.whyOther;
-    const more = number(detail.repeatedBefore) > 0 ? `. ${auditWords.more(number(detail.repeatedBefore))}` : "";
-    const asked = row.action === "READ" ? auditWords.askedToSee : auditWords.asked(named);
+    const why = m.audit.why[row.code] ?? m.audit.whyOther;
+    const more = number(detail.repeatedBefore) > 0 ? `. ${m.audit.more(number(detail.repeatedBefore))}` : "";
+    const asked = row.action === "READ" ? m.audit.askedToSee : m.audit.asked(named);
     return { text: `${asked}; ${why}${more}`, lines: [], to: null };
   }
   const lines = Array.isArray(detail.changed) ? detail.changed.map(String) : [];

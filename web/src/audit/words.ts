@@ -1,7 +1,6 @@
 // What an audit record says in words: its action, and the object that its detail names.
 import type { AuditFieldsFragment } from "../api/gen/graphql";
 import { m } from "../messages";
-import { audit as auditWords } from "../messages/audit";
 
 type Row = NonNullable<AuditFieldsFragment["row"]>;
 
@@ -50,11 +49,11 @@ export function known(detail: string): Known {
 /** The name of an action; an unknown one keeps the server's name, so that a filter by it works. */
 export function nameOf(action: string): string {
   const shared: Readonly<Record<string, string>> = m.action;
-  return auditWords.actions[action] ?? shared[action] ?? action;
+  return m.audit.actions[action] ?? shared[action] ?? action;
 }
 
 export function actionWords({ action, detail }: Pick<Row, "action" | "detail">): string {
-  return action === "FREEZE_TENANT" && known(detail).frozen === false ? auditWords.unfreeze : nameOf(action);
+  return action === "FREEZE_TENANT" && known(detail).frozen === false ? m.audit.unfreeze : nameOf(action);
 }
 
 /** The object of an action within or beside its run, such as "step load"; empty when the detail names none. */
@@ -64,11 +63,11 @@ export function objectWords({ action, outcome, detail }: Pick<Row, "action" | "o
   const made = outcome === "ACCEPTED" && ["SET_POLICY", "BREAK_GLASS"].includes(action) ? policyVersion : quotaVersion;
   const modes: Readonly<Record<string, string>> = m.service.modes;
   return [
-    typeof stepId === "string" ? auditWords.step(stepId) : "",
-    force === true ? auditWords.forced : "",
-    typeof planId === "string" ? auditWords.plan(planId, String(planVersion)) : "",
-    typeof mode === "string" ? auditWords.mode(modes[mode] ?? mode) : "",
-    typeof made === "number" ? auditWords.version(made) : "",
+    typeof stepId === "string" ? m.audit.step(stepId) : "",
+    force === true ? m.audit.forced : "",
+    typeof planId === "string" ? m.audit.plan(planId, String(planVersion)) : "",
+    typeof mode === "string" ? m.audit.mode(modes[mode] ?? mode) : "",
+    typeof made === "number" ? m.audit.version(made) : "",
   ]
     .filter((part) => part !== "")
     .join(", ");
@@ -82,7 +81,7 @@ export function reasonWords({ reason, detail }: Pick<Row, "reason" | "detail">):
 
 /** The names of actions for the suggestions of the filter, as the server finds them: `retry step` is RETRY_STEP. */
 export function suggestedActions(): { value: string; word: string }[] {
-  return [...Object.entries(m.action), ...Object.entries(auditWords.actions)].map(([action, word]) => ({
+  return [...Object.entries(m.action), ...Object.entries(m.audit.actions)].map(([action, word]) => ({
     value: action.toLowerCase().replaceAll("_", " "),
     word,
   }));

@@ -15,6 +15,7 @@ import { bulk } from "./bulk";
 import { start } from "./start";
 import { inbox } from "./inbox";
 import { queue } from "./queue";
+import { audit } from "./audit";
 import { admin, tokens, policy, quota, service, breakGlass } from "./admin";
 
 export const m = {
@@ -56,6 +57,7 @@ export const m = {
   start,
   inbox,
   queue,
+  audit,
   admin,
   tokens,
   policy,

@@ -10,7 +10,6 @@ import { Seals } from "../audit/Seals";
 import { auditCsv, auditLines } from "../audit/export";
 import { count, type Zone } from "../format/format";
 import { m } from "../messages";
-import { audit as auditWords } from "../messages/audit";
 import { List, PageHead } from "../page/List";
 import { Problem } from "../page/Problem";
 import { momentOf } from "../runlist/query";
@@ -40,7 +39,7 @@ function filterOf(search: AuditSearch & { seals?: "yes" | undefined }, now: numb
 }
 
 export function AuditPage(): ReactNode {
-  useDocumentStatus(auditWords.title);
+  useDocumentStatus(m.audit.title);
   const search = route.useSearch();
   const { tz: _, seals, ...chosen } = search;
   const navigate = route.useNavigate();
@@ -60,10 +59,10 @@ export function AuditPage(): ReactNode {
       const { audit }: AuditQuery = await request(AuditDocument, { filter: whole, first: EXPORT_PAGE, after });
       all.push(...audit.edges.map((edge) => edge.node));
       after = audit.pageInfo.hasNextPage ? audit.pageInfo.endCursor : null;
-      setExporting(auditWords.exporting(all.length));
+      setExporting(m.audit.exporting(all.length));
     } while (after !== null && all.length < EXPORT_MOST);
     save(`audit.${kind}`, kind === "csv" ? auditCsv(all) : auditLines(all));
-    setExporting(after === null ? null : auditWords.cut(EXPORT_MOST));
+    setExporting(after === null ? null : m.audit.cut(EXPORT_MOST));
   };
   const start = (kind: "csv" | "jsonl"): void => {
     exportAs(kind).catch((cause: unknown) => setExporting(cause instanceof Error ? cause.message : String(cause)));
@@ -73,16 +72,16 @@ export function AuditPage(): ReactNode {
   if (pages.error?.code === "FORBIDDEN")
     return (
       <>
-        <PageHead title={auditWords.title} asOf={0} refresh={pages.refresh} />
+        <PageHead title={m.audit.title} asOf={0} refresh={pages.refresh} />
         <Problem error={pages.error} retry={pages.refresh} />
       </>
     );
   const searched = pages.first?.searched;
   return (
     <>
-      <PageHead title={auditWords.title} asOf={pages.asOf} refresh={pages.refresh}>
-        <Button onClick={() => start("csv")}>{auditWords.csv}</Button>
-        <Button onClick={() => start("jsonl")}>{auditWords.jsonl}</Button>
+      <PageHead title={m.audit.title} asOf={pages.asOf} refresh={pages.refresh}>
+        <Button onClick={() => start("csv")}>{m.audit.csv}</Button>
+        <Button onClick={() => start("jsonl")}>{m.audit.jsonl}</Button>
       </PageHead>
       <p role="status" className={css.hint}>
         {exporting}
@@ -97,34 +96,34 @@ export function AuditPage(): ReactNode {
           show={(shown) => void navigate({ search: (old) => ({ ...old, seals: shown ? "yes" : undefined }) })}
         />
       )}
-      {criteria(chosen) !== "" && <p className={css.hint}>{auditWords.filtered}</p>}
+      {criteria(chosen) !== "" && <p className={css.hint}>{m.audit.filtered}</p>}
       <List
-        label={auditWords.title}
+        label={m.audit.title}
         pages={lines}
         columns={auditColumns}
         rowKey={({ entry }) => entry.id}
         empty={
           criteria(chosen) === "" ? (
-            <p>{auditWords.none}</p>
+            <p>{m.audit.none}</p>
           ) : (
             <>
               <p>
-                {auditWords.empty} {auditWords.searchedFor(criteria(chosen))}
+                {m.audit.empty} {m.audit.searchedFor(criteria(chosen))}
               </p>
-              {searched && <p>{auditWords.searched(count(searched.from), count(searched.to))}</p>}
+              {searched && <p>{m.audit.searched(count(searched.from), count(searched.to))}</p>}
               {pages.hasMore ? (
                 <Button onClick={pages.more} refusal={pages.loading ? m.sync.LOADING : null}>
-                  {auditWords.searchMore}
+                  {m.audit.searchMore}
                 </Button>
               ) : (
-                <p>{auditWords.widen}</p>
+                <p>{m.audit.widen}</p>
               )}
             </>
           )
         }
       />
       <p className={css.note}>
-        {auditWords.verify} <code>dvt audit verify</code>
+        {m.audit.verify} <code>dvt audit verify</code>
       </p>
     </>
   );

@@ -1,7 +1,7 @@
 import { getRouteApi, Link, redirect } from "@tanstack/react-router";
 import { SignalSeqDocument } from "../api/gen/graphql";
 import { request } from "../api/request";
-import { audit as auditWords } from "../messages/audit";
+import { m } from "../messages";
 import { useDocumentStatus } from "../ui/documentStatus";
 import { Notice } from "../ui/Page";
 
@@ -19,11 +19,11 @@ export async function openMoment(runId: string, signalId: string): Promise<void>
 
 export function MomentPage() {
   const { runId } = route.useParams();
-  useDocumentStatus(auditWords.title);
+  useDocumentStatus(m.audit.title);
   return (
-    <Notice title={auditWords.noMoment} heading>
+    <Notice title={m.audit.noMoment} heading>
       <Link to="/runs/$runId" params={{ runId }}>
-        {auditWords.toRun}
+        {m.audit.toRun}
       </Link>
     </Notice>
   );
