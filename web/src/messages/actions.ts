@@ -57,6 +57,7 @@ export const confirm = {
   blocked: (n: number, names: string) =>
     n === 1 ? `This step will not start: ${names}.` : `These ${n} steps will not start: ${names}.`,
   newRun: "Result: a new run starts.",
+  newRunWaits: "Result: a new run is created, and waits.",
   pending: "Result: the run still waits for approval.",
   result: (word: string) => `Result: the run is ${word}.`,
   rerun: (again: number, kept: number) =>
