@@ -960,6 +960,11 @@ export type RunTraceQueryVariables = Exact<{
 
 export type RunTraceQuery = { run: { traceId: string } | null };
 
+export type AlertCountQueryVariables = Exact<{ [key: string]: never; }>;
+
+
+export type AlertCountQuery = { viewer: { alertCount: number } };
+
 export type AttentionFieldsFragment = { kind: AttentionKind, runId: string, projectId: string, environmentId: string, planId: string, planVersion: string, stepId: string | null, logicalAttemptId: number | null, stepName: string | null, since: string, deadline: string | null, expectedBy: string | null, code: string | null, message: string | null, heldSteps: number, blockedSteps: number, failedSteps: number, approvals: number | null, approvalsRequired: number | null, actions: Array<Action>, whoCould: Array<string>, stuck: boolean };
 
 export type AttentionCountSubscriptionVariables = Exact<{ [key: string]: never; }>;
@@ -2855,6 +2860,13 @@ export const RunTraceDocument = new TypedDocumentString(`
   }
 }
     `) as unknown as TypedDocumentString<RunTraceQuery, RunTraceQueryVariables>;
+export const AlertCountDocument = new TypedDocumentString(`
+    query AlertCount {
+  viewer {
+    alertCount
+  }
+}
+    `) as unknown as TypedDocumentString<AlertCountQuery, AlertCountQueryVariables>;
 export const AttentionCountDocument = new TypedDocumentString(`
     subscription AttentionCount {
   attentionUpdates(first: 1) {
