@@ -174,7 +174,8 @@ const maxRerunsRead = 100
 // showReruns names the reruns of a run that has ended, so that nobody reruns it a second time. It prints nothing when
 // they cannot be read.
 func (s *session) showReruns(ctx context.Context, r client.RunRow) {
-	out, err := client.ListReruns(ctx, s.client, r.ProjectId, r.EnvironmentId, r.Plan.PlanId, *r.CompletedAt, maxRerunsRead)
+	out, err := client.ListReruns(ctx, s.client, r.ProjectId, r.EnvironmentId, r.Plan.PlanId, *r.CompletedAt,
+		maxRerunsRead)
 	if err != nil {
 		return
 	}

@@ -140,7 +140,8 @@ func (s *PlanHistories) Plans(ctx context.Context, p authz.Principal, q PlansQue
 
 // decidedBy returns which runs of rows that wait for approval p has decided about. It reads those of the first
 // store.MaxPage such runs.
-func (s *PlanHistories) decidedBy(ctx context.Context, p authz.Principal, rows []store.PlanRow) (map[string]bool, error) {
+func (s *PlanHistories) decidedBy(ctx context.Context, p authz.Principal, rows []store.PlanRow) (map[string]bool,
+	error) {
 	var waiting []string
 	for _, row := range rows {
 		for _, r := range row.Runs {

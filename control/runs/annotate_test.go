@@ -30,7 +30,8 @@ func TestTagRun_ReplacesTagsAndIsAudited(t *testing.T) {
 	if n := w.CountAuditRows(`action = 'TAG_RUN' AND outcome = 'ACCEPTED'`); n != 1 {
 		t.Errorf("%d audit rows, want 1: the second call changed nothing", n)
 	}
-	if of := controltest.Must[map[string]runs.Marks](t)(w.Marks(t.Context(), viewer, []string{id})); len(of[id].Tags) != 2 {
+	if of := controltest.Must[map[string]runs.Marks](t)(w.Marks(t.Context(), viewer,
+		[]string{id})); len(of[id].Tags) != 2 {
 		t.Errorf("the viewer reads the marks %+v, want 2 tags", of[id])
 	}
 	if of := controltest.Must[map[string]runs.Marks](t)(w.Marks(t.Context(), w.ForeignPrincipal(),

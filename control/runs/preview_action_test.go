@@ -414,7 +414,8 @@ func TestPreview_OfAStartThatQueues(t *testing.T) {
 		t.Errorf("%s: changes (-want +got):\n%s", p.Status, diff)
 	}
 	said := strings.Join(p.Warnings, " ")
-	for _, want := range []string{"number 2 in the queue of project shop", "It fails at ", " UTC if it still waits then."} {
+	for _, want := range []string{"number 2 in the queue of project shop", "It fails at ",
+		" UTC if it still waits then."} {
 		if !strings.Contains(said, want) {
 			t.Errorf("the warnings are %q, want %q", said, want)
 		}

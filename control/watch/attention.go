@@ -165,9 +165,9 @@ func (s *InboxReader) attentionOf(p authz.Principal, v *inboxView) ([]AttentionI
 // who have decided are removed.
 const manyApprovers = authz.MaxWhoCould / 2
 
-// nameOthers sets WhoCould and Stuck of each item that p cannot answer. It does no I/O. It is called only for the items of one
-// page, because it costs more than the decision about p alone. p may READ the runs, so that a refusal would name the
-// same people.
+// nameOthers sets WhoCould of each item that p cannot answer, and Stuck of each approval. It does no I/O. It is called
+// only for the items of one page, because it costs more than the decision about p alone. p may READ the runs, so that a
+// refusal would name the same people.
 func (s *InboxReader) nameOthers(p authz.Principal, items []AttentionItem) []AttentionItem {
 	for i := range items {
 		item := &items[i]
@@ -375,7 +375,8 @@ func (a *attentionFrames) advance(_ *inbox, now inboxState) (f AttentionFrame, m
 
 func equalAttention(a, b AttentionItem) bool {
 	return a.cursor() == b.cursor() && a.LogicalAttempt == b.LogicalAttempt && a.HeldSteps == b.HeldSteps &&
-		a.BlockedSteps == b.BlockedSteps && a.Stuck == b.Stuck && a.FailedSteps == b.FailedSteps && a.Approvals == b.Approvals &&
+		a.BlockedSteps == b.BlockedSteps && a.FailedSteps == b.FailedSteps && a.Approvals == b.Approvals &&
+		a.Stuck == b.Stuck &&
 		slices.Equal(a.Actions, b.Actions) && slices.Equal(a.WhoCould, b.WhoCould) &&
 		equalTimes(a.Deadline, b.Deadline) && equalTimes(a.ExpectedBy, b.ExpectedBy)
 }

@@ -28,8 +28,8 @@ interface Key {
 }
 
 /**
- * The keys of the legend. Of the pending steps a failure holds some, of which some need it: the numbers are those of the
- * filters that the keys lead to.
+ * The keys of the legend. A failure holds some of the pending steps, and some of these need it. The numbers are those of
+ * the filters that the keys lead to.
  */
 export function keysOf(tally: Tally, { held, needs }: Hold): Key[] {
   return STEP_GROUPS.flatMap((group): Key[] => {

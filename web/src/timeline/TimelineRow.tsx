@@ -135,7 +135,8 @@ function labelsOf(step: Step, segments: readonly Segment[], { ms, waitMs, waits 
   const took = duration(ms);
   const withTries = [took, triesWord(tried)].filter((part) => part !== null).join(" ");
   const wait = waitMs === null ? "" : pictures.timeline.thenWaited(duration(waitMs), waits);
-  return [`${withTries}${wait}`, withTries, took];
+  const tries = tried && triesWord({ ...tried, lastTryMs: null });
+  return [`${withTries}${wait}`, withTries, [took, tries].filter(Boolean).join(" "), took];
 }
 
 function segmentWords({ kind, from, to, logicalAttemptId }: Segment, now: Instant, frozen: boolean): string {
