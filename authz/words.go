@@ -23,7 +23,7 @@ var actionWords = map[Action]string{
 	Debug:        "see the details of the installation",
 	UpdateParams: "change parameters", InjectOverride: "override inputs", UpdateTarget: "change a target",
 	EscalateAlert: "raise an alert", EmergencyStop: "stop a run in an emergency", CompleteManual: "complete a manual step",
-	Annotate:        "tag a run or write a note",
+	Annotate:        "tag a run, write a note, or acknowledge or silence an alert",
 	ReadDeadLetters: "read dead letters", Redrive: "redrive dead letters",
 	ReadPolicy: "read the policy", SetPolicy: "change the policy", CreateToken: "create a token",
 	ManageTokens: "manage tokens", ReadAudit: "read the audit log",

@@ -3849,6 +3849,8 @@ type ListAttentionAttentionAttentionConnectionEdgesAttentionEdgeNodeAttentionIte
 	// At most ten principals whom the viewer could ask when `actions` lacks the answer: RETRY_STEP, APPROVE, COMPLETE_MANUAL_STEP, or
 	// PAUSE for LATE. Empty then: nobody could unless the policy changes.
 	WhoCould []string `json:"whoCould"`
+	// APPROVAL: fewer people could still approve than approvals are missing, so that the run cannot start unless the policy changes.
+	Stuck bool `json:"stuck"`
 }
 
 // GetKind returns ListAttentionAttentionAttentionConnectionEdgesAttentionEdgeNodeAttentionItem.Kind, and is useful for accessing the field via an interface.
@@ -3934,6 +3936,11 @@ func (v *ListAttentionAttentionAttentionConnectionEdgesAttentionEdgeNodeAttentio
 // GetWhoCould returns ListAttentionAttentionAttentionConnectionEdgesAttentionEdgeNodeAttentionItem.WhoCould, and is useful for accessing the field via an interface.
 func (v *ListAttentionAttentionAttentionConnectionEdgesAttentionEdgeNodeAttentionItem) GetWhoCould() []string {
 	return v.WhoCould
+}
+
+// GetStuck returns ListAttentionAttentionAttentionConnectionEdgesAttentionEdgeNodeAttentionItem.Stuck, and is useful for accessing the field via an interface.
+func (v *ListAttentionAttentionAttentionConnectionEdgesAttentionEdgeNodeAttentionItem) GetStuck() bool {
+	return v.Stuck
 }
 
 // ListAttentionResponse is returned by ListAttention on success.
@@ -4793,6 +4800,66 @@ func (v *ListQuotaSettingsResponse) GetQuotaHistory() ListQuotaSettingsQuotaHist
 	return v.QuotaHistory
 }
 
+// ListRerunsResponse is returned by ListReruns on success.
+type ListRerunsResponse struct {
+	// Runs of the viewer's tenant, newest first. `first` and `last` are at most 200 (default 50). An order other than by creation
+	// takes only filters that an index serves: never `text` or `tag`; by end and duration neither `triggeredBy` nor `createdFrom`
+	// and `createdTo`; by duration one `planId`. A cursor is of one order. Errors: BAD_USER_INPUT, CURSOR_INVALID.
+	Runs ListRerunsRunsRunConnection `json:"runs"`
+}
+
+// GetRuns returns ListRerunsResponse.Runs, and is useful for accessing the field via an interface.
+func (v *ListRerunsResponse) GetRuns() ListRerunsRunsRunConnection { return v.Runs }
+
+// ListRerunsRunsRunConnection includes the requested fields of the GraphQL type RunConnection.
+type ListRerunsRunsRunConnection struct {
+	Edges []ListRerunsRunsRunConnectionEdgesRunEdge `json:"edges"`
+}
+
+// GetEdges returns ListRerunsRunsRunConnection.Edges, and is useful for accessing the field via an interface.
+func (v *ListRerunsRunsRunConnection) GetEdges() []ListRerunsRunsRunConnectionEdgesRunEdge {
+	return v.Edges
+}
+
+// ListRerunsRunsRunConnectionEdgesRunEdge includes the requested fields of the GraphQL type RunEdge.
+type ListRerunsRunsRunConnectionEdgesRunEdge struct {
+	Node ListRerunsRunsRunConnectionEdgesRunEdgeNodeRun `json:"node"`
+}
+
+// GetNode returns ListRerunsRunsRunConnectionEdgesRunEdge.Node, and is useful for accessing the field via an interface.
+func (v *ListRerunsRunsRunConnectionEdgesRunEdge) GetNode() ListRerunsRunsRunConnectionEdgesRunEdgeNodeRun {
+	return v.Node
+}
+
+// ListRerunsRunsRunConnectionEdgesRunEdgeNodeRun includes the requested fields of the GraphQL type Run.
+type ListRerunsRunsRunConnectionEdgesRunEdgeNodeRun struct {
+	RunId       string    `json:"runId"`
+	ParentRunId *string   `json:"parentRunId"`
+	Status      RunStatus `json:"status"`
+	// The stored value, also when `status` is UNKNOWN.
+	StatusRaw string        `json:"statusRaw"`
+	Substatus *RunSubstatus `json:"substatus"`
+}
+
+// GetRunId returns ListRerunsRunsRunConnectionEdgesRunEdgeNodeRun.RunId, and is useful for accessing the field via an interface.
+func (v *ListRerunsRunsRunConnectionEdgesRunEdgeNodeRun) GetRunId() string { return v.RunId }
+
+// GetParentRunId returns ListRerunsRunsRunConnectionEdgesRunEdgeNodeRun.ParentRunId, and is useful for accessing the field via an interface.
+func (v *ListRerunsRunsRunConnectionEdgesRunEdgeNodeRun) GetParentRunId() *string {
+	return v.ParentRunId
+}
+
+// GetStatus returns ListRerunsRunsRunConnectionEdgesRunEdgeNodeRun.Status, and is useful for accessing the field via an interface.
+func (v *ListRerunsRunsRunConnectionEdgesRunEdgeNodeRun) GetStatus() RunStatus { return v.Status }
+
+// GetStatusRaw returns ListRerunsRunsRunConnectionEdgesRunEdgeNodeRun.StatusRaw, and is useful for accessing the field via an interface.
+func (v *ListRerunsRunsRunConnectionEdgesRunEdgeNodeRun) GetStatusRaw() string { return v.StatusRaw }
+
+// GetSubstatus returns ListRerunsRunsRunConnectionEdgesRunEdgeNodeRun.Substatus, and is useful for accessing the field via an interface.
+func (v *ListRerunsRunsRunConnectionEdgesRunEdgeNodeRun) GetSubstatus() *RunSubstatus {
+	return v.Substatus
+}
+
 // ListRunsResponse is returned by ListRuns on success.
 type ListRunsResponse struct {
 	// Runs of the viewer's tenant, newest first. `first` and `last` are at most 200 (default 50). An order other than by creation
@@ -4831,7 +4898,8 @@ type ListTagsResponse struct {
 	// One run; null when it does not exist or is not yours. `at` shows the run as it
 	// was at that runSeq (BAD_USER_INPUT above the head).
 	Run *ListTagsRun `json:"run"`
-	// The tags of those of at most 200 runs that have tags and that the viewer may READ. Errors: BAD_USER_INPUT, STORE_UNAVAILABLE.
+	// The tags and the number of notes of those of at most 200 runs that have any and that the viewer may READ. Errors: BAD_USER_INPUT,
+	// STORE_UNAVAILABLE.
 	RunTags []ListTagsRunTags `json:"runTags"`
 }
 
@@ -9214,11 +9282,15 @@ func (v *StepRowErrorStepError) GetRetryable() bool { return v.Retryable }
 
 // StepRowSkip includes the requested fields of the GraphQL type Skip.
 type StepRowSkip struct {
-	ReasonCode string `json:"reasonCode"`
+	ReasonCode string  `json:"reasonCode"`
+	Reason     *string `json:"reason"`
 }
 
 // GetReasonCode returns StepRowSkip.ReasonCode, and is useful for accessing the field via an interface.
 func (v *StepRowSkip) GetReasonCode() string { return v.ReasonCode }
+
+// GetReason returns StepRowSkip.Reason, and is useful for accessing the field via an interface.
+func (v *StepRowSkip) GetReason() *string { return v.Reason }
 
 type StepStatus string
 
@@ -10774,6 +10846,30 @@ func (v *__ListQuotaSettingsInput) GetFirst() *int { return v.First }
 
 // GetAfter returns __ListQuotaSettingsInput.After, and is useful for accessing the field via an interface.
 func (v *__ListQuotaSettingsInput) GetAfter() *string { return v.After }
+
+// __ListRerunsInput is used internally by genqlient
+type __ListRerunsInput struct {
+	ProjectId     string    `json:"projectId"`
+	EnvironmentId string    `json:"environmentId"`
+	PlanId        string    `json:"planId"`
+	CreatedFrom   time.Time `json:"createdFrom"`
+	First         int       `json:"first"`
+}
+
+// GetProjectId returns __ListRerunsInput.ProjectId, and is useful for accessing the field via an interface.
+func (v *__ListRerunsInput) GetProjectId() string { return v.ProjectId }
+
+// GetEnvironmentId returns __ListRerunsInput.EnvironmentId, and is useful for accessing the field via an interface.
+func (v *__ListRerunsInput) GetEnvironmentId() string { return v.EnvironmentId }
+
+// GetPlanId returns __ListRerunsInput.PlanId, and is useful for accessing the field via an interface.
+func (v *__ListRerunsInput) GetPlanId() string { return v.PlanId }
+
+// GetCreatedFrom returns __ListRerunsInput.CreatedFrom, and is useful for accessing the field via an interface.
+func (v *__ListRerunsInput) GetCreatedFrom() time.Time { return v.CreatedFrom }
+
+// GetFirst returns __ListRerunsInput.First, and is useful for accessing the field via an interface.
+func (v *__ListRerunsInput) GetFirst() int { return v.First }
 
 // __ListRunsInput is used internally by genqlient
 type __ListRunsInput struct {
@@ -13195,6 +13291,7 @@ query ListAttention ($first: Int, $after: String) {
 				approvals
 				approvalsRequired
 				whoCould
+				stuck
 			}
 		}
 		pageInfo {
@@ -13940,6 +14037,56 @@ func ListQuotaSettings(
 	}
 
 	data_ = &ListQuotaSettingsResponse{}
+	resp_ := &graphql.Response{Data: data_}
+
+	err_ = client_.MakeRequest(
+		ctx_,
+		req_,
+		resp_,
+	)
+
+	return data_, err_
+}
+
+// The query executed by ListReruns.
+const ListReruns_Operation = `
+query ListReruns ($projectId: String!, $environmentId: String!, $planId: String!, $createdFrom: Time!, $first: Int!) {
+	runs(first: $first, orderBy: CREATED_ASC, filter: {projectId:$projectId,environmentId:$environmentId,planId:$planId,createdFrom:$createdFrom}) {
+		edges {
+			node {
+				runId
+				parentRunId
+				status
+				statusRaw
+				substatus
+			}
+		}
+	}
+}
+`
+
+func ListReruns(
+	ctx_ context.Context,
+	client_ graphql.Client,
+	projectId string,
+	environmentId string,
+	planId string,
+	createdFrom time.Time,
+	first int,
+) (data_ *ListRerunsResponse, err_ error) {
+	req_ := &graphql.Request{
+		OpName: "ListReruns",
+		Query:  ListReruns_Operation,
+		Variables: &__ListRerunsInput{
+			ProjectId:     projectId,
+			EnvironmentId: environmentId,
+			PlanId:        planId,
+			CreatedFrom:   createdFrom,
+			First:         first,
+		},
+	}
+
+	data_ = &ListRerunsResponse{}
 	resp_ := &graphql.Response{Data: data_}
 
 	err_ = client_.MakeRequest(
@@ -15945,6 +16092,7 @@ fragment StepRow on Step {
 	}
 	skip {
 		reasonCode
+		reason
 	}
 }
 fragment ApprovalRow on RunApproval {
@@ -16755,6 +16903,7 @@ fragment StepRow on Step {
 	}
 	skip {
 		reasonCode
+		reason
 	}
 }
 `

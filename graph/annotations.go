@@ -15,7 +15,7 @@ import (
 
 // Annotations reads and changes the tags and notes of runs.
 type Annotations interface {
-	Tags(ctx context.Context, p authz.Principal, runIDs []string) (map[string][]string, error)
+	Marks(ctx context.Context, p authz.Principal, runIDs []string) (map[string]runs.Marks, error)
 	Notes(ctx context.Context, p authz.Principal, runID string) ([]runs.Note, error)
 	TagRun(ctx context.Context, p authz.Principal, in runs.TagRun) (runs.TaggedRun, error)
 	ChangeTags(ctx context.Context, p authz.Principal, in runs.ChangeTags) (runs.TaggedRun, error)
@@ -30,10 +30,10 @@ type ViewService interface {
 }
 
 func (q queries) RunTags(ctx context.Context, runIDs []string) ([]model.RunTags, error) {
-	tags, err := q.control.Tags(ctx, principal(ctx), runIDs)
-	out := make([]model.RunTags, 0, len(tags))
-	for _, id := range slices.Sorted(maps.Keys(tags)) {
-		out = append(out, model.RunTags{RunID: id, Tags: tags[id]})
+	marks, err := q.control.Marks(ctx, principal(ctx), runIDs)
+	out := make([]model.RunTags, 0, len(marks))
+	for _, id := range slices.Sorted(maps.Keys(marks)) {
+		out = append(out, model.RunTags{RunID: id, Tags: mapping.List(marks[id].Tags), Notes: marks[id].Notes})
 	}
 	return out, err
 }

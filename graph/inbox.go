@@ -98,6 +98,7 @@ func mapAttention(i watch.AttentionItem) model.AttentionItem {
 		Code: mapping.Text(i.Code), Message: mapping.Text(i.Message), HeldSteps: i.HeldSteps, FailedSteps: i.FailedSteps,
 		BlockedSteps: i.BlockedSteps, WhoCould: mapping.MapSlice(i.WhoCould, func(id string) string { return id }),
 		Actions: mapping.MapSlice(i.Actions, func(a authz.Action) model.Action { return model.Action(a) }),
+		Stuck:   i.Stuck,
 	}
 	if i.Required > 0 {
 		out.Approvals, out.ApprovalsRequired = &i.Approvals, &i.Required

@@ -41,7 +41,7 @@ func (f *fake) Attention(context.Context, authz.Principal, int, string) (watch.A
 			Message: "it ended with 1", HeldSteps: 150, BlockedSteps: 9, FailedSteps: 1,
 			Actions: []authz.Action{authz.RetryStep}},
 		{Kind: watch.NeedsApproval, RunID: "r2", ProjectID: "shop", EnvironmentID: "prod", PlanID: "nightly",
-			PlanVersion: "1.0", Since: at, Approvals: 1, Required: 2, WhoCould: []string{"ana", "ben"}},
+			PlanVersion: "1.0", Since: at, Approvals: 1, Required: 2, WhoCould: []string{"ana", "ben"}, Stuck: true},
 	}, Cursors: []string{"a", "b"}, Count: 2, HasNext: true, AsOf: at}, nil
 }
 
@@ -49,7 +49,7 @@ func TestGolden_Attention(t *testing.T) {
 	t.Parallel()
 	golden(t, "attention", serve(t, newAnsweringFake()).query(`{ attention(first: 2, after: "YQ") { count asOf
 		edges { cursor node { kind runId projectId environmentId planId planVersion stepId logicalAttemptId since deadline
-			expectedBy code message heldSteps blockedSteps failedSteps approvals approvalsRequired actions whoCould } }
+			expectedBy code message heldSteps blockedSteps failedSteps approvals approvalsRequired actions whoCould stuck } }
 		pageInfo { hasNextPage hasPreviousPage endCursor } } }`, nil))
 }
 

@@ -146,6 +146,9 @@ func (f *folding) advance(e *Event, a *Attempt) bool {
 		a.Status, a.Skip = StepSkipped, &Skip{Reason: p.Reason, ReasonCode: p.ReasonCode}
 		f.s.RetryDeadline = nil
 	}
+	if a.EngineAttempt > 1 {
+		a.LastTryMS = max(0, a.DurationMS)
+	}
 	a.setDuration()
 	return true
 }

@@ -88,7 +88,7 @@ func TestFold_WorkLeavesOutWaits(t *testing.T) {
 	if took, work := *s.Duration(), *s.Work(); took != 14*time.Second || work != 3*time.Second || s.WorkSince != nil {
 		t.Errorf("the run took %v with %v of work (since %v), want 14s with 3s and no open work", took, work, s.WorkSince)
 	}
-	s.Rev--
+	s.Rev = 4 // it did not count work
 	if work := *s.Work(); work != 14*time.Second {
 		t.Errorf("work by an older revision is %v, want the whole duration, 14s", work)
 	}
@@ -99,6 +99,23 @@ func TestFold_WorkLeavesOutWaits(t *testing.T) {
 	cut, _ := project(t, ofRun(run.RunApproved), runtest.Start("s1"), stepStarted("s1", 1), ofRun(run.RunCancelled))
 	if work := *cut.Work(); work != time.Second {
 		t.Errorf("work of a run that was cancelled is %v, want 1s", work)
+	}
+}
+
+// An attempt whose worker tried several times keeps the time of its last try beside that of all of them.
+func TestFold_LastTry(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name  string
+		tries int
+		want  int64
+	}{{"one try", 1, 0}, {"the third try", 3, 700}} {
+		end := runtest.Draft(run.StepFailedEvent, "s1", 1, runtest.M{"errorCode": "EXIT_STATUS", "durationMs": 700})
+		end.EngineAttempt = c.tries
+		s, _ := project(t, ofRun(run.RunApproved), runtest.Start("s1"), stepStarted("s1", 1), end)
+		if got := s.Steps[0].Attempts[0]; got.LastTryMS != c.want || got.DurationMS != 1_000 {
+			t.Errorf("%s: the last try took %d ms of %d, want %d of 1000", c.name, got.LastTryMS, got.DurationMS, c.want)
+		}
 	}
 }
 

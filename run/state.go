@@ -117,19 +117,22 @@ type Step struct {
 // Attempt is one logical attempt of a step. A terminal attempt does not change, except that a late StepStarted supplies
 // its start time.
 type Attempt struct {
-	LogicalAttempt int             `json:"logicalAttemptId"`
-	EngineAttempt  int             `json:"engineAttemptId"`
-	Status         StepStatus      `json:"status"`
-	Substatus      Substatus       `json:"substatus,omitempty"`
-	StartedSeq     Seq             `json:"startedSeq,omitempty"`
-	EndedSeq       Seq             `json:"endedSeq,omitempty"`
-	StartedAt      *time.Time      `json:"startedAt,omitempty"`
-	CompletedAt    *time.Time      `json:"completedAt,omitempty"`
-	DurationMS     int64           `json:"durationMs,omitempty"`
-	Error          *StepError      `json:"error,omitempty"`
-	Skip           *Skip           `json:"skip,omitempty"`
-	Result         json.RawMessage `json:"result,omitempty"`
-	Artifacts      []ArtifactRef   `json:"artifacts,omitempty"`
+	LogicalAttempt int        `json:"logicalAttemptId"`
+	EngineAttempt  int        `json:"engineAttemptId"`
+	Status         StepStatus `json:"status"`
+	Substatus      Substatus  `json:"substatus,omitempty"`
+	StartedSeq     Seq        `json:"startedSeq,omitempty"`
+	EndedSeq       Seq        `json:"endedSeq,omitempty"`
+	StartedAt      *time.Time `json:"startedAt,omitempty"`
+	CompletedAt    *time.Time `json:"completedAt,omitempty"`
+	DurationMS     int64      `json:"durationMs,omitempty"`
+	// LastTryMS is how long the last of several automatic tries took by its worker, without the tries and the pauses
+	// before it. It is 0 for an attempt with one try, and when no worker reported it.
+	LastTryMS int64           `json:"lastTryMs,omitempty"`
+	Error     *StepError      `json:"error,omitempty"`
+	Skip      *Skip           `json:"skip,omitempty"`
+	Result    json.RawMessage `json:"result,omitempty"`
+	Artifacts []ArtifactRef   `json:"artifacts,omitempty"`
 
 	// WaitingSince and WaitDeadline are set for an attempt that waits or waited for a person (contract T82). A wait may
 	// have no deadline.

@@ -11,6 +11,9 @@ type Annotations interface {
 	// ListTags reads the tags of those of at most MaxPage runs that are in the scope of f, which is its tenant, projects,
 	// environment and scopes, by run id and sorted. Runs without tags are absent.
 	ListTags(ctx context.Context, f RunFilter, runIDs []string) (map[string][]string, error)
+	// CountNotes counts the notes of those of at most MaxPage runs that are in the scope of f, as ListTags, by run id.
+	// Runs without notes are absent.
+	CountNotes(ctx context.Context, f RunFilter, runIDs []string) (map[string]int, error)
 	// ListNotes reads the notes of a run, the oldest first; at most MaxNotes exist.
 	ListNotes(ctx context.Context, runID string) ([]Note, error)
 }

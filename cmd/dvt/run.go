@@ -185,11 +185,11 @@ func (s *session) startCommand() *cobra.Command {
 				in.RunRequestId = uuid.NewString()
 			}
 			if cmdline.IsPreview(c) {
-				return s.withLines(s.preview(c, client.ActionInput{Start: &in}), args[0], text)
+				return withLines(s.preview(c, client.ActionInput{Start: &in}), args[0], text)
 			}
 			out, err := client.StartRun(c.Context(), s.client, in)
 			if err != nil {
-				return s.withLines(cmdline.Failure(err), args[0], text)
+				return withLines(cmdline.Failure(err), args[0], text)
 			}
 			return s.printStarted(c.Context(), watch, out.StartRun.Run, out.StartRun.Deduplicated, out.StartRun)
 		},
@@ -204,13 +204,11 @@ func (s *session) startCommand() *cobra.Command {
 	return c
 }
 
-// withLines returns the refusal of a plan for people, with the lines of the file and without fields of the request that
-// the file does not have. For programs it keeps the answer of the API, and also for a plan in which this program finds
-// no fault.
-func (s *session) withLines(err error, file string, text []byte) error {
+// withLines returns the refusal of a plan with the lines of the file and without fields of the request that the file
+// does not have. It keeps the answer of the API for a plan in which this program finds no fault.
+func withLines(err error, file string, text []byte) error {
 	var e *client.Error
-	if s.output.IsData() || !errors.As(err, &e) ||
-		e.Code != string(run.CodePlanInvalid) && e.Code != string(run.CodeBadInput) {
+	if !errors.As(err, &e) || e.Code != string(run.CodePlanInvalid) && e.Code != string(run.CodeBadInput) {
 		return err
 	}
 	if wrong := plancmd.Check(file, text); wrong != nil {

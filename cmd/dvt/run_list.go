@@ -225,7 +225,8 @@ func (s *session) listAttention(c *cobra.Command, l listing) error {
 }
 
 func (s *session) attentionTable(all attentionList) *console.Table {
-	t := s.table("RUN", "PLAN", "SCOPE", "SINCE", "DEADLINE", "NEXT", "WHY")
+	// The reason stands before the command: a terminal cuts the end of a line, and one command is often long.
+	t := s.table("RUN", "PLAN", "SCOPE", "DEADLINE", "WHY", "NEXT", "SINCE")
 	var ids []string
 	for _, e := range all.Edges {
 		ids = append(ids, e.Node.RunId)
@@ -233,18 +234,49 @@ func (s *session) attentionTable(all attentionList) *console.Table {
 	id := s.shortIDs(ids)
 	for _, e := range all.Edges {
 		n := e.Node
-		t.Row(id(n.RunId), n.PlanId+"@"+n.PlanVersion, n.ProjectId+"/"+n.EnvironmentId, s.when(&n.Since),
-			s.when(n.Deadline), n.Next, n.why())
+		why := n.why()
+		if t.IsTerminal() && !t.Whole {
+			why = clipped(why, widthOfWhy)
+		}
+		t.Row(id(n.RunId), n.PlanId+"@"+n.PlanVersion, n.ProjectId+"/"+n.EnvironmentId, s.when(n.Deadline), why, n.Next,
+			s.when(&n.Since))
 	}
 	return t
 }
 
+// widthOfWhy is the width of the reason on a terminal, beside which the command has room.
+const widthOfWhy = 48
+
+// clipped returns the first letters of text; the last one says that others follow.
+func clipped(text string, letters int) string {
+	runes := []rune(text)
+	if len(runes) <= letters {
+		return text
+	}
+	return string(runes[:letters-1]) + "…"
+}
+
 // why says why the item needs somebody, and who can act when the viewer cannot.
 func (n attentionItem) why() string {
+	if n.Stuck {
+		return n.reason() + "; " + whoIsLeft(n.WhoCould, slices.Contains(n.Actions, client.ActionApprove)) +
+			": change the policy, or cancel the run"
+	}
 	if len(n.WhoCould) == 0 || !strings.HasPrefix(n.Next, "dvt run show ") {
 		return n.reason()
 	}
 	return n.reason() + " (who can: " + strings.Join(n.WhoCould, ", ") + ")"
+}
+
+// whoIsLeft says who can still approve a run that needs more people than that.
+func whoIsLeft(others []string, viewer bool) string {
+	switch {
+	case viewer:
+		return "only you can approve, which is not enough"
+	case len(others) == 0:
+		return "nobody can approve it"
+	}
+	return "only " + strings.Join(others, ", ") + " can approve, which is not enough"
 }
 
 // reason says why the item needs somebody.
@@ -266,6 +298,10 @@ func (n attentionItem) reason() string {
 		}
 		return failed + "; " + cmp.Or(step, "no step failed") + because
 	case client.AttentionKindFailedWaiting:
+		// The error comes first, because rows of one plan often differ in nothing else.
+		if message != "" {
+			return strings.TrimPrefix(message, "ERROR: ") + "; " + step + " failed and waits for a retry (" + code + ")"
+		}
 		return step + " failed and waits for a retry" + because
 	case client.AttentionKindApproval:
 		if n.Approvals == nil || n.ApprovalsRequired == nil {

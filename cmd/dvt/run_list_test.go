@@ -116,6 +116,26 @@ func TestRunListAttention_NamesWhoCanAndTheMissingApprovals(t *testing.T) {
 	if got, want := waits.why(), "waits for approval, 0 of 2"; got != want {
 		t.Errorf("why of an approval by the viewer: %q, want %q", got, want)
 	}
+	waits.Stuck, waits.Actions = true, []client.Action{client.ActionApprove}
+	want := "waits for approval, 0 of 2; only you can approve, which is not enough: change the policy, or cancel the run"
+	if got := waits.why(); got != want {
+		t.Errorf("why of an approval that too few people can give: %q, want %q", got, want)
+	}
+	waits.WhoCould, waits.Actions = nil, nil
+	want = "waits for approval, 0 of 2; nobody can approve it: change the policy, or cancel the run"
+	if got := waits.why(); got != want {
+		t.Errorf("why of an approval that nobody can give: %q, want %q", got, want)
+	}
+	failed := attentionItem{Next: "dvt run retry abc load"}
+	failed.Kind, failed.StepId, failed.Code = client.AttentionKindFailedWaiting, new("load"), new("EXIT_STATUS")
+	failed.Message = new("ERROR: relation raw_orders does not exist")
+	want = "relation raw_orders does not exist; load failed and waits for a retry (EXIT_STATUS)"
+	if got := failed.why(); got != want {
+		t.Errorf("why of a failed step: %q, want %q: a terminal cuts the end", got, want)
+	}
+	if got := clipped(want, 35); got != "relation raw_orders does not exist…" {
+		t.Errorf("the clipped reason is %q, want its beginning", got)
+	}
 	manual := attentionItem{Next: "dvt manual complete abc sign --outcome succeeded"}
 	manual.Kind, manual.StepId, manual.StepName = client.AttentionKindManualTask, new("sign"), new("Sign the release")
 	if got, want := manual.why(), "Sign the release waits for a person to complete it"; got != want {

@@ -113,8 +113,12 @@ func (s *session) showPreview(ctx context.Context, d console.Display, action cli
 	}
 	switch {
 	case p.Status == nil:
+	case action.Rerun != nil && *p.Status == client.RunStatusPending:
+		fmt.Fprintln(out, "Result: a new run is created, and waits.")
 	case action.Rerun != nil:
 		fmt.Fprintln(out, "Result: a new run starts.")
+	case action.Start != nil && *p.Status == client.RunStatusPending:
+		fmt.Fprintln(out, "Result: the run waits for its start.")
 	case *p.Status == client.RunStatusPending:
 		fmt.Fprintln(out, "Result: the run still waits for approval.")
 	default:

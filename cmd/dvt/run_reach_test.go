@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -50,6 +51,23 @@ func TestFailureDocument_UsageErrorHasCodeAndHint(t *testing.T) {
 	e := cmdline.DescribeFailure(err).Error
 	if e.Code != "USAGE" || strings.Contains(e.Message, "\n") || e.Hint != "see dvt run list --help" {
 		t.Errorf("the document is %+v, want the code USAGE, one line and the hint", e)
+	}
+	// A program reads of a refused plan what people read: the lines of the file, and nothing that it does not have.
+	refused := withLines(cmdline.Failure(&client.Error{Code: "BAD_USER_INPUT", Message: "The request has problems.",
+		Violations: []client.Violation{{Path: "projectId", Code: "INVALID", Message: "must be an id"}}}), "p.yaml",
+		[]byte("schemaVersion: v1.2\nmetadata: {planId: x y}\nsteps: []\n"))
+	wrong := cmdline.DescribeFailure(refused).Error
+	if wrong.Code != "PLAN_INVALID" || wrong.Hint != "" || strings.Contains(wrong.Message, "\n") || wrong.ExitStatus != 2 {
+		t.Errorf("the document of a refused plan is %+v, want PLAN_INVALID, one line, no hint and the status 2", wrong)
+	}
+	want := cmdline.Violation{Path: "metadata.planId", Code: "INVALID", File: "p.yaml", Line: 2, Column: 12}
+	if i := slices.IndexFunc(wrong.Violations, func(v cmdline.Violation) bool { return v.Path == want.Path }); i < 0 {
+		t.Errorf("the violations are %+v, want one of %s", wrong.Violations, want.Path)
+	} else if got := wrong.Violations[i]; got.Line != want.Line || got.Column != want.Column || got.File != want.File {
+		t.Errorf("the violation is %+v, want it at %s:%d:%d", got, want.File, want.Line, want.Column)
+	}
+	if slices.ContainsFunc(wrong.Violations, func(v cmdline.Violation) bool { return v.Path == "projectId" }) {
+		t.Errorf("the violations are %+v, want none of the request", wrong.Violations)
 	}
 	var out strings.Builder
 	doc := cmdline.DescribeFailure(cmdline.Failure(&client.Error{Code: "PLAN_INVALID", Message: "m",

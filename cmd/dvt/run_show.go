@@ -18,6 +18,7 @@ import (
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/document"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/runtext"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/watchview"
+	log "github.com/dvt-engine/dvt/run"
 )
 
 func (s *session) showCommand() *cobra.Command {
@@ -87,7 +88,7 @@ func (s *session) show(ctx context.Context, run *client.ShowRunRun, titles map[s
 		began = fmt.Sprintf("requested by %s %s, not started", by, s.when(&r.CreatedAt))
 	}
 	fmt.Fprintf(s.out, "%s  %s@%s  %s/%s\n%s %s %d, %s\n", r.RunId, r.Plan.PlanId, r.Plan.PlanVersion,
-		r.ProjectId, r.EnvironmentId, runtext.Status(r), is, r.RunSeq, began)
+		r.ProjectId, r.EnvironmentId, runtext.Status(r)+skippedFailures(run), is, r.RunSeq, began)
 	if parent := runtext.Deref(run.ParentRunId); parent != "" {
 		fmt.Fprintln(s.out, "rerun of", parent)
 	}
@@ -115,6 +116,9 @@ func (s *session) show(ctx context.Context, run *client.ShowRunRun, titles map[s
 	}
 	if r.RetryDeadline != nil {
 		fmt.Fprintf(s.out, "retry window closes %s\n", s.when(r.RetryDeadline))
+	}
+	if !past && r.CompletedAt != nil {
+		s.showReruns(ctx, r)
 	}
 	slices.SortStableFunc(run.Steps, compareByProgress)
 	if i := slices.IndexFunc(run.Steps, hasFailed); i >= 0 && !past {
@@ -144,6 +148,45 @@ func (s *session) show(ctx context.Context, run *client.ShowRunRun, titles map[s
 	return t.Print()
 }
 
+// skippedAfterFailure reports whether a person skipped a step that had failed: the skip is an attempt of its own.
+func skippedAfterFailure(st client.StepRow) bool {
+	return st.Skip != nil && st.Skip.ReasonCode == string(log.OperatorSkip) && st.LogicalAttemptId > 1
+}
+
+// skippedFailures counts, behind the status of a run, its failed steps that people skipped: without it a run that
+// completed so looks as if nothing had failed.
+func skippedFailures(run *client.ShowRunRun) string {
+	n := 0
+	for _, st := range run.Steps {
+		if skippedAfterFailure(st.StepRow) {
+			n++
+		}
+	}
+	if n == 0 {
+		return ""
+	}
+	return " (" + cmdline.Count(n, "failed step") + " skipped by a person)"
+}
+
+// maxRerunsRead bounds the runs of a plan, after a run's end, among which its reruns are looked for.
+const maxRerunsRead = 100
+
+// showReruns names the reruns of a run that has ended, so that nobody reruns it a second time. It prints nothing when
+// they cannot be read.
+func (s *session) showReruns(ctx context.Context, r client.RunRow) {
+	out, err := client.ListReruns(ctx, s.client, r.ProjectId, r.EnvironmentId, r.Plan.PlanId, *r.CompletedAt,
+		maxRerunsRead)
+	if err != nil {
+		return
+	}
+	for _, e := range out.Runs.Edges {
+		if n := e.Node; runtext.Deref(n.ParentRunId) == r.RunId {
+			fmt.Fprintf(s.out, "rerun as %s, %s: dvt run show %s\n", shortID(n.RunId),
+				runtext.Words(n.StatusRaw)+runtext.Substatus(n.Substatus), shortID(n.RunId))
+		}
+	}
+}
+
 // compareByProgress orders failed steps before others, then steps by their start. Those that have not started come
 // last.
 func compareByProgress(a, b client.ShowRunRunStepsStep) int {
@@ -170,7 +213,15 @@ func (s *session) stepRow(t *console.Table, st client.ShowRunRunStepsStep, title
 	if st.Error != nil {
 		why = console.OneLine(strings.TrimSuffix(st.Error.Code+": "+runtext.Deref(st.Error.Message), ": "))
 	}
-	if st.Skip != nil {
+	attempt := st.LogicalAttemptId
+	switch {
+	case skippedAfterFailure(st.StepRow):
+		attempt--
+		why = "skipped by a person after it failed"
+		if reason := runtext.Deref(st.Skip.Reason); reason != "" {
+			why += ": " + console.OneLine(reason)
+		}
+	case st.Skip != nil:
 		why = st.Skip.ReasonCode
 	}
 	status := console.Span{Text: stepStatus(st.StepRow), Style: watchview.StepSigns[st.Status].Style}
@@ -185,7 +236,7 @@ func (s *session) stepRow(t *console.Table, st client.ShowRunRunStepsStep, title
 	if st.Wait != nil {
 		why = strings.TrimPrefix(why+"; "+s.waitWords(st, titles, past), "; ")
 	}
-	cells := []any{st.StepId, st.Type, status, nth(st.LogicalAttemptId), took, why}
+	cells := []any{st.StepId, st.Type, status, nth(attempt), took, why}
 	if named {
 		cells = slices.Insert(cells, 1, any(runtext.Deref(st.Name)))
 	}

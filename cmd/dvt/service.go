@@ -322,7 +322,8 @@ func (s *session) shareLinks() *cobra.Command {
 			}
 			done := "Share links are off, and all earlier ones are revoked."
 			if hours > 0 {
-				done = fmt.Sprintf("New share links show a status for %d hours. All earlier ones are revoked.", hours)
+				done = fmt.Sprintf("New share links show a status for %s. All earlier ones are revoked.",
+					cmdline.Count(hours, "hour"))
 			}
 			_, err = fmt.Fprintln(s.out, done)
 			return err

@@ -130,6 +130,31 @@ func (s *QueueViews) queueEntry(row store.WaitingRun, u store.Usage, active int6
 	return e
 }
 
+// Foresee returns the queue entry that a new run of the project would have now, with the usual priority; nil when it
+// would start at once, or when the quota refuses runs instead of queueing them.
+func (s *QueueViews) Foresee(ctx context.Context, tenantID, projectID string) (*control.QueueEntry, error) {
+	u, err := s.store.Usage(ctx, tenantID)
+	if err != nil {
+		return nil, control.Translate(err)
+	}
+	active, err := s.store.ActiveRuns(ctx)
+	if err != nil {
+		return nil, control.Translate(err)
+	}
+	row := store.QueueRow{TenantID: tenantID, ProjectID: projectID, Waiting: true, CreatedAt: u.Now,
+		Position: int(u.Projects[projectID].Waiting) + 1}
+	t := s.allowances.Terms(tenantID, projectID)
+	if t.TTL > 0 {
+		row.ExpiresAt = u.Now.Add(t.TTL)
+	}
+	e := s.queueEntry(store.WaitingRun{QueueRow: row}, u, active)
+	// TURN of the first in the queue is the verdict that it is admitted.
+	if t.Strategy != store.StrategyQueue || row.Position == 1 && e.Why == store.WaitTurn {
+		return nil, nil //nolint:nilnil // it does not wait
+	}
+	return &e, nil
+}
+
 // othersWaiting counts the other projects that have waiting runs.
 func othersWaiting(projectID string, u store.Usage) (n int) {
 	for id, lane := range u.Projects {

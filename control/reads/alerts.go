@@ -212,7 +212,7 @@ func (s *AlertDesk) AcknowledgeAlert(ctx context.Context, p authz.Principal, in 
 	if a.Stage() == store.AlertAcknowledged && a.AcknowledgedBy == p.ID && a.AckNote == in.Note {
 		return AcknowledgedAlert{Alert: Alert{AlertState: a, WhoCould: s.whoCould(a)}}, nil
 	}
-	row.Action = ActionAcknowledgeAlert
+	row.Action, row.Reason = ActionAcknowledgeAlert, control.Clip(in.Note)
 	if err := s.stamp(p, &row, map[string]string{"alert": a.ID, "code": string(a.Code), "note": in.Note}); err != nil {
 		return AcknowledgedAlert{}, err
 	}
@@ -276,7 +276,7 @@ func (s *AlertDesk) SilenceAlerts(ctx context.Context, p authz.Principal, in Sil
 		PlanID: in.PlanID, Actor: p.ID, Reason: in.Reason, Until: in.Until.UTC(),
 		ID: uuid.NewSHA1(uuid.NameSpaceOID, fmt.Appendf(nil, "dvt silence|%s|%s|%s", p.TenantID, p.ID,
 			in.RequestID)).String()}
-	row.Action = ActionSilenceAlerts
+	row.Action, row.Reason = ActionSilenceAlerts, control.Clip(in.Reason)
 	if err := s.stamp(p, &row, map[string]any{"silence": x.ID, "code": x.Code, "projectId": x.ProjectID,
 		"planId": x.PlanID, "until": x.Until, "reason": x.Reason}); err != nil {
 		return SilencedAlerts{}, err
@@ -371,7 +371,8 @@ func (s *AlertDesk) EndSilence(ctx context.Context, p authz.Principal, id, reque
 		return control.Change{}, control.BadInput(vs)
 	}
 	row.Action = ActionEndSilence
-	if err := s.stamp(p, &row, map[string]string{"silence": x.ID}); err != nil {
+	if err := s.stamp(p, &row, map[string]string{"silence": x.ID, "code": string(x.Code), "projectId": x.ProjectID,
+		"planId": x.PlanID}); err != nil {
 		return control.Change{}, err
 	}
 	err = s.store.EndSilence(ctx, p.TenantID, id, row)

@@ -89,7 +89,11 @@ func (s *PlanHistories) Plan(ctx context.Context, p authz.Principal, k store.Pla
 	if len(rows) == 0 {
 		return PlanHistory{}, planNotFound()
 	}
-	out := PlanHistory{PlanSummary: s.summaryOf(p, rows[0])}
+	decided, err := s.decidedBy(ctx, p, rows)
+	if err != nil {
+		return PlanHistory{}, err
+	}
+	out := PlanHistory{PlanSummary: s.summaryOf(p, rows[0], decided)}
 	used, err := s.store.PlanRuns(ctx, k, maxUsedRuns)
 	if err != nil {
 		return PlanHistory{}, control.Translate(err)

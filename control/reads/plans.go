@@ -18,6 +18,7 @@ import (
 // PlanStore reads runs by plan.
 type PlanStore interface {
 	store.PlanHistories
+	ApprovalsOf(ctx context.Context, runIDs []string) ([]store.Approval, error)
 	List(ctx context.Context, f store.RunFilter) ([]store.RunRow, error)
 }
 
@@ -125,14 +126,46 @@ func (s *PlanHistories) Plans(ctx context.Context, p authz.Principal, q PlansQue
 		return PlansPage{}, control.Translate(err)
 	}
 	out := PlansPage{HasNext: len(rows) > n}
-	for _, row := range rows[:min(n, len(rows))] {
-		out.Plans = append(out.Plans, s.summaryOf(p, row))
+	rows = rows[:min(n, len(rows))]
+	decided, err := s.decidedBy(ctx, p, rows)
+	if err != nil {
+		return PlansPage{}, err
+	}
+	for _, row := range rows {
+		out.Plans = append(out.Plans, s.summaryOf(p, row, decided))
 		out.Cursors = append(out.Cursors, encodePlanCursor(row.Pos()))
 	}
 	return out, nil
 }
 
-func (s *PlanHistories) summaryOf(p authz.Principal, row store.PlanRow) PlanSummary {
+// decidedBy returns which runs of rows that wait for approval p has decided about. It reads those of the first
+// store.MaxPage such runs.
+func (s *PlanHistories) decidedBy(ctx context.Context, p authz.Principal, rows []store.PlanRow) (map[string]bool,
+	error) {
+	var waiting []string
+	for _, row := range rows {
+		for _, r := range row.Runs {
+			if nextOfOpen(r.Header) == NextApprove && len(waiting) < store.MaxPage {
+				waiting = append(waiting, r.Header.RunID)
+			}
+		}
+	}
+	if len(waiting) == 0 {
+		return nil, nil //nolint:nilnil // nothing waits
+	}
+	approvals, err := s.store.ApprovalsOf(ctx, waiting)
+	if err != nil {
+		return nil, control.Translate(err)
+	}
+	out := map[string]bool{}
+	for _, a := range approvals {
+		out[a.RunID] = runs.HasDecided(a, p)
+	}
+	return out, nil
+}
+
+// summaryOf summarizes a plan for p; decided has the runs about whose approval p has decided.
+func (s *PlanHistories) summaryOf(p authz.Principal, row store.PlanRow, decided map[string]bool) PlanSummary {
 	out := PlanSummary{PlanKey: row.PlanKey, LastRunAt: row.LastRunAt, Open: row.Open, Next: NextStart}
 	var took, work []time.Duration
 	for _, r := range row.Runs {
@@ -155,7 +188,7 @@ func (s *PlanHistories) summaryOf(p authz.Principal, row store.PlanRow) PlanSumm
 	out.Next, out.NextRunID = nextOf(out.Runs, func(action authz.Action, h run.Header) bool {
 		d, err := s.rights.Authz.Decide(p, action, authz.Object{TenantID: row.TenantID, ProjectID: row.ProjectID,
 			EnvironmentID: row.EnvironmentID})
-		return err == nil && d.Allowed && !s.isExcluded(p, action, h)
+		return err == nil && d.Allowed && !s.isExcluded(p, action, h) && !(action == authz.Approve && decided[h.RunID])
 	})
 	return out
 }

@@ -116,6 +116,30 @@ func TestPlans_NextIsOnlyWhatThePersonMayDo(t *testing.T) {
 	}
 }
 
+// One person approves once: afterwards the run waits for others, and the page says so.
+func TestPlans_NextIsNoSecondApproval(t *testing.T) {
+	t.Parallel()
+	w := &world{controltest.NewWithApprovals(t, 2)}
+	id := w.CreateQueued("a1", "s1")
+	next := func(who string) reads.PlanNext {
+		return controltest.Must[reads.PlansPage](t)(w.Plans(t.Context(), w.Principal(who), reads.PlansQuery{})).Plans[0].Next
+	}
+	controltest.Eventually(t, "the approval in the list", func() bool { return next("dev-planner") == reads.NextApprove })
+	if _, err := w.ApproveRun(t.Context(), w.Principal("dev-planner"), controltest.ApprovalOf(id, "p1")); err != nil {
+		t.Fatal(err)
+	}
+	if got := next("dev-planner"); got != reads.NextWatch {
+		t.Errorf("next for a person who has approved is %s, want %s", got, reads.NextWatch)
+	}
+	if got := next("dev-admin"); got != reads.NextApprove {
+		t.Errorf("next for another person is %s, want %s", got, reads.NextApprove)
+	}
+	history := controltest.Must[reads.PlanHistory](t)(w.Plan(t.Context(), w.Principal("dev-planner"), w.planOf(id), 20))
+	if history.Next != reads.NextWatch {
+		t.Errorf("next on the page of the plan is %s, want %s", history.Next, reads.NextWatch)
+	}
+}
+
 func TestPlan_ShowsVersionsPeopleAndAGrid(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -65,8 +65,15 @@ type ChangeTags struct {
 // NoteRun asks to add a note to a run.
 type NoteRun struct{ RunID, RequestID, Body string }
 
-// Tags reads the tags of those of at most MaxTaggedRuns runs that p may read, by run id. Error: BAD_USER_INPUT.
-func (s *Annotator) Tags(ctx context.Context, p authz.Principal, runIDs []string) (map[string][]string, error) {
+// Marks are what a list shows of the annotations of a run.
+type Marks struct {
+	Tags  []string // sorted
+	Notes int      // their number
+}
+
+// Marks reads the tags and the numbers of notes of those of at most MaxTaggedRuns runs that p may read, by run id. Runs
+// without either are absent. Error: BAD_USER_INPUT.
+func (s *Annotator) Marks(ctx context.Context, p authz.Principal, runIDs []string) (map[string]Marks, error) {
 	if len(runIDs) > MaxTaggedRuns {
 		return nil, control.BadInput([]plan.Violation{{Path: "runIds", Code: plan.CodeRange,
 			Message: fmt.Sprintf("must be at most %d", MaxTaggedRuns)}})
@@ -76,7 +83,21 @@ func (s *Annotator) Tags(ctx context.Context, p authz.Principal, runIDs []string
 		return nil, nil
 	}
 	tags, err := s.store.ListTags(ctx, scope, runIDs)
-	return tags, control.Translate(err)
+	if err != nil {
+		return nil, control.Translate(err)
+	}
+	notes, err := s.store.CountNotes(ctx, scope, runIDs)
+	if err != nil {
+		return nil, control.Translate(err)
+	}
+	out := make(map[string]Marks, len(tags))
+	for id, list := range tags {
+		out[id] = Marks{Tags: list}
+	}
+	for id, n := range notes {
+		out[id] = Marks{Tags: out[id].Tags, Notes: n}
+	}
+	return out, nil
 }
 
 // Notes reads the notes of a run, the oldest first. Error: NOT_FOUND.

@@ -30,12 +30,13 @@ func TestTagRun_ReplacesTagsAndIsAudited(t *testing.T) {
 	if n := w.CountAuditRows(`action = 'TAG_RUN' AND outcome = 'ACCEPTED'`); n != 1 {
 		t.Errorf("%d audit rows, want 1: the second call changed nothing", n)
 	}
-	if of := controltest.Must[map[string][]string](t)(w.Tags(t.Context(), viewer, []string{id})); len(of[id]) != 2 {
-		t.Errorf("the viewer reads the tags %v, want 2", of[id])
+	if of := controltest.Must[map[string]runs.Marks](t)(w.Marks(t.Context(), viewer,
+		[]string{id})); len(of[id].Tags) != 2 {
+		t.Errorf("the viewer reads the marks %+v, want 2 tags", of[id])
 	}
-	if of := controltest.Must[map[string][]string](t)(w.Tags(t.Context(), w.ForeignPrincipal(),
+	if of := controltest.Must[map[string]runs.Marks](t)(w.Marks(t.Context(), w.ForeignPrincipal(),
 		[]string{id})); len(of) != 0 {
-		t.Errorf("another tenant reads the tags %v, want none", of)
+		t.Errorf("another tenant reads the marks %v, want none", of)
 	}
 	_, err := tag(viewer, "x")
 	controltest.Refusal(t, err, run.CodeForbidden)
@@ -117,6 +118,12 @@ func TestAddNote_KeepsTextAuthorAndTime(t *testing.T) {
 	}
 	if got := controltest.Must[[]store.Note](t)(w.Notes(t.Context(), w.Principal("dev-viewer"), id)); len(got) != 1 {
 		t.Errorf("the viewer reads %d notes, want 1", len(got))
+	}
+	marks := func(p authz.Principal) int {
+		return controltest.Must[map[string]runs.Marks](t)(w.Marks(t.Context(), p, []string{id}))[id].Notes
+	}
+	if got, foreign := marks(w.Principal("dev-viewer")), marks(w.ForeignPrincipal()); got != 1 || foreign != 0 {
+		t.Errorf("lists show %d notes to the viewer and %d to another tenant, want 1 and 0", got, foreign)
 	}
 	_, err := w.Notes(t.Context(), w.ForeignPrincipal(), id)
 	controltest.Refusal(t, err, run.CodeNotFound)

@@ -162,7 +162,7 @@ func (s *Previewer) PreviewAction(ctx context.Context, p authz.Principal, in Pre
 	case in.CompleteManual != nil:
 		out, err = s.previewCompletion(ctx, p, *in.CompleteManual)
 	case in.Rerun != nil:
-		out, err = s.PreviewRerun(ctx, p, *in.Rerun)
+		out, err = s.previewQueuedRerun(ctx, p, *in.Rerun)
 	case in.Start != nil:
 		out, err = s.previewStart(ctx, p, *in.Start)
 	case in.Approve != nil:

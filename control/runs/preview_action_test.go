@@ -394,6 +394,34 @@ func TestPreviewAction_NamesWhoCouldStartTheRun(t *testing.T) {
 	}
 }
 
+// A preview says that the run would wait in the queue, as the start then does: nothing starts at once.
+func TestPreview_OfAStartThatQueues(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, controltest.WithQuotas(controltest.HobbyQuotas()))
+	ask := func() runs.ActionPreview {
+		return controltest.Must[runs.ActionPreview](t)(w.PreviewAction(t.Context(), w.Engineer(), runs.PreviewAction{
+			Start: new(controltest.StartOf("s1", controltest.Document(nil, "a", "b<a")))}))
+	}
+	if p := ask(); p.Status != run.Running || len(p.Warnings) > 0 {
+		t.Errorf("with a token left the preview is %s with %q, want RUNNING without a warning", p.Status, p.Warnings)
+	}
+	for _, request := range []string{"r1", "r2", "r3"} { // two tokens a minute: the third run waits
+		w.StartOneStep(request)
+	}
+	p := ask()
+	if diff := cmp.Diff([]runs.StepChange{{StepID: "a", Kind: "SCHEDULE", From: run.StepPending, To: run.StepPending,
+		Why: "Starts when the run leaves the queue."}}, p.Changes); diff != "" || p.Status != run.Pending {
+		t.Errorf("%s: changes (-want +got):\n%s", p.Status, diff)
+	}
+	said := strings.Join(p.Warnings, " ")
+	for _, want := range []string{"number 2 in the queue of project shop", "It fails at ",
+		" UTC if it still waits then."} {
+		if !strings.Contains(said, want) {
+			t.Errorf("the warnings are %q, want %q", said, want)
+		}
+	}
+}
+
 // A preview of a run that waits for approval does not say that steps start.
 func TestPreview_OfARunThatWaitsForApprovalStartsNoStep(t *testing.T) {
 	t.Parallel()

@@ -103,14 +103,19 @@ func (s *Sharer) ShareRun(ctx context.Context, p authz.Principal, runID, request
 	}
 	rule := s.modes.ShareRule(r.TenantID)
 	if rule.Hours == 0 {
-		return ShareLink{}, s.rights.AuditRejected(ctx, p, row, control.Refuse(run.CodeForbidden,
-			"This tenant does not permit links that show a status without sign-in. An Admin can permit them."))
+		e := control.Refuse(run.CodeForbidden,
+			"This tenant does not permit links that show a status without sign-in. An Admin can permit them.")
+		e.Denial = &control.Denial{Action: authz.SetPolicy, WhoCould: s.rights.Authz.WhoCould(authz.SetPolicy,
+			authz.Object{TenantID: p.TenantID, ProjectID: "*", EnvironmentID: "*"})}
+		return ShareLink{}, s.rights.AuditRejected(ctx, p, row, e)
 	}
 	if m, known := s.load.made.Add(p.TenantID + "/" + p.ID); !known || m.N > sharesPerMinute {
 		return ShareLink{}, s.rights.AuditRejected(ctx, p, row, control.Later(control.Refuse(run.CodeRequestRate,
 			"You made %d links within a minute, which is the limit. Try again in a minute.", sharesPerMinute), time.Minute))
 	}
-	expires := s.rights.Now().Add(time.Duration(rule.Hours) * time.Hour).Truncate(shareQuantum)
+	// Rounded up, because nobody expects a link of one hour to end after 45 minutes.
+	expires := s.rights.Now().Add(time.Duration(rule.Hours)*time.Hour + shareQuantum - time.Nanosecond).
+		Truncate(shareQuantum)
 	token := s.token(r.RunID, rule.Version, expires)
 	if token == "" {
 		return ShareLink{}, control.Refuse(run.CodeNotSupported, "This server has no ticket-keys, so it makes no links.")

@@ -2,12 +2,14 @@ package runs_test
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
 
+	"github.com/dvt-engine/dvt/control"
 	"github.com/dvt-engine/dvt/control/admission"
 	"github.com/dvt-engine/dvt/control/controltest"
 	"github.com/dvt-engine/dvt/control/runs"
@@ -41,6 +43,9 @@ func TestShareRun_ShowsTheStatusUntilItExpiresOrIsRevoked(t *testing.T) {
 	w := shared(t)
 	ctx, viewer := t.Context(), w.Principal("dev-viewer")
 	id := w.CreateRunning("r", "s1", "s2")
+	// Not at the beginning of a quarter of an hour, in which all links of a run are the same.
+	w.Clock.Advance(7 * time.Minute)
+	controltest.Must[struct{}](t)(struct{}{}, w.LoadPolicy(ctx))
 	link := controltest.Must[runs.ShareLink](t)(w.ShareRun(ctx, viewer, id, "q1"))
 	if again := controltest.Must[runs.ShareLink](t)(w.ShareRun(ctx, viewer, id, "q2")); again != link {
 		t.Errorf("a second link is %+v, want the same as %+v", again, link)
@@ -54,10 +59,10 @@ func TestShareRun_ShowsTheStatusUntilItExpiresOrIsRevoked(t *testing.T) {
 	if got.RunID != id || got.Status != run.Running || got.FailedSteps != 1 || got.StartedAt == nil {
 		t.Errorf("the link shows %+v, want the running run with one failed step", got)
 	}
-	w.Clock.Advance(23*time.Hour + 30*time.Minute)
+	w.Clock.Advance(23*time.Hour + 59*time.Minute)
 	controltest.Must[struct{}](t)(struct{}{}, w.LoadPolicy(ctx)) // a server does it each second
 	controltest.Must[runs.SharedRun](t)(w.Shared(ctx, link.Token))
-	w.Clock.Advance(30 * time.Minute)
+	w.Clock.Advance(16 * time.Minute)
 	controltest.Must[struct{}](t)(struct{}{}, w.LoadPolicy(ctx))
 	w.expectNotShared(link.Token, "expired")
 
@@ -107,4 +112,8 @@ func TestShareRun_IsRefused(t *testing.T) {
 	own := off.CreateRunning("r", "s1")
 	_, err = off.ShareRun(ctx, off.Engineer(), own, "q")
 	controltest.Refusal(t, err, run.CodeForbidden)
+	var refused *control.Error
+	if !errors.As(err, &refused) || refused.Denial == nil || !slices.Contains(refused.Denial.WhoCould, "dev-admin") {
+		t.Errorf("the refusal is %+v, want that it names dev-admin, who can permit links", refused)
+	}
 }

@@ -54,6 +54,9 @@ type AttentionItem struct {
 	// retry the step, to approve, to complete the task, to pause the late run. Empty then: nobody could unless the policy
 	// changes.
 	WhoCould []string
+	// Stuck reports that fewer people could still approve than approvals are missing: unless the policy changes, the run
+	// cannot start. It is set only for NeedsApproval.
+	Stuck bool
 
 	decision *pending // what an approval or a task asks; nil for other kinds
 }
@@ -158,19 +161,28 @@ func (s *InboxReader) attentionOf(p authz.Principal, v *inboxView) ([]AttentionI
 	return out, nil
 }
 
-// nameOthers sets WhoCould of each item that p cannot answer. It does no I/O. It is called only for the items of one
-// page, because it costs more than the decision about p alone. p may READ the runs, so that a refusal would name the
-// same people.
+// manyApprovers is the number of names from which on more people may exist: the list is cut before the names of those
+// who have decided are removed.
+const manyApprovers = authz.MaxWhoCould / 2
+
+// nameOthers sets WhoCould of each item that p cannot answer, and Stuck of each approval. It does no I/O. It is called
+// only for the items of one page, because it costs more than the decision about p alone. p may READ the runs, so that a
+// refusal would name the same people.
 func (s *InboxReader) nameOthers(p authz.Principal, items []AttentionItem) []AttentionItem {
 	for i := range items {
 		item := &items[i]
+		o := authz.Object{TenantID: p.TenantID, ProjectID: item.ProjectID, EnvironmentID: item.EnvironmentID}
+		var approvers []string // p among them
+		if item.Kind == NeedsApproval {
+			approvers = s.approver.OthersWhoCould(o, item.decision.triggeredBy, item.decision.approval)
+			item.Stuck = len(approvers) < min(item.Required-item.Approvals, manyApprovers)
+		}
 		if len(item.Actions) > 0 && (answers[item.Kind] == nil || item.Actions[0] == answers[item.Kind][0]) {
 			continue
 		}
-		o := authz.Object{TenantID: p.TenantID, ProjectID: item.ProjectID, EnvironmentID: item.EnvironmentID}
 		switch item.Kind {
 		case NeedsApproval:
-			item.WhoCould = s.approver.OthersWhoCould(o, item.decision.triggeredBy, item.decision.approval)
+			item.WhoCould = approvers
 		case NeedsTask:
 			item.WhoCould = s.rights.OthersWhoCould(authz.CompleteManual, o, func(id string) bool {
 				return s.isInvolved(authz.Principal{ID: id, TenantID: p.TenantID}, item.decision)
@@ -364,6 +376,7 @@ func (a *attentionFrames) advance(_ *inbox, now inboxState) (f AttentionFrame, m
 func equalAttention(a, b AttentionItem) bool {
 	return a.cursor() == b.cursor() && a.LogicalAttempt == b.LogicalAttempt && a.HeldSteps == b.HeldSteps &&
 		a.BlockedSteps == b.BlockedSteps && a.FailedSteps == b.FailedSteps && a.Approvals == b.Approvals &&
+		a.Stuck == b.Stuck &&
 		slices.Equal(a.Actions, b.Actions) && slices.Equal(a.WhoCould, b.WhoCould) &&
 		equalTimes(a.Deadline, b.Deadline) && equalTimes(a.ExpectedBy, b.ExpectedBy)
 }

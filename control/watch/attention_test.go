@@ -186,6 +186,30 @@ func TestAttention_AnApprovalSaysHowManyAreThereAndWhen(t *testing.T) {
 	}
 }
 
+// A run that needs more approvals than people are left cannot start, which everybody reads, also who can give one.
+func TestAttention_SaysThatTooFewPeopleCanApprove(t *testing.T) {
+	t.Parallel()
+	w := staffed(t)
+	id := w.ask(w.Engineer(), "asked")
+	item := func(who string) watch.AttentionItem {
+		return controltest.Must[watch.AttentionPage](t)(w.Attention(t.Context(), w.Principal(who), 0, "")).Items[0]
+	}
+	if got := item("dev-viewer"); got.Stuck {
+		t.Errorf("%v could approve, and the item says that it is stuck", got.WhoCould)
+	}
+	w.ChangePolicy(func(d *authz.Document) {
+		d.Grants = slices.DeleteFunc(d.Grants, func(g authz.PrincipalGrant) bool {
+			return g.Role == authz.Planner && (g.Principal == "dev-admin" || g.Principal == "dev-operator")
+		})
+	})
+	for _, who := range []string{"dev-viewer", "dev-planner"} {
+		if got := item(who); !got.Stuck {
+			t.Errorf("%s reads of %s: %d of %d approvals by %v, want that it is stuck", who, id, got.Approvals, got.Required,
+				got.WhoCould)
+		}
+	}
+}
+
 func TestWatchAttention_SendsEachChange(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, controltest.ManualKeys(t, "k1:"+controltest.SecretOf("a")))

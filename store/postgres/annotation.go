@@ -11,13 +11,7 @@ import (
 
 // ListTags implements store.Annotations.
 func (s *Store) ListTags(ctx context.Context, rf store.RunFilter, runIDs []string) (map[string][]string, error) {
-	var f filter
-	f.scope("g", rf)
-	f.scopes("g", rf.Scopes)
-	if rf.EnvironmentID != "" {
-		f.add("g.environment_id = ?", rf.EnvironmentID)
-	}
-	f.add("g.run_id = ANY(?)", runIDs)
+	f := annotatedIn(rf, runIDs)
 	type tagged struct {
 		id   string
 		tags []string
@@ -28,6 +22,35 @@ func (s *Store) ListTags(ctx context.Context, rf store.RunFilter, runIDs []strin
 	out := make(map[string][]string, len(rows))
 	for _, t := range rows {
 		out[t.id] = t.tags
+	}
+	return out, err
+}
+
+// annotatedIn restricts the table g to runs in the tenant, the projects, the environment and the scopes of rf.
+func annotatedIn(rf store.RunFilter, runIDs []string) (f filter) {
+	f.scope("g", rf)
+	f.scopes("g", rf.Scopes)
+	if rf.EnvironmentID != "" {
+		f.add("g.environment_id = ?", rf.EnvironmentID)
+	}
+	f.add("g.run_id = ANY(?)", runIDs)
+	return f
+}
+
+// CountNotes implements store.Annotations.
+func (s *Store) CountNotes(ctx context.Context, rf store.RunFilter, runIDs []string) (map[string]int, error) {
+	f := annotatedIn(rf, runIDs)
+	type noted struct {
+		id    string
+		notes int
+	}
+	rows, err := collect(ctx, s, "counts of notes", func(row pgx.CollectableRow) (n noted, err error) {
+		return n, row.Scan(&n.id, &n.notes)
+	}, `SELECT g.run_id, count(*) FROM run g JOIN run_note n USING (run_id) WHERE `+f.String()+` GROUP BY g.run_id`,
+		f.args...)
+	out := make(map[string]int, len(rows))
+	for _, n := range rows {
+		out[n.id] = n.notes
 	}
 	return out, err
 }

@@ -14,13 +14,7 @@ func (s *Store) ListTags(ctx context.Context, f store.RunFilter, runIDs []string
 	if f.ProjectIDs != nil && len(f.ProjectIDs) == 0 {
 		return out, nil
 	}
-	w := scope(f)
-	if f.EnvironmentID != "" {
-		w.add(`st.environment_id = ?`, f.EnvironmentID)
-	}
-	if term, args := inScopes(`st.`, f.Scopes); term != "" {
-		w.add(term, args...)
-	}
+	w := annotatedIn(f)
 	err := s.read(ctx, func(c *conn) error {
 		return c.query(ctx, "tags", `SELECT st.run_id, json_group_array(st.tag ORDER BY st.tag) FROM json_each(?) i
 			CROSS JOIN run_tag st ON st.run_id = i.value WHERE `+w.String()+` GROUP BY st.run_id`,
@@ -37,6 +31,41 @@ func (s *Store) ListTags(ctx context.Context, f store.RunFilter, runIDs []string
 				out[id] = tags
 				return nil
 			})
+	})
+	return out, err
+}
+
+// annotatedIn restricts the table st to the tenant, the projects, the environment and the scopes of f.
+func annotatedIn(f store.RunFilter) *where {
+	w := scope(f)
+	if f.EnvironmentID != "" {
+		w.add(`st.environment_id = ?`, f.EnvironmentID)
+	}
+	if term, args := inScopes(`st.`, f.Scopes); term != "" {
+		w.add(term, args...)
+	}
+	return w
+}
+
+// CountNotes implements store.Annotations.
+func (s *Store) CountNotes(ctx context.Context, f store.RunFilter, runIDs []string) (map[string]int, error) {
+	out := map[string]int{}
+	if f.ProjectIDs != nil && len(f.ProjectIDs) == 0 {
+		return out, nil
+	}
+	w := annotatedIn(f)
+	err := s.read(ctx, func(c *conn) error {
+		return c.query(ctx, "counts of notes", `SELECT st.run_id, count(*) FROM json_each(?) i
+			CROSS JOIN run_note n ON n.run_id = i.value CROSS JOIN run st ON st.run_id = n.run_id
+			WHERE `+w.String()+` GROUP BY st.run_id`, append([]any{array(runIDs)}, w.args...), func(r row) error {
+			var id string
+			var count int
+			if err := r.Scan(&id, &count); err != nil {
+				return err
+			}
+			out[id] = count
+			return nil
+		})
 	})
 	return out, err
 }

@@ -104,6 +104,15 @@ func testNotesAreKept(f *fixture) {
 	got, err = f.store.ListNotes(f.ctx(), other.RunID)
 	f.ok(err)
 	f.equal([]store.Note{}, got, "notes of another run")
+	counts, err := f.store.CountNotes(f.ctx(), store.RunFilter{TenantID: "t1"}, []string{id.RunID, other.RunID, "nobody"})
+	f.ok(err)
+	f.equal(map[string]int{id.RunID: store.MaxNotes}, counts, "numbers of notes")
+	for _, scope := range []store.RunFilter{{TenantID: "t2"}, {TenantID: "t1", ProjectIDs: []string{}},
+		{TenantID: "t1", EnvironmentID: "nowhere"}, {TenantID: "t1", Scopes: store.Scopes{}}} {
+		none, err := f.store.CountNotes(f.ctx(), scope, []string{id.RunID})
+		f.ok(err)
+		f.equal(map[string]int{}, none, fmt.Sprintf("numbers of notes in the scope %+v", scope))
+	}
 }
 
 func testNotesCannotBeChanged(f *fixture) {

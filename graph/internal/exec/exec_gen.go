@@ -195,6 +195,7 @@ type ComplexityRoot struct {
 		Since             func(childComplexity int) int
 		StepID            func(childComplexity int) int
 		StepName          func(childComplexity int) int
+		Stuck             func(childComplexity int) int
 		WhoCould          func(childComplexity int) int
 	}
 
@@ -820,6 +821,8 @@ type ComplexityRoot struct {
 		DurationMs       func(childComplexity int) int
 		EngineAttemptID  func(childComplexity int) int
 		ErrorCode        func(childComplexity int) int
+		ErrorMessage     func(childComplexity int) int
+		LastTryMs        func(childComplexity int) int
 		LogicalAttemptID func(childComplexity int) int
 		PlanVersion      func(childComplexity int) int
 		RunID            func(childComplexity int) int
@@ -1391,6 +1394,7 @@ type ComplexityRoot struct {
 	}
 
 	RunTags struct {
+		Notes func(childComplexity int) int
 		RunID func(childComplexity int) int
 		Tags  func(childComplexity int) int
 	}
@@ -1586,6 +1590,7 @@ type ComplexityRoot struct {
 		EndedSeq         func(childComplexity int) int
 		EngineAttemptID  func(childComplexity int) int
 		Error            func(childComplexity int) int
+		LastTryMs        func(childComplexity int) int
 		LogicalAttemptID func(childComplexity int) int
 		Result           func(childComplexity int) int
 		Skip             func(childComplexity int) int
@@ -2584,6 +2589,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.AttentionItem.StepName(childComplexity), true
+	case "AttentionItem.stuck":
+		if e.ComplexityRoot.AttentionItem.Stuck == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AttentionItem.Stuck(childComplexity), true
 	case "AttentionItem.whoCould":
 		if e.ComplexityRoot.AttentionItem.WhoCould == nil {
 			break
@@ -5207,6 +5218,18 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.PastAttempt.ErrorCode(childComplexity), true
+	case "PastAttempt.errorMessage":
+		if e.ComplexityRoot.PastAttempt.ErrorMessage == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PastAttempt.ErrorMessage(childComplexity), true
+	case "PastAttempt.lastTryMs":
+		if e.ComplexityRoot.PastAttempt.LastTryMs == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PastAttempt.LastTryMs(childComplexity), true
 	case "PastAttempt.logicalAttemptId":
 		if e.ComplexityRoot.PastAttempt.LogicalAttemptID == nil {
 			break
@@ -7841,6 +7864,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.RunRequest.Steps(childComplexity), true
 
+	case "RunTags.notes":
+		if e.ComplexityRoot.RunTags.Notes == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RunTags.Notes(childComplexity), true
 	case "RunTags.runId":
 		if e.ComplexityRoot.RunTags.RunID == nil {
 			break
@@ -8664,6 +8693,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.StepAttempt.Error(childComplexity), true
+	case "StepAttempt.lastTryMs":
+		if e.ComplexityRoot.StepAttempt.LastTryMs == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StepAttempt.LastTryMs(childComplexity), true
 	case "StepAttempt.logicalAttemptId":
 		if e.ComplexityRoot.StepAttempt.LogicalAttemptID == nil {
 			break
@@ -9771,7 +9806,10 @@ type Query {
   Example: ` + "`" + `attention(first: 20) { count edges { node { kind runId deadline actions } } }` + "`" + `.
   """
   attention(first: Int = 50, after: String): AttentionConnection!
-  "The tags of those of at most 200 runs that have tags and that the viewer may READ. Errors: BAD_USER_INPUT, STORE_UNAVAILABLE."
+  """
+  The tags and the number of notes of those of at most 200 runs that have any and that the viewer may READ. Errors: BAD_USER_INPUT,
+  STORE_UNAVAILABLE.
+  """
   runTags(runIds: [String!]!): [RunTags!]!
   """
   The statuses of the runs of at most 50 of the viewer's own bulks, as Bulk.runs, for lists of bulks. Bulks without an accepted
@@ -10717,7 +10755,11 @@ type PastAttempt {
   startedAt: Time
   completedAt: Time
   durationMs: Duration
+  "As StepAttempt.lastTryMs."
+  lastTryMs: Duration
   errorCode: String
+  "The first line of its error; StepAttempt.error has all of it."
+  errorMessage: String
 }
 type FailureCount {
   code: String!
@@ -10998,6 +11040,11 @@ type StepAttempt {
   startedAt: Time
   completedAt: Time
   durationMs: Duration
+  """
+  How long the last of several automatic tries took by its worker; durationMs has all tries and the pauses between them. Null for one
+  try, and when no worker reported it.
+  """
+  lastTryMs: Duration
   startedSeq: Seq
   endedSeq: Seq
   error: StepError
@@ -13011,6 +13058,8 @@ type AttentionItem {
   PAUSE for LATE. Empty then: nobody could unless the policy changes.
   """
   whoCould: [String!]!
+  "APPROVAL: fewer people could still approve than approvals are missing, so that the run cannot start unless the policy changes."
+  stuck: Boolean!
 }
 type AttentionUpdate {
   sync: SyncState!
@@ -13026,6 +13075,8 @@ type AttentionUpdate {
 type RunTags {
   runId: String!
   tags: [String!]!
+  "How many notes the run has; Query.runNotes has them."
+  notes: Int!
 }
 type RunNote {
   "Grows within a run."
@@ -13402,6 +13453,8 @@ func (ec *executionContext) childFields_AttentionItem(ctx context.Context, field
 		return ec.fieldContext_AttentionItem_actions(ctx, field)
 	case "whoCould":
 		return ec.fieldContext_AttentionItem_whoCould(ctx, field)
+	case "stuck":
+		return ec.fieldContext_AttentionItem_stuck(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type AttentionItem", field.Name)
 }
@@ -14590,8 +14643,12 @@ func (ec *executionContext) childFields_PastAttempt(ctx context.Context, field g
 		return ec.fieldContext_PastAttempt_completedAt(ctx, field)
 	case "durationMs":
 		return ec.fieldContext_PastAttempt_durationMs(ctx, field)
+	case "lastTryMs":
+		return ec.fieldContext_PastAttempt_lastTryMs(ctx, field)
 	case "errorCode":
 		return ec.fieldContext_PastAttempt_errorCode(ctx, field)
+	case "errorMessage":
+		return ec.fieldContext_PastAttempt_errorMessage(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type PastAttempt", field.Name)
 }
@@ -15622,6 +15679,8 @@ func (ec *executionContext) childFields_RunTags(ctx context.Context, field graph
 		return ec.fieldContext_RunTags_runId(ctx, field)
 	case "tags":
 		return ec.fieldContext_RunTags_tags(ctx, field)
+	case "notes":
+		return ec.fieldContext_RunTags_notes(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type RunTags", field.Name)
 }
@@ -16010,6 +16069,8 @@ func (ec *executionContext) childFields_StepAttempt(ctx context.Context, field g
 		return ec.fieldContext_StepAttempt_completedAt(ctx, field)
 	case "durationMs":
 		return ec.fieldContext_StepAttempt_durationMs(ctx, field)
+	case "lastTryMs":
+		return ec.fieldContext_StepAttempt_lastTryMs(ctx, field)
 	case "startedSeq":
 		return ec.fieldContext_StepAttempt_startedSeq(ctx, field)
 	case "endedSeq":
@@ -20940,6 +21001,29 @@ func (ec *executionContext) _AttentionItem_whoCould(ctx context.Context, field g
 }
 func (ec *executionContext) fieldContext_AttentionItem_whoCould(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("AttentionItem", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _AttentionItem_stuck(ctx context.Context, field graphql.CollectedField, obj *model.AttentionItem) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AttentionItem_stuck(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Stuck, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_AttentionItem_stuck(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("AttentionItem", field, false, false, errors.New("field of type Boolean does not have child fields"))
 }
 
 func (ec *executionContext) _AttentionUpdate_sync(ctx context.Context, field graphql.CollectedField, obj *model.AttentionUpdate) (ret graphql.Marshaler) {
@@ -31443,6 +31527,29 @@ func (ec *executionContext) fieldContext_PastAttempt_durationMs(_ context.Contex
 	return graphql.NewScalarFieldContext("PastAttempt", field, false, false, errors.New("field of type Duration does not have child fields"))
 }
 
+func (ec *executionContext) _PastAttempt_lastTryMs(ctx context.Context, field graphql.CollectedField, obj *model.PastAttempt) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PastAttempt_lastTryMs(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.LastTryMs, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Duration) graphql.Marshaler {
+			return ec.marshalODuration2ᚖtimeᚐDuration(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_PastAttempt_lastTryMs(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PastAttempt", field, false, false, errors.New("field of type Duration does not have child fields"))
+}
+
 func (ec *executionContext) _PastAttempt_errorCode(ctx context.Context, field graphql.CollectedField, obj *model.PastAttempt) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -31463,6 +31570,29 @@ func (ec *executionContext) _PastAttempt_errorCode(ctx context.Context, field gr
 	)
 }
 func (ec *executionContext) fieldContext_PastAttempt_errorCode(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PastAttempt", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _PastAttempt_errorMessage(ctx context.Context, field graphql.CollectedField, obj *model.PastAttempt) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PastAttempt_errorMessage(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ErrorMessage, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_PastAttempt_errorMessage(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("PastAttempt", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
@@ -42204,6 +42334,29 @@ func (ec *executionContext) fieldContext_RunTags_tags(_ context.Context, field g
 	return graphql.NewScalarFieldContext("RunTags", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
+func (ec *executionContext) _RunTags_notes(ctx context.Context, field graphql.CollectedField, obj *model.RunTags) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RunTags_notes(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Notes, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RunTags_notes(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RunTags", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
 func (ec *executionContext) _RunUpdate_sync(ctx context.Context, field graphql.CollectedField, obj *model.RunUpdate) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -45508,6 +45661,29 @@ func (ec *executionContext) _StepAttempt_durationMs(ctx context.Context, field g
 	)
 }
 func (ec *executionContext) fieldContext_StepAttempt_durationMs(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("StepAttempt", field, false, false, errors.New("field of type Duration does not have child fields"))
+}
+
+func (ec *executionContext) _StepAttempt_lastTryMs(ctx context.Context, field graphql.CollectedField, obj *model.StepAttempt) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_StepAttempt_lastTryMs(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.LastTryMs, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Duration) graphql.Marshaler {
+			return ec.marshalODuration2ᚖtimeᚐDuration(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_StepAttempt_lastTryMs(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("StepAttempt", field, false, false, errors.New("field of type Duration does not have child fields"))
 }
 
@@ -54627,6 +54803,11 @@ func (ec *executionContext) _AttentionItem(ctx context.Context, sel ast.Selectio
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
+		case "stuck":
+			out.Values[i] = ec._AttentionItem_stuck(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}
@@ -59311,8 +59492,18 @@ func (ec *executionContext) _PastAttempt(ctx context.Context, sel ast.SelectionS
 			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
+		case "lastTryMs":
+			out.Values[i] = ec._PastAttempt_lastTryMs(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
 		case "errorCode":
 			out.Values[i] = ec._PastAttempt_errorCode(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "errorMessage":
+			out.Values[i] = ec._PastAttempt_errorMessage(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
@@ -64563,6 +64754,11 @@ func (ec *executionContext) _RunTags(ctx context.Context, sel ast.SelectionSet, 
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
+		case "notes":
+			out.Values[i] = ec._RunTags_notes(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}
@@ -66040,6 +66236,11 @@ func (ec *executionContext) _StepAttempt(ctx context.Context, sel ast.SelectionS
 			}
 		case "durationMs":
 			out.Values[i] = ec._StepAttempt_durationMs(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "lastTryMs":
+			out.Values[i] = ec._StepAttempt_lastTryMs(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}

@@ -1,6 +1,8 @@
 package mapping
 
 import (
+	"strings"
+
 	"github.com/dvt-engine/dvt/control"
 	"github.com/dvt-engine/dvt/control/reads"
 	"github.com/dvt-engine/dvt/graph/internal/model"
@@ -90,8 +92,12 @@ func pastAttempt(a reads.PastAttempt) model.PastAttempt {
 	out := model.PastAttempt{RunID: a.RunID, PlanVersion: a.PlanVersion, LogicalAttemptID: a.LogicalAttempt,
 		EngineAttemptID: a.EngineAttempt, Status: enumOf[model.StepStatus](a.Status), StatusRaw: string(a.Status),
 		StartedAt: a.StartedAt, CompletedAt: a.CompletedAt, DurationMs: reads.DurationOf(a.Attempt)}
+	if a.LastTryMS > 0 {
+		out.LastTryMs = new(milliseconds(a.LastTryMS))
+	}
 	if a.Error != nil {
-		out.ErrorCode = &a.Error.Code
+		line, _, _ := strings.Cut(strings.TrimSpace(a.Error.Message), "\n")
+		out.ErrorCode, out.ErrorMessage = &a.Error.Code, Text(line)
 	}
 	return out
 }

@@ -84,6 +84,9 @@ func mapAttempt(out *model.StepAttempt, a *run.Attempt) {
 	if a.CompletedAt != nil && a.StartedAt != nil {
 		out.DurationMs = new(milliseconds(a.DurationMS))
 	}
+	if a.LastTryMS > 0 {
+		out.LastTryMs = new(milliseconds(a.LastTryMS))
+	}
 	if a.Skip != nil {
 		out.Skip = &model.Skip{Reason: nonZero(&a.Skip.Reason), ReasonCode: string(a.Skip.ReasonCode)}
 	}

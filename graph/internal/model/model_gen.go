@@ -266,6 +266,8 @@ type AttentionItem struct {
 	// At most ten principals whom the viewer could ask when `actions` lacks the answer: RETRY_STEP, APPROVE, COMPLETE_MANUAL_STEP, or
 	// PAUSE for LATE. Empty then: nobody could unless the policy changes.
 	WhoCould []string `json:"whoCould"`
+	// APPROVAL: fewer people could still approve than approvals are missing, so that the run cannot start unless the policy changes.
+	Stuck bool `json:"stuck"`
 }
 
 type AttentionUpdate struct {
@@ -1260,7 +1262,11 @@ type PastAttempt struct {
 	StartedAt        *time.Time     `json:"startedAt,omitempty"`
 	CompletedAt      *time.Time     `json:"completedAt,omitempty"`
 	DurationMs       *time.Duration `json:"durationMs,omitempty"`
-	ErrorCode        *string        `json:"errorCode,omitempty"`
+	// As StepAttempt.lastTryMs.
+	LastTryMs *time.Duration `json:"lastTryMs,omitempty"`
+	ErrorCode *string        `json:"errorCode,omitempty"`
+	// The first line of its error; StepAttempt.error has all of it.
+	ErrorMessage *string `json:"errorMessage,omitempty"`
 }
 
 type PauseInfo struct {
@@ -2144,6 +2150,8 @@ type RunRequest struct {
 type RunTags struct {
 	RunID string   `json:"runId"`
 	Tags  []string `json:"tags"`
+	// How many notes the run has; Query.runNotes has them.
+	Notes int `json:"notes"`
 }
 
 type RunUpdate struct {
@@ -2530,19 +2538,22 @@ type Step struct {
 }
 
 type StepAttempt struct {
-	LogicalAttemptID int             `json:"logicalAttemptId"`
-	EngineAttemptID  int             `json:"engineAttemptId"`
-	Status           StepStatus      `json:"status"`
-	StatusRaw        string          `json:"statusRaw"`
-	StartedAt        *time.Time      `json:"startedAt,omitempty"`
-	CompletedAt      *time.Time      `json:"completedAt,omitempty"`
-	DurationMs       *time.Duration  `json:"durationMs,omitempty"`
-	StartedSeq       *run.Seq        `json:"startedSeq,omitempty"`
-	EndedSeq         *run.Seq        `json:"endedSeq,omitempty"`
-	Error            *StepError      `json:"error,omitempty"`
-	Skip             *Skip           `json:"skip,omitempty"`
-	Result           json.RawMessage `json:"result,omitempty"`
-	Artifacts        []Artifact      `json:"artifacts"`
+	LogicalAttemptID int            `json:"logicalAttemptId"`
+	EngineAttemptID  int            `json:"engineAttemptId"`
+	Status           StepStatus     `json:"status"`
+	StatusRaw        string         `json:"statusRaw"`
+	StartedAt        *time.Time     `json:"startedAt,omitempty"`
+	CompletedAt      *time.Time     `json:"completedAt,omitempty"`
+	DurationMs       *time.Duration `json:"durationMs,omitempty"`
+	// How long the last of several automatic tries took by its worker; durationMs has all tries and the pauses between them. Null for one
+	// try, and when no worker reported it.
+	LastTryMs  *time.Duration  `json:"lastTryMs,omitempty"`
+	StartedSeq *run.Seq        `json:"startedSeq,omitempty"`
+	EndedSeq   *run.Seq        `json:"endedSeq,omitempty"`
+	Error      *StepError      `json:"error,omitempty"`
+	Skip       *Skip           `json:"skip,omitempty"`
+	Result     json.RawMessage `json:"result,omitempty"`
+	Artifacts  []Artifact      `json:"artifacts"`
 }
 
 type StepChange struct {

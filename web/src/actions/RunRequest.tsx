@@ -27,7 +27,7 @@ export function sizeInWords({ request, planDiff }: Pick<Request, "request" | "pl
   return `${m.inbox.steps(request.steps)} · ${change}`;
 }
 
-/** "1 of 2 approvals (ben) · expires in 23 h 59 m". */
+/** "1 of 2 approvals (ben) · cancelled in 23 h 59 m unless approved". */
 export function approvalInWords({ required, expiresAt, decisions }: Approval, now: number): string {
   const said = decisions.filter(({ decision }) => decision === "APPROVE").map(({ principal }) => principal);
   const left = expiresAt === null ? null : instant(expiresAt) - now;

@@ -23,7 +23,11 @@ export function previewLines(
   if (stepId === null && changes.length > 0 && changes.every(({ kind }) => kind === "RERUN" || kind === "REUSE"))
     return [
       ...rerunLines(changes, named),
-      ...(status === "RUNNING" ? [ofRun(m.confirm.newRun)] : resultLines(status, reason)),
+      ...(status === "RUNNING"
+        ? [ofRun(m.confirm.newRun)]
+        : status === "PENDING"
+          ? [ofRun(m.confirm.newRunWaits)]
+          : resultLines(status, reason)),
     ];
   const own = changes.filter((change) => change.stepId === stepId);
   const shown = [...own, ...changes.filter((change) => change.stepId !== stepId)].slice(0, LISTED);

@@ -104,10 +104,10 @@ export function useAvailability(runId: string, chosenStep: string | null): Avail
   const online = useRunState((store) => store.verdict().state !== "OFFLINE" && store.verdict().state !== "PAST");
   const known = useRunState((store) => store.header() !== null);
   // The newest answer must be at least this new. A busy run moves it faster than answers arrive.
-  const position = useRunState((store) => `${store.seq}/${store.opsRev}`);
+  const position = useRunState((store) => `${store.seq}/${store.newestOpsRev}`);
   const status = useRunState(
     (store) =>
-      `${store.opsRev}/${statusOf(store.header())}/${(chosenStep !== null && store.step(chosenStep)?.status) || ""}`,
+      `${store.newestOpsRev}/${statusOf(store.header())}/${(chosenStep !== null && store.step(chosenStep)?.status) || ""}`,
   );
   const wanted = useRef({ position, status });
   wanted.current = { position, status };

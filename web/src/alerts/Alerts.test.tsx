@@ -3,6 +3,7 @@ import { expect, it } from "vitest";
 import { of, refused, screen, show, vi } from "../testing/render";
 import { AlertList } from "./AlertList";
 import type { Alert } from "./order";
+import { OpenAlerts } from "./OpenAlerts";
 import { RunAlerts } from "./RunAlerts";
 
 function alert(more: Partial<Alert>): Alert {
@@ -45,6 +46,16 @@ const HOLDERS = {
 
 const page = (nodes: Alert[]) => ({
   alerts: { pageInfo: { hasNextPage: false }, edges: nodes.map((node) => ({ node })) },
+});
+
+it("counts the open alerts on the home page", async () => {
+  await show(
+    <>
+      home <OpenAlerts />
+    </>,
+    { answers: { AlertCount: { viewer: { alertCount: 3 } } } },
+  );
+  expect((await screen.findByRole("link", { name: "3 open alerts" })).getAttribute("href")).toBe("/alerts");
 });
 
 it("lists what is open before what is taken on, the gravest first, with what to do and who can help", async () => {

@@ -26,6 +26,7 @@ const ITEM: AttentionItem = {
   approvalsRequired: null,
   actions: ["RETRY_STEP", "SKIP_STEP", "CANCEL"],
   whoCould: [],
+  stuck: false,
 };
 
 it("says what failed, how much waits, how long is left and what one may do", async () => {
@@ -58,7 +59,9 @@ it("says what waits for others, and by how much a run is late", async () => {
   );
   // The viewer can act on the late run only.
   expect(screen.getAllByRole("listitem")).toHaveLength(1);
-  await user.click(screen.getByRole("button", { name: "Show 1 that waits for dev-admin, ben" }));
+  await user.click(
+    screen.getByRole("button", { name: "Show 1 that waits for dev-admin, ben, the first ends in 1 d 0 h" }),
+  );
   const [second, first] = screen.getAllByRole("listitem");
   expect(first?.textContent).toContain("0 of 2 approvals");
   expect(first?.textContent).toContain("Waits for dev-admin, ben");
@@ -79,14 +82,37 @@ it("names whom to ask for the retry when one may only cancel, and says when nobo
   );
   const [first, second] = screen.getAllByRole("listitem");
   expect(first?.textContent).toContain("To retry it, ask ana, ben, cem and 2 more");
-  expect(second?.textContent).toContain("Nobody is left who may approve it.");
+  expect(second?.textContent).toContain("Nobody can approve it");
+});
+
+it("keeps in sight what ends soon, also when only others can end it, and says when the first of the rest ends", async () => {
+  const other: AttentionItem = { ...ITEM, actions: [], whoCould: ["dev-engineer"] };
+  const approval = { kind: "APPROVAL", stepId: null, code: null, approvals: 1, approvalsRequired: 2 } as const;
+  await show(
+    <AttentionList
+      items={[
+        { ...other, runId: "n1", ...approval, whoCould: [], stuck: true, deadline: "2026-11-23T02:00:00Z" },
+        { ...other, runId: "l1", deadline: "2026-11-22T03:20:00Z" },
+        { ...other, runId: "s1" },
+      ]}
+      now={NOW}
+    />,
+  );
+  expect(shown()).toEqual(["s1", "n1"]);
+  expect(screen.getByRole("button").textContent).toBe("Show 1 that waits for dev-engineer, the first ends in 20 m 0 s");
+});
+
+it("says to those who can approve that the others are too few", async () => {
+  const approval = { kind: "APPROVAL", stepId: null, code: null, approvals: 0, approvalsRequired: 2 } as const;
+  await show(<AttentionList items={[{ ...ITEM, ...approval, actions: ["APPROVE"], stuck: true }]} now={NOW} />);
+  expect(screen.getByRole("listitem").textContent).toContain("Only you can approve, which is not enough");
 });
 
 it("shows four items, and the others on demand", async () => {
   const items = [1, 2, 3, 4, 5, 6].map((n) => ({ ...ITEM, runId: `r${n}` }));
   const { user } = await show(<AttentionList items={items} now={NOW} />);
   expect(screen.getAllByRole("listitem")).toHaveLength(4);
-  await user.click(screen.getByRole("button", { name: "Show 2 more" }));
+  await user.click(screen.getByRole("button", { name: "Show 2 more, the first ends in 1 m 30 s" }));
   expect(screen.getAllByRole("listitem")).toHaveLength(6);
 });
 
@@ -110,6 +136,6 @@ it("shows first what the viewer can act on, and keeps the order of time among th
   const manual: AttentionItem = { ...ITEM, runId: "m1", kind: "MANUAL_TASK", actions: ["COMPLETE_MANUAL_STEP"] };
   const { user } = await show(<AttentionList items={[...others, cancel, manual]} now={NOW} />);
   expect(shown()).toEqual(["m1", "c1", "o1", "o2"]);
-  await user.click(screen.getByRole("button", { name: "Show 2 more" }));
+  await user.click(screen.getByRole("button", { name: /^Show 2 more/ }));
   expect(shown()).toEqual(["m1", "c1", "o1", "o2", "o3", "o4"]);
 });

@@ -36,13 +36,24 @@ function keyOf({ kind, runId, stepId }: AttentionItem): string {
   return `${kind} ${runId} ${stepId ?? ""}`;
 }
 
-/** The rank of what the viewer can do nothing about. */
-const OTHERS = 2;
+function leftOf({ deadline }: AttentionItem, now: number): number | null {
+  return deadline === null ? null : instant(deadline) - now;
+}
 
-/** What the viewer can end comes first, then what they can do something else about, then what only others can do. */
-function rank({ kind, actions }: AttentionItem): number {
+/** The rank of what the viewer can do nothing about, and nobody needs to hear of at once. */
+const OTHERS = 4;
+
+/**
+ * What the viewer can end comes first, then what they can do something else about. Of what only others can do, what ends
+ * soon comes first, because the viewer may have to wake somebody, and then what nobody can end.
+ */
+function rank(item: AttentionItem, now: number): number {
+  const { kind, actions, whoCould, stuck } = item;
   if (actions.includes(m.attention.answers[kind].action)) return 0;
-  return actions.length > 0 ? 1 : OTHERS;
+  if (actions.length > 0) return 1;
+  const left = leftOf(item, now);
+  if (left !== null && left <= SOON_MS) return 2;
+  return whoCould.length === 0 || stuck ? 3 : OTHERS;
 }
 
 /**
@@ -62,12 +73,12 @@ export function AttentionList({ items, now }: AttentionListProps) {
         attempt: item.logicalAttemptId,
       }),
     );
-  const ordered = items.toSorted((a, b) => rank(a) - rank(b));
-  // What only others can do is a line, and what nobody can end is shown: somebody must hear of it.
-  const mine = ordered.filter((item) => rank(item) < OTHERS || item.whoCould.length === 0);
-  const shown = mine.slice(0, SHOWN);
-  const hidden = items.length - shown.length;
-  const who = [...new Set(ordered.flatMap((item) => (rank(item) < OTHERS ? [] : item.whoCould)))];
+  const ordered = items.toSorted((a, b) => rank(a, now) - rank(b, now));
+  const shown = ordered.filter((item) => rank(item, now) < OTHERS).slice(0, SHOWN);
+  const hidden = ordered.filter((item) => !shown.includes(item));
+  const onlyOthers = hidden.every((item) => rank(item, now) === OTHERS);
+  const who = [...new Set(hidden.flatMap(({ whoCould }) => whoCould))];
+  const ends = Math.min(...hidden.map((item) => leftOf(item, now) ?? Number.POSITIVE_INFINITY));
   return (
     <>
       {items.length > 0 && (
@@ -83,14 +94,14 @@ export function AttentionList({ items, now }: AttentionListProps) {
           ))}
         </ul>
       )}
-      {hidden > 0 && (
-        <p className={css.rest}>
+      {hidden.length > 0 && (
+        <p className={css.rest} data-urgency={all ? undefined : urgencyOf(ends)}>
           <Button kind="quiet" expanded={all} onClick={() => setAll(!all)}>
             {all
               ? m.attention.fewer
-              : mine.length > shown.length
-                ? m.attention.others(hidden)
-                : m.attention.othersOnly(hidden, who)}
+              : `${
+                  onlyOthers ? m.attention.othersOnly(hidden.length, who) : m.attention.others(hidden.length)
+                }${Number.isFinite(ends) ? m.attention.firstEnds(ticking(Math.max(0, ends))) : ""}`}
           </Button>
         </p>
       )}
@@ -124,10 +135,14 @@ interface ItemProps {
 
 function Item({ item, now, sent, ask }: ItemProps) {
   const Icon = ICONS[item.kind];
-  const left = item.deadline === null ? null : instant(item.deadline) - now;
-  const urgency = left === null || left > SOON_MS ? undefined : left > LAST_MS ? "soon" : "last";
+  const left = leftOf(item, now);
   return (
-    <li className={css.item} data-kind={item.kind} data-run={item.runId} data-urgency={urgency}>
+    <li
+      className={css.item}
+      data-kind={item.kind}
+      data-run={item.runId}
+      data-urgency={left === null ? undefined : urgencyOf(left)}
+    >
       <div className={css.what}>
         <p className={css.name}>
           <Icon size={16} aria-hidden="true" className={css.icon} />
@@ -170,6 +185,10 @@ function Item({ item, now, sent, ask }: ItemProps) {
   );
 }
 
+function urgencyOf(left: number): "soon" | "last" | undefined {
+  return left > SOON_MS ? undefined : left > LAST_MS ? "soon" : "last";
+}
+
 function factsOf(item: AttentionItem, now: number): string[] {
   const age = ticking(Math.max(0, now - instant(item.since)));
   return [
@@ -181,8 +200,14 @@ function factsOf(item: AttentionItem, now: number): string[] {
 }
 
 /** Names who can do what the viewer cannot. */
-function Others({ item: { kind, actions, whoCould } }: { item: AttentionItem }) {
+function Others({ item: { kind, actions, whoCould, stuck } }: { item: AttentionItem }) {
   const answered = actions.includes(m.attention.answers[kind].action);
+  if (stuck)
+    return (
+      <p className={css.others} data-nobody>
+        {m.attention.stuck(whoCould, answered)}
+      </p>
+    );
   if (answered) return null;
   const [first] = whoCould;
   return (

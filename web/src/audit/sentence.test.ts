@@ -37,6 +37,39 @@ it("says what an accepted record did", () => {
   }
 });
 
+it("names what was acknowledged, silenced and drained, and why a record of a plan without a place is no link", () => {
+  const until = "2026-11-28T10:00:00Z";
+  for (const [action, detail, text] of [
+    ["ACKNOWLEDGE_ALERT", { alert: "a1", code: "RUN_LATE", note: "on it" }, "Acknowledged the alert RUN_LATE"],
+    [
+      "SILENCE_ALERTS",
+      { code: "", projectId: "shop", planId: "longrun", until },
+      "Silenced the alerts of plan longrun until 2026-11-28 10:00:00",
+    ],
+    [
+      "SILENCE_ALERTS",
+      { code: "RUN_LATE", projectId: "", planId: "", until },
+      "Silenced the alerts with the code RUN_LATE until 2026-11-28 10:00:00",
+    ],
+    ["END_SILENCE", { silence: "s1", projectId: "shop" }, "Ended the silence of the alerts of project shop"],
+    [
+      "DRAIN_WORKER",
+      { account: "dvt", worker: "engine/vm/28456" },
+      "Drained the worker engine/vm/28456: it begins no further steps",
+    ],
+  ] as const) {
+    const sentence = did(action, detail);
+    expect(sentence.text.replace(" UTC", "")).toBe(text);
+    expect(sentence.to).toBeNull();
+  }
+  expect(did("ANNOTATE", {}, "DENIED", "FORBIDDEN").text).toBe(
+    "Asked for “Tag, note, acknowledge or silence”; refused: no permission",
+  );
+  expect(did("CREATE_TOKEN", { principal: "dev-admin", grants: [] }, "ACCEPTED", "", "token ci-load").text).toMatch(
+    /^Created the token ci-load:/,
+  );
+});
+
 it("names the token that was created or revoked, and what it may do", () => {
   const token = {
     principal: "dev-admin",

@@ -3,6 +3,7 @@ import type { AuditFieldsFragment } from "../api/gen/graphql";
 import { instant } from "../api/model";
 import { dateTime, type Zone, zoneName } from "../format/format";
 import { m } from "../messages";
+import { operations } from "../messages/auditOperations";
 import { actionWords, type Known, known, nameOf, objectWords } from "./words";
 
 type Row = Pick<NonNullable<AuditFieldsFragment["row"]>, "action" | "outcome" | "code" | "detail" | "reason">;
@@ -88,10 +89,27 @@ function deed(row: Row, detail: Known, named: string, zone: Zone): string | null
     case "CREATE_TOKEN":
       // The reason of this record is the name of the token.
       return detail.principal
-        ? did.token(row.reason, grants(detail.grants), text(detail.principal), time(detail.expiresAt, zone))
+        ? did.token(
+            row.reason.replace(/^token /, ""),
+            grants(detail.grants),
+            text(detail.principal),
+            time(detail.expiresAt, zone),
+          )
         : null;
     case "REVOKE_TOKEN":
       return did.revoked(text(detail.name) || m.audit.did.aToken);
+    case "ACKNOWLEDGE_ALERT":
+      return operations.acknowledged(text(detail.code));
+    case "SILENCE_ALERTS":
+      return operations.silenced(which(detail), time(detail.until, zone));
+    case "END_SILENCE":
+      return operations.unsilenced(which(detail));
+    case "DRAIN_WORKER":
+      return operations.drained(text(detail.worker));
+    case "END_WORKER_DRAIN":
+      return operations.undrained(text(detail.worker));
+    case "SET_RECOVERY":
+      return operations.recovery(text(detail.mode));
     case "SIGNAL_RUNS":
       return did.bulk(nameOf(text(detail.signal)), number(detail.runs));
     case "PAUSE":
@@ -110,13 +128,25 @@ function deed(row: Row, detail: Known, named: string, zone: Zone): string | null
   }
 }
 
+/** Which alerts a silence is of. */
+function which({ code, planId, projectId }: Known): string {
+  const words = operations.which;
+  const parts = [
+    text(code) && words.code(text(code)),
+    text(planId) && words.plan(text(planId)),
+    text(planId) === "" && text(projectId) && words.project(text(projectId)),
+  ].filter((part) => part !== "" && part !== false);
+  return parts.length > 0 ? parts.join(" ") : words.run;
+}
+
 function target(action: string, detail: Known): Sentence["to"] {
   if (["SET_POLICY", "BREAK_GLASS", "END_BREAK_GLASS"].includes(action)) return { kind: "policy" };
   if (action === "SET_QUOTA") return { kind: "quotas" };
   if (action === "CREATE_TOKEN" || action === "REVOKE_TOKEN") return { kind: "tokens" };
   if (["FREEZE_TENANT", "SET_ENGINE_MODE", "SET_SHARE_LINKS"].includes(action)) return { kind: "service" };
   if (typeof detail.bulkId === "string") return { kind: "bulk", id: detail.bulkId };
-  if (typeof detail.planId !== "string") return null;
+  // Only records of a run name the environment of its plan too.
+  if (typeof detail.planId !== "string" || typeof detail.environmentId !== "string") return null;
   const { planId } = detail;
   return { kind: "plan", planId, projectId: text(detail.projectId), environmentId: text(detail.environmentId) };
 }

@@ -1,6 +1,7 @@
 // What an audit record says in words: its action, and the object that its detail names.
 import type { AuditFieldsFragment } from "../api/gen/graphql";
 import { m } from "../messages";
+import { operationNames, operations } from "../messages/auditOperations";
 
 type Row = NonNullable<AuditFieldsFragment["row"]>;
 
@@ -25,6 +26,8 @@ export interface Known {
   runs?: unknown;
   bulkId?: unknown;
   repeatedBefore?: unknown;
+  code?: unknown;
+  worker?: unknown;
   stepId?: unknown;
   force?: unknown;
   notes?: unknown;
@@ -49,7 +52,7 @@ export function known(detail: string): Known {
 /** The name of an action; an unknown one keeps the server's name, so that a filter by it works. */
 export function nameOf(action: string): string {
   const shared: Readonly<Record<string, string>> = m.action;
-  return m.audit.actions[action] ?? shared[action] ?? action;
+  return operationNames[action] ?? m.audit.actions[action] ?? shared[action] ?? action;
 }
 
 export function actionWords({ action, detail }: Pick<Row, "action" | "detail">): string {
@@ -65,7 +68,11 @@ export function objectWords({ action, outcome, detail }: Pick<Row, "action" | "o
   return [
     typeof stepId === "string" ? m.audit.step(stepId) : "",
     force === true ? m.audit.forced : "",
-    typeof planId === "string" ? m.audit.plan(planId, String(planVersion)) : "",
+    typeof planId !== "string" || planId === ""
+      ? ""
+      : typeof planVersion === "string"
+        ? m.audit.plan(planId, planVersion)
+        : operations.plan(planId),
     typeof mode === "string" ? m.audit.mode(modes[mode] ?? mode) : "",
     typeof made === "number" ? m.audit.version(made) : "",
   ]
@@ -74,14 +81,17 @@ export function objectWords({ action, outcome, detail }: Pick<Row, "action" | "o
 }
 
 /** The reason that the actor gave; for the completion of a step, its notes. */
-export function reasonWords({ reason, detail }: Pick<Row, "reason" | "detail">): string {
+export function reasonWords({ action, reason, detail }: Pick<Row, "action" | "reason" | "detail">): string {
+  // The server keeps the name of a new token there, which the sentence says.
+  if (action === "CREATE_TOKEN") return "";
   const { notes } = known(detail);
   return reason === "" && typeof notes === "string" ? notes : reason;
 }
 
 /** The names of actions for the suggestions of the filter, as the server finds them: `retry step` is RETRY_STEP. */
 export function suggestedActions(): { value: string; word: string }[] {
-  return [...Object.entries(m.action), ...Object.entries(m.audit.actions)].map(([action, word]) => ({
+  const names = { ...m.action, ...m.audit.actions, ...operationNames };
+  return Object.entries(names).map(([action, word]) => ({
     value: action.toLowerCase().replaceAll("_", " "),
     word,
   }));

@@ -43,6 +43,7 @@ const FAILED: AttentionItem = {
   approvalsRequired: null,
   actions: ["RETRY_STEP", "SKIP_STEP", "CANCEL"],
   whoCould: [],
+  stuck: false,
 };
 const ITEMS: AttentionItem[] = [
   FAILED,

@@ -186,9 +186,12 @@ function runs(): State[] {
           selecting={{ selected: new Set([`${RUN}completed`]), turn: nothing, turnAll: nothing }}
           menu={() => []}
           columns={["steps", "started", "took", "tags", "cause"]}
-          tags={
+          marks={
             new Map(
-              Object.keys(RUNS).map((name, i) => [`${RUN}${name}`, ["late", "team:data", "month-end"].slice(0, i)]),
+              Object.keys(RUNS).map((name, i) => [
+                `${RUN}${name}`,
+                { tags: ["late", "team:data", "month-end"].slice(0, i), notes: i % 2 },
+              ]),
             )
           }
           onTag={nothing}

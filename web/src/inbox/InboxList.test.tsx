@@ -73,7 +73,7 @@ it("says on the card, before the decision, when nobody else can give the missing
 
 it("says how many have approved, until when, who requested it, how large it is and what differs", async () => {
   await show(<InboxList items={[item()]} decide={() => {}} />, { answers: { RunRequest: RUN_REQUEST } });
-  expect(screen.getByTestId("approvals").textContent).toMatch(/^1 of 2 approvals \(eva\) · expires in 59 m /);
+  expect(screen.getByTestId("approvals").textContent).toMatch(/^1 of 2 approvals \(eva\) · cancelled in 59 m /);
   expect(screen.getByRole("listitem").textContent).toContain("requested by ana · waiting for 14 m");
   const change = await screen.findByTestId("plan-change");
   expect(change.textContent).toContain("60 steps · compared with 1.4.2: 3 steps added, 1 removed, 5 changed");

@@ -57,6 +57,7 @@ export const confirm = {
   blocked: (n: number, names: string) =>
     n === 1 ? `This step will not start: ${names}.` : `These ${n} steps will not start: ${names}.`,
   newRun: "Result: a new run starts.",
+  newRunWaits: "Result: a new run is created, and waits.",
   pending: "Result: the run still waits for approval.",
   result: (word: string) => `Result: the run is ${word}.`,
   rerun: (again: number, kept: number) =>
@@ -144,7 +145,7 @@ const RIGHTS: Partial<Record<Action, { role?: Role; sre?: true; to: string }>> =
   START: { role: "OPERATOR", to: "start a run" },
   CANCEL: { role: "ENGINEER", to: "cancel a run" },
   RERUN: { role: "ENGINEER", to: "rerun a run" },
-  ANNOTATE: { role: "OPERATOR", to: "tag a run or write a note" },
+  ANNOTATE: { role: "OPERATOR", to: "tag a run, write a note, or acknowledge or silence an alert" },
   READ_AUDIT: { sre: true, to: "read the audit log" },
   READ_DEAD_LETTERS: { sre: true, to: "read dead letters" },
   REDRIVE: { sre: true, to: "redrive dead letters" },

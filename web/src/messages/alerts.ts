@@ -4,6 +4,7 @@ import { plural } from "../format/format";
 
 export const alerts = {
   title: "Alerts",
+  openCount: (n: number) => (n >= 100 ? "100 or more open alerts" : plural(n, "open alert")),
   levels: { HIGH: "High", MEDIUM: "Medium", LOW: "Low" } satisfies Record<AlertLevel, string>,
   stages: { OPEN: "Open", ACKNOWLEDGED: "Acknowledged", RESOLVED: "Resolved" } satisfies Record<AlertStage, string>,
   byLevel: "Level",

@@ -25,7 +25,7 @@ export const attention = {
   noDeadline: "no deadline",
   ends: {
     FAILED_WAITING: "then the run fails",
-    APPROVAL: "then the run is refused",
+    APPROVAL: "then the run is cancelled",
     MANUAL_TASK: "then the step fails",
     LATE: "longer than 9 of 10 earlier runs",
   } satisfies Record<AttentionKind, string>,
@@ -61,10 +61,15 @@ export const attention = {
   ask: (verb: string, who: readonly string[]) => `To ${verb} it, ask ${names(who)}`,
   nobody: {
     FAILED_WAITING: "Nobody may retry it. It waits until the policy changes.",
-    APPROVAL: "Nobody is left who may approve it. It waits until the policy changes.",
+    APPROVAL: "Nobody can approve it: change the policy, or cancel the run.",
     MANUAL_TASK: "Nobody may complete it. It waits until the policy changes.",
     LATE: "Nobody may pause it.",
   } satisfies Record<AttentionKind, string>,
+  /** Fewer people can approve than must; `mine`: the viewer is the only one. */
+  stuck: (who: readonly string[], mine: boolean) =>
+    who.length === 0 && !mine
+      ? attention.nobody.APPROVAL
+      : `Only ${mine ? "you" : names(who)} can approve, which is not enough: change the policy, or cancel the run.`,
   sent: (action: string) => `${action}: sent`,
   failedAgain: "it failed again",
   decided: { APPROVE: "You have approved the run.", REJECT: "You have rejected the run." } satisfies Record<
@@ -74,6 +79,7 @@ export const attention = {
   others: (n: number) => `Show ${count(n)} more`,
   othersOnly: (n: number, who: readonly string[]) =>
     `Show ${count(n)} that ${n === 1 ? "waits" : "wait"} for ${names(who)}`,
+  firstEnds: (left: string) => `, the first ends in ${left}`,
   fewer: "Show fewer",
   more: (n: number) => `${count(n)} or more items need attention. The ones with the least time left are shown.`,
   stale: "dvt cannot read its store. This list may be out of date.",

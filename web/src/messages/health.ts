@@ -14,7 +14,12 @@ export const health = {
   todo: "What to do",
   notConfigured: "Not configured",
   /** Explains a healthy state of each part. */
+  accepted: "Accepted",
+  haltedSince: (at: string) => `Since ${at} UTC.`,
+  endIt: "An Admin or an SRE can end it under",
+  toService: "Admin, Service",
   fine: {
+    starts: "New runs are accepted, and start as soon as a slot is free.",
     stateStore: "Runs can be read and changed.",
     engine: "Runs start and continue.",
     temporal: "Runs start and continue.",
@@ -129,6 +134,7 @@ export const health = {
   at: "Time",
   asTable: "As a table",
   parts: {
+    starts: "New runs",
     stateStore: "State store",
     engine: "Engine",
     temporal: "Temporal",

@@ -24,7 +24,7 @@ export const inbox = {
   approvals: (n: number, of: number, who: string) =>
     `${n} of ${plural(of, "approval")}${who === "" ? "" : ` (${who})`}`,
   stuck: "Nobody else can give the missing approval. The run cannot start unless the policy changes.",
-  expires: (left: string) => `expires in ${left}`,
+  expires: (left: string) => `cancelled in ${left} unless approved`,
   expired: "the time to approve it is over",
   none: "Nothing is waiting for a person in the projects that you may see.",
   noneForMe: "Nothing is waiting for you.",

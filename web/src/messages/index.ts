@@ -11,7 +11,6 @@ import { step } from "./step";
 import { plans } from "./plans";
 import { compare } from "./compare";
 import { explorer } from "./explorer";
-import { several } from "./several";
 import { bulk } from "./bulk";
 import { start } from "./start";
 import { inbox } from "./inbox";
@@ -54,7 +53,6 @@ export const m = {
   step,
   plans,
   compare,
-  several,
   bulk,
   start,
   inbox,

@@ -92,11 +92,28 @@ const timeline = {
   times: (zone: string) => `Time (${zone}); drag to look closer`,
   summary: (total: number) =>
     `Timeline of ${plural(total, "step")}. Plus and minus zoom, arrows left and right move, x marks the critical path.`,
+  thenWaited: (took: string, still: boolean) => `, then ${still ? "waiting" : "waited"} ${took}`,
   kinds: {
     waiting: "waited",
+    tries: "earlier tries",
     running: "ran",
     backoff: "waited for a retry",
     person: "waited for a person",
+  },
+  /** Of a bar that has not ended. */
+  kindsNow: {
+    waiting: "waiting",
+    tries: "earlier tries",
+    running: "running",
+    backoff: "waiting for a retry",
+    person: "waiting for a person",
+  },
+  meaning: {
+    waiting: "waiting",
+    running: "succeeded",
+    backoff: "waiting for a retry",
+    person: "waiting for a person",
+    tries: "tries before the last",
   },
 };
 
@@ -105,7 +122,7 @@ const mosaic = {
   sort: "Sort again",
   groups: {
     failed: "Failed",
-    waiting: "Waiting",
+    waiting: "Waiting for a person",
     running: "Running",
     pending: "Pending",
     skipped: "Skipped",

@@ -87,8 +87,9 @@ export const plans = {
     ran === runs
       ? `succeeded in ${count(succeeded)} of the last ${plural(runs, "run")}`
       : `succeeded in ${count(succeeded)} of the ${plural(ran, "run")} that reached it; the plan ran ${count(runs)} times`,
-  flaky: (n: number) =>
-    n === 0 ? "Never needed a retry to succeed" : `Needed a retry to succeed in ${plural(n, "run")}`,
+  retriesHead: "Retries",
+  flaky: (n: number) => (n === 0 ? "never needed to succeed" : `needed to succeed in ${plural(n, "run")}`),
+  cause: "Cause",
   attemptsHead: "Its newest attempts",
   allAttempts: (n: number) => `Show all ${count(n)} attempts`,
   run: "Run",

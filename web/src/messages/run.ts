@@ -126,9 +126,10 @@ export const run = {
     who.length === 0
       ? "Nobody can approve it: change the policy or cancel"
       : `Only ${who.join(", ")} can approve, which is not enough: change the policy or cancel`,
-  approvalEnds: (left: string) => `expires in ${left}`,
+  approvalEnds: (left: string) => `cancelled in ${left}`,
   nextFailed: "Next failed",
   showGraph: "Show the graph",
+  after: (names: readonly string[]) => `after ${names.join(", ")}`,
 };
 
 export const runKeys = {

@@ -87,6 +87,7 @@ export const runs = {
   },
   onlyTag: (tag: string) => `Only runs with the tag ${tag}`,
   moreTags: (n: number) => `+${n}`,
+  notesOf: (run: string, n: number) => `${plural(n, "note")} of ${run}`,
   notStarted: "not started",
   createdAt: (at: string) => `Created ${at} UTC`,
   failedSteps: (n: number) => `${count(n)} failed`,

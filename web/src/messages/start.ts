@@ -55,8 +55,8 @@ export const start = {
   noPlace: "Name the project and the environment.",
   checking: "Checking what would happen…",
   firstSteps: (n: number, first: string) => `${plural(n, "step")} would start at once, ${first} first.`,
+  thenSteps: (n: number, first: string) => `Then ${plural(n, "step")} ${n === 1 ? "starts" : "start"}, ${first} first.`,
   now: "It would start now.",
-  queued: "It would wait in the queue, because the quota is used up or all run slots are in use.",
   tenant: "the tenant",
   quota: (where: string, left: number, perMinute: number, active: number, maxActive: number) =>
     `Quota of ${where}: ${count(left)} of ${count(perMinute)} starts a minute left; ${count(active)} of ${count(maxActive)} runs active.`,

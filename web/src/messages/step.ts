@@ -23,8 +23,7 @@ export const step = {
   noSecretsProvider: "No secrets provider is configured. Steps do not receive secrets.",
   notResolved: "not resolved",
   median: (ms: string) => `usually ${ms}`,
-  inTries: (n: number) => `in ${count(n)} tries`,
-  engineTry: (n: number) => `try ${n}`,
+  inTries: (n: number, last: string | null) => `in ${count(n)} tries${last === null ? "" : `, the last ${last}`}`,
   models: {
     none: "No dbt results: the step has not ended, or dbt failed before its first model.",
     all: "All",

@@ -17,6 +17,7 @@ import { Notice, Skeleton } from "../ui/Page";
 import { Time, useTick } from "../ui/Time";
 
 const PlansOverview = lazyPart(() => import("../plans/PlansOverview").then((part) => part.PlansOverview));
+const OpenAlerts = lazyPart(() => import("../alerts/OpenAlerts").then((part) => part.OpenAlerts));
 const FirstSteps = lazyPart(() => import("../start/FirstSteps").then((part) => part.FirstSteps));
 const EVERY_MS = 60_000;
 
@@ -31,6 +32,9 @@ export function AttentionPage() {
       <div className={css.head}>
         <h1>{m.attention.title}</h1>
         {failed && <FailedCount of={failed} />}
+        <Suspense>
+          <OpenAlerts />
+        </Suspense>
         <Link to="/runs" search={{}} className={css.all}>
           {m.attention.toRuns}
         </Link>

@@ -27,7 +27,7 @@ async function page(service: Partial<Record<keyof typeof NORMAL, unknown>>, word
     },
   });
   await screen.findByText("State store");
-  if (word !== undefined) await screen.findByText(word);
+  if (word !== undefined) await screen.findAllByText(word);
   return document.body.textContent;
 }
 
@@ -35,6 +35,19 @@ test("a healthy installation says what each part means", async () => {
   const text = await page({});
   expect(text).toContain("Runs start and continue.");
   expect(text).not.toContain("No new run starts");
+  expect(firstRow()).toContain("● Accepted");
+});
+
+/** The first row of the table, which answers the first question: do new runs start? */
+function firstRow(): string {
+  return screen.getAllByRole("row")[1]?.textContent ?? "";
+}
+
+test("the first row says why no new run starts, since when, and where to end it", async () => {
+  const service = { mode: "READ_ONLY", modeReason: "move of the store", modeSince: "2026-11-28T01:18:00Z" };
+  await page(service, "Read-only");
+  for (const words of ["New runs", "Read-only", "move of the store", "Since 2026-11-28 01:18:00 UTC", "Admin, Service"])
+    expect(firstRow()).toContain(words);
 });
 
 test.each([

@@ -13,10 +13,10 @@ import { HealthHistory } from "../health/HealthHistory";
 import { m } from "../messages";
 import { doctor } from "../messages/doctor";
 import { health as healthMessages } from "../messages/health";
-import { notices } from "../shell/service";
+import { type Notice, notices } from "../shell/service";
 import { useDocumentStatus } from "../ui/documentStatus";
 import css from "../styles/Form.module.css";
-import { duration } from "../format/format";
+import { dateTime, duration } from "../format/format";
 import { PageHead } from "../page/List";
 import { Problem } from "../page/Problem";
 import { lazyPart } from "../ui/lazyPart";
@@ -28,6 +28,8 @@ const InstallationDoctor = lazyPart(() =>
 );
 
 type Check = HealthQuery["health"]["checks"][number];
+/** A part of the table. A word replaces that of the status. */
+type Part = Pick<Check, "name" | "status" | "message" | "latencyMs" | "configured"> & { word?: string };
 type Capability = CapabilitiesQuery["capabilities"][number];
 const EVERY_MS = 5_000;
 const TONES = { HEALTHY: "good", DEGRADED: "warn", UNHEALTHY: "bad" } as const satisfies Record<HealthStatus, string>;
@@ -36,13 +38,13 @@ const SIGNS = { HEALTHY: "●", DEGRADED: "◐", UNHEALTHY: "✕" } as const sat
 type Halt = keyof typeof healthMessages.halted;
 
 /** `halt` is why no new run starts, if so: a healthy part does not promise then what the banner denies. */
-const checksDuring = (halt: Halt | undefined): Column<Check>[] => [
+const checksDuring = (halt: Halt | undefined): Column<Part>[] => [
   { head: healthMessages.part, main: true, cell: (check) => healthMessages.parts[check.name] ?? check.name },
   {
     head: healthMessages.status,
     cell: (check) =>
       check.configured ? (
-        <Word status={check.status} />
+        <Word status={check.status} word={check.word} />
       ) : (
         <span className={css.tone}>
           <span aria-hidden="true">○</span> {healthMessages.notConfigured}
@@ -55,14 +57,39 @@ const checksDuring = (halt: Halt | undefined): Column<Check>[] => [
 const meaning = (part: string, halt: Halt | undefined): string | undefined =>
   (halt && healthMessages.halted[halt].fine[part]) ?? healthMessages.fine[part];
 
-const todo: Column<Check> = {
+/** Whether new runs start, which no check of a part says: the first row, because it is the first question. */
+function startsOf(notice: Notice | undefined): Part {
+  const row = { name: "starts", latencyMs: null, configured: true } as const;
+  if (!notice) return { ...row, status: "HEALTHY", message: null, word: healthMessages.accepted };
+  const { kind, text, still, reason, since } = notice;
+  const why = [text, still, ...(reason ? [m.serviceBanner.because(reason)] : [])].join(" ");
+  return {
+    ...row,
+    status: "DEGRADED",
+    message: since === null ? why : `${why} ${healthMessages.haltedSince(dateTime(since, "utc"))}`,
+    word: healthMessages.halted[kind].word,
+  };
+}
+
+const todo: Column<Part> = {
   head: healthMessages.todo,
   text: true,
-  cell: (check) => (isWell(check) ? null : (healthMessages.todos[check.name] ?? healthMessages.tell)),
+  cell: (check) => {
+    if (isWell(check)) return null;
+    if (check.name !== "starts") return healthMessages.todos[check.name] ?? healthMessages.tell;
+    return (
+      <span>
+        {healthMessages.endIt}{" "}
+        <Link to="/admin/$part" params={{ part: "service" }}>
+          {healthMessages.toService}
+        </Link>
+      </span>
+    );
+  },
 };
 
 /** A part that is not configured needs nothing either. */
-function isWell({ configured, status }: Check): boolean {
+function isWell({ configured, status }: Part): boolean {
   return !configured || status === "HEALTHY";
 }
 
@@ -81,8 +108,10 @@ export function HealthPage() {
     ...query
   } = useQuery(HealthDocument, {}, (result) => result.health, { every: EVERY_MS });
   const service = useQuery(ServiceDocument, {}, (result) => result.service, { every: EVERY_MS });
-  const halt = notices(service.answer ?? null)[0]?.kind;
+  const [notice] = notices(service.answer ?? null);
+  const halt = notice?.kind;
   const checks = checksDuring(halt);
+  const parts = health ? [...(service.answer ? [startsOf(notice)] : []), ...health.checks] : [];
   const capabilities = useQuery(CapabilitiesDocument, {}, (result) => result.capabilities);
   const engine = capabilities.answer ?? [];
   const error = query.error ?? capabilities.error;
@@ -112,8 +141,8 @@ export function HealthPage() {
           </p>
           <Table
             label={healthMessages.title}
-            columns={health.checks.every(isWell) ? checks : [...checks, todo]}
-            rows={health.checks}
+            columns={parts.every(isWell) ? checks : [...checks, todo]}
+            rows={parts}
             rowKey={(check) => check.name}
           />
         </section>
@@ -152,10 +181,10 @@ function Doctor() {
   );
 }
 
-function Word({ status }: { status: HealthStatus }) {
+function Word({ status, word }: { status: HealthStatus; word?: string | undefined }) {
   return (
     <span className={css.tone} data-tone={TONES[status]}>
-      <span aria-hidden="true">{SIGNS[status]}</span> {healthMessages.words[status]}
+      <span aria-hidden="true">{SIGNS[status]}</span> {word ?? healthMessages.words[status]}
     </span>
   );
 }

@@ -14,6 +14,7 @@ import css from "../plans/Plans.module.css";
 import page from "../styles/Page.module.css";
 import prose from "../styles/Prose.module.css";
 import { stepLook } from "../status/look";
+import { triesWord } from "../step/stepWords";
 import { Button } from "../ui/Button";
 import { useDocumentStatus } from "../ui/documentStatus";
 import { ErrorCode } from "../ui/ErrorCode";
@@ -54,8 +55,22 @@ function attemptColumns(stepId: string): Column<PastAttemptFieldsFragment>[] {
         </span>
       ),
     },
-    { head: m.plans.code, cell: ({ errorCode }) => errorCode !== null && <ErrorCode code={errorCode} /> },
-    { head: m.plans.took, cell: ({ durationMs }) => durationMs !== null && fineDuration(durationMs) },
+    {
+      head: m.plans.cause,
+      text: true,
+      cell: ({ errorCode, errorMessage }) =>
+        errorCode !== null && (
+          <span>
+            {errorMessage} <ErrorCode code={errorCode} />
+          </span>
+        ),
+    },
+    {
+      head: m.plans.took,
+      cell: (attempt) =>
+        attempt.durationMs !== null &&
+        [fineDuration(attempt.durationMs), triesWord(attempt)].filter((part) => part !== null).join(" "),
+    },
     {
       head: m.plans.startedAt,
       cell: ({ startedAt }) => startedAt !== null && <Time at={instant(startedAt)} format="full" />,
@@ -144,8 +159,13 @@ export function PlanStepPage() {
           <dt>{m.plans.lastGreen}</dt>
           <dd>{step.lastGreen ? <Attempt stepId={stepId} attempt={step.lastGreen} /> : m.plans.neverGreen}</dd>
         </div>
+        {step.lastGreen && (
+          <div>
+            <dt>{m.plans.retriesHead}</dt>
+            <dd>{m.plans.flaky(step.flaky)}</dd>
+          </div>
+        )}
       </dl>
-      {step.lastGreen && <p>{m.plans.flaky(step.flaky)}</p>}
       <section className={css.section}>
         <Bars
           label={m.plans.attempts(Math.min(MOST_BARS, step.attempts.length))}

@@ -8,7 +8,7 @@ import { RunFilters, SavedViews } from "../runlist/RunFilters";
 import { RunHistogram } from "../runlist/RunHistogram";
 import { obstacleOf } from "../runlist/sorts";
 import { RunTable } from "../runlist/RunTable";
-import { useRowTags } from "../runlist/useRowTags";
+import { useRowMarks } from "../runlist/useRowMarks";
 import { useWaits } from "../runlist/useWaits";
 import { toRunsSearch } from "../runlist/runsSearch";
 import { SyncBanner, SyncChip } from "../freshness/Sync";
@@ -207,7 +207,7 @@ interface RowsProps {
 function Rows({ list, query, change, menu, selection, columns, chosen }: RowsProps) {
   const { state, error, verdict, now, loadingMore, loadMore, refresh } = list;
   const runIds = useMemo(() => state.rows.map((row) => row.run.runId), [state.rows]);
-  const tags = useRowTags(runIds);
+  const marks = useRowMarks(runIds);
   const waits = useWaits(useMemo(() => state.rows.map(({ run }) => run), [state.rows]));
   const latest = useRef(query);
   latest.current = query;
@@ -231,7 +231,7 @@ function Rows({ list, query, change, menu, selection, columns, chosen }: RowsPro
           menu={menu}
           columns={columns}
           chosen={chosen}
-          tags={tags}
+          marks={marks}
           waits={waits}
           onTag={onTag}
         />

@@ -14,6 +14,18 @@ it("draws the plan of a run that has not started, when the document is known", a
   expect(node.textContent?.trim(), "no duration").toBe("test");
 });
 
+it("lists the steps of the plan with what each waits for, where a graph does not fit", async () => {
+  const steps = [
+    { stepId: "load", name: "Load orders" },
+    { stepId: "test", dependsOn: ["load"] },
+  ];
+  await show(<PendingPlan header={{ ...PENDING, runId: "r-listed" }} listed />, {
+    answers: { RunPlan: { run: { planDocument: { steps } } } },
+  });
+  const list = await screen.findByRole("list");
+  expect([...list.children].map(({ textContent }) => textContent)).toEqual(["Load orders", "test after Load orders"]);
+});
+
 it("says that the steps are not known yet, or that none has run", async () => {
   const first = await show(<PendingPlan header={{ ...PENDING, runId: "r-unknown" }} />, {
     answers: { RunPlan: { run: { planDocument: null } } },

@@ -39,6 +39,7 @@ export function Picture({ chosen, choose }: PictureProps) {
     return groups.size > 1 && groups.size < shape.ids.length;
   }, [store, shape]);
 
+  const broken = (store.header()?.failedSteps ?? 0) > 0;
   if (center !== undefined) {
     return <FocusGraph shape={shape} center={center} hops={hops} chosen={chosen} choose={choose} go={go} />;
   }
@@ -57,7 +58,8 @@ export function Picture({ chosen, choose }: PictureProps) {
   return (
     <>
       {whole && <Back label={pictures.graph.toMosaic} onClick={() => go({})} />}
-      <Groups shape={shape} chosen={chosen} choose={choose} fitted={whole !== undefined} />
+      {/* A large graph that fits is a stripe: with a failure it opens there, where names can be read. */}
+      <Groups shape={shape} chosen={chosen} choose={choose} fitted={whole !== undefined && !broken} />
     </>
   );
 }

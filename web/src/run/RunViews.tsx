@@ -61,7 +61,7 @@ export function RunViews({ runId, chosen, choose }: RunViewsProps) {
     case "timeline":
       return <Timeline runId={runId} chosen={chosen} choose={choose} />;
     case "steps":
-      return list;
+      return order.length === 0 ? <PendingPlan header={header} listed /> : list;
     case "events":
       return <Events runId={runId} />;
     case "receipts":
@@ -73,7 +73,7 @@ export function RunViews({ runId, chosen, choose }: RunViewsProps) {
     case "details":
       return <Details header={header} />;
     case "graph":
-      if (order.length === 0) return <PendingPlan header={header} />;
+      if (order.length === 0) return <PendingPlan header={header} listed={narrow} />;
       // A phone shows the list, because the graph does not fit.
       if (narrow && !asked) {
         return (

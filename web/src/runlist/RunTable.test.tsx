@@ -3,6 +3,7 @@ import { expect, it } from "vitest";
 import { header, NOW, RUN, RUNS } from "../testing/fixtures";
 import { screen, show, vi } from "../testing/render";
 import { COLUMNS, DEFAULT_COLUMNS } from "./columns";
+import type { Marks } from "./useRowMarks";
 import { RunTable, widthsOf } from "./RunTable";
 
 const ROWS = ["failed", "draining", "running"].map((name, i) => ({
@@ -10,7 +11,7 @@ const ROWS = ["failed", "draining", "running"].map((name, i) => ({
   left: i === 1,
 }));
 
-const REST = { columns: DEFAULT_COLUMNS, tags: new Map<string, string[]>(), onTag: () => {} };
+const REST = { columns: DEFAULT_COLUMNS, marks: new Map<string, Marks>(), onTag: () => {} };
 
 async function table(selected: ReadonlySet<string> = new Set(), over: Partial<Parameters<typeof RunTable>[0]> = {}) {
   const turn = vi.fn<(runId: string, range: boolean) => void>();
@@ -93,10 +94,12 @@ it("shows the columns that were chosen, in their order, and nothing of the other
 });
 
 it("says the cause as a sentence, with the code as a mark behind it, and shows tags beside the name", async () => {
-  const { rows } = await table(new Set(), { tags: new Map([[`fai${RUN}`, ["late"]]]) });
+  const { rows } = await table(new Set(), { marks: new Map([[`fai${RUN}`, { tags: ["late"], notes: 2 }]]) });
   expect(screen.getByText("DBT_TEST_FAILED").tagName).toBe("CODE");
   expect(rows[0]?.textContent).toMatch(/Got 3 results\S*.* · stg_orders DBT_TEST_FAILED/);
   expect(screen.getByRole("button", { name: "late" })).toBeDefined();
+  const notes = screen.getByRole("link", { name: /^2 notes of nightly/ });
+  expect(notes.getAttribute("href")).toBe(`/runs/fai${RUN}?view=details`);
 });
 
 it("begins the cause with the words that differ between runs of one plan", async () => {
@@ -114,8 +117,8 @@ it("says under the cause what a waiting run waits for", async () => {
 
 it("shows two tags of a run and the number of the others, and filters by a click", async () => {
   const onTag = vi.fn<(tag: string) => void>();
-  const tags = new Map([[`fai${RUN}`, ["late", "team:data", "urgent", "z"]]]);
-  const { user, rows } = await table(new Set(), { columns: COLUMNS, tags, onTag });
+  const marks = new Map([[`fai${RUN}`, { tags: ["late", "team:data", "urgent", "z"], notes: 0 }]]);
+  const { user, rows } = await table(new Set(), { columns: COLUMNS, marks, onTag });
   expect(rows[0]?.textContent).toContain("lateteam:data+2");
   expect(screen.getByTitle("urgent, z").textContent).toBe("+2");
   await user.click(screen.getByRole("button", { name: "team:data" }));

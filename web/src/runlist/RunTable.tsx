@@ -1,9 +1,11 @@
 import { Link } from "@tanstack/react-router";
+import { StickyNote } from "lucide-react";
 import { createContext, memo, use } from "react";
 import type { RunRow } from "../api/model";
 import { m } from "../messages";
 import { type Column, MANY_COLUMNS } from "./columns";
 import type { ListRow } from "./list";
+import type { Marks } from "./useRowMarks";
 import { manualOf } from "../status/stepGroup";
 import { Env } from "../ui/Env";
 import { errorSentence } from "../format/errorSentence";
@@ -35,8 +37,8 @@ interface RunTableProps {
   columns: readonly Column[];
   /** The viewer chose the columns, so a wide window hides none of them. */
   chosen?: boolean;
-  /** The tags of the runs, by run id. */
-  tags: ReadonlyMap<string, readonly string[]>;
+  /** The tags and notes of the runs, by run id. */
+  marks: ReadonlyMap<string, Marks>;
   /** What waiting runs wait for, by run id. */
   waits?: ReadonlyMap<string, string>;
   /** Filters the list by a tag. */
@@ -45,14 +47,14 @@ interface RunTableProps {
 
 /** The tags that a row shows before the number of the others. */
 const SHOWN_TAGS = 2;
-const NO_TAGS: readonly string[] = [];
+const NO_MARKS: Marks = { tags: [], notes: 0 };
 const NO_WAITS: ReadonlyMap<string, string> = new Map();
 
 /** The clock of the durations; a context, so that rows do not render each second. */
 const Now = createContext({ now: 0, frozen: false });
 
 export function RunTable(props: RunTableProps) {
-  const { rows, now, frozen, selecting, menu, columns, chosen = false, tags, waits = NO_WAITS, onTag } = props;
+  const { rows, now, frozen, selecting, menu, columns, chosen = false, marks, waits = NO_WAITS, onTag } = props;
   const { selected, turn, turnAll } = selecting;
   const all = rows.length > 0 && rows.every((row) => selected.has(row.run.runId));
   return (
@@ -100,7 +102,7 @@ export function RunTable(props: RunTableProps) {
                 turn={turn}
                 menu={menu}
                 columns={columns}
-                tags={tags.get(row.run.runId) ?? NO_TAGS}
+                marks={marks.get(row.run.runId) ?? NO_MARKS}
                 wait={waits.get(row.run.runId) ?? null}
                 onTag={onTag}
               />
@@ -119,12 +121,13 @@ interface RowProps {
   turn: Selecting["turn"];
   menu: RunTableProps["menu"];
   columns: readonly Column[];
-  tags: readonly string[];
+  marks: Marks;
   wait: string | null;
   onTag: RunTableProps["onTag"];
 }
 
-const Row = memo(function Row({ run, left, selected, turn, menu, columns, tags, wait, onTag }: RowProps) {
+const Row = memo(function Row({ run, left, selected, turn, menu, columns, marks, wait, onTag }: RowProps) {
+  const { tags, notes } = marks;
   const name = `${run.plan.planId} ${shortId(run.runId)}`;
   return (
     <tr className={css.row} data-left={left || undefined} data-selected={selected || undefined} data-run={run.runId}>
@@ -157,6 +160,18 @@ const Row = memo(function Row({ run, left, selected, turn, menu, columns, tags, 
             <code className={css.id}>{shortId(run.runId)}</code>
           </Link>
           {!columns.includes("tags") && tags.length > 0 && <Tags tags={tags} onTag={onTag} />}
+          {notes > 0 && (
+            <Link
+              to="/runs/$runId"
+              params={{ runId: run.runId }}
+              search={{ view: "details" }}
+              className={css.notes}
+              aria-label={m.runs.notesOf(name, notes)}
+              title={m.runs.notesOf(name, notes)}
+            >
+              <StickyNote size={14} aria-hidden="true" />
+            </Link>
+          )}
           {left && <span className={css.left}>{m.runs.left}</span>}
         </span>
       </td>

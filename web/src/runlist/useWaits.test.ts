@@ -25,11 +25,15 @@ it("says what a run waits for: a slot, the viewer, or others", () => {
         { ...manual, runId: "a", kind: "APPROVAL", actions: ["APPROVE"] },
         { ...manual, runId: "b", kind: "APPROVAL", whoCould: [] },
         { ...manual, runId: "c", kind: "LATE" },
+        { ...manual, runId: "d", kind: "APPROVAL", stuck: true },
+        { ...manual, runId: "e", kind: "APPROVAL", actions: ["APPROVE"], whoCould: [], stuck: true },
       ],
     ),
   ).toEqual([
     "Waits for dev-admin",
     "Waits for you",
-    "Nobody is left who may approve it. It waits until the policy changes.",
+    "Nobody can approve it: change the policy, or cancel the run.",
+    "Only dev-admin can approve, which is not enough: change the policy, or cancel the run.",
+    "Only you can approve, which is not enough: change the policy, or cancel the run.",
   ]);
 });

@@ -30,9 +30,16 @@ function queuedInWords({ position, waitsFor, slots }: WaitsQuery["queue"]["edges
   return [position !== null && m.runs.position(position), why].filter(Boolean).join(": ");
 }
 
-function personInWords({ kind, actions, whoCould }: WaitsQuery["attention"]["edges"][number]["node"]): string | null {
+function personInWords({
+  kind,
+  actions,
+  whoCould,
+  stuck,
+}: WaitsQuery["attention"]["edges"][number]["node"]): string | null {
   if (kind !== "APPROVAL" && kind !== "MANUAL_TASK") return null;
-  if (actions.includes(m.attention.answers[kind].action)) return m.runs.waitsForYou;
+  const mine = actions.includes(m.attention.answers[kind].action);
+  if (stuck) return m.attention.stuck(whoCould, mine);
+  if (mine) return m.runs.waitsForYou;
   return whoCould.length > 0 ? m.attention.waitsFor(whoCould) : m.attention.nobody[kind];
 }
 

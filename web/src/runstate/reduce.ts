@@ -14,6 +14,11 @@ export interface RunState {
   /** The position in the log, or -1 before the first state. */
   seq: number;
   opsRev: number;
+  /**
+   * The newest revision that a frame named. It is ahead of opsRev after a change outside of the log that the header does
+   * not show, such as an approval that is not the last one.
+   */
+  newestOpsRev: number;
   header: RunHeader | null;
   /** The steps are known; before that only the header may be. */
   whole: boolean;
@@ -50,6 +55,7 @@ export function emptyState(at: number): RunState {
     retired: new Set(),
     seq: -1,
     opsRev: -1,
+    newestOpsRev: -1,
     header: null,
     whole: false,
     steps: [],
@@ -154,7 +160,7 @@ function position(
 
 /** Forgets the position, so that any history may follow; the header and the steps stay until then. */
 function withoutPosition(state: RunState): RunState {
-  return { ...state, epoch: null, seq: -1, opsRev: -1, whole: false };
+  return { ...state, epoch: null, seq: -1, opsRev: -1, newestOpsRev: -1, whole: false };
 }
 
 function lacks(state: RunState, missing: NonNullable<RunState["missing"]>): RunState {
@@ -174,7 +180,8 @@ function observe(state: RunState, frame: RunFrame, at: number): RunState {
   if (last && frame.asOf < last.asOf && frame.runSeq === state.seq && !frame.reset) return { ...state, frameAt: at };
   const headSeq = Math.max(state.headSeq, frame.headSeq ?? 0, frame.runSeq);
   const { sync, reason, asOf, lagMs } = frame;
-  const seen = { ...state, frameAt: at, last: { sync, reason, asOf, lagMs }, headSeq };
+  const newestOpsRev = Math.max(state.newestOpsRev, frame.opsRev);
+  const seen = { ...state, newestOpsRev, frameAt: at, last: { sync, reason, asOf, lagMs }, headSeq };
   if (state.header === null) return seen;
   const behindAt = headSeq <= state.seq ? null : (state.behindAt ?? at);
   return { ...seen, behindAt, missing: null, asked: false, proven: true };

@@ -64,8 +64,8 @@ export class RunStore {
     const { whole, epoch, seq } = this.#state;
     return whole && epoch !== null ? { seq, epoch } : null;
   }
-  get opsRev(): number {
-    return this.#state.opsRev;
+  get newestOpsRev(): number {
+    return this.#state.newestOpsRev;
   }
   get rewindsDropped(): number {
     return this.#state.rewinds;

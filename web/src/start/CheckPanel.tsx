@@ -1,7 +1,7 @@
 import { m } from "../messages";
 import { explainRefusal } from "./words";
 import css from "./Start.module.css";
-import { type Check, startsNow } from "./useCheck";
+import type { Check } from "./useCheck";
 
 interface CheckPanelProps {
   /** The number of the part of the form. */
@@ -15,7 +15,6 @@ interface CheckPanelProps {
 export function CheckPanel({ no, check, missing, projectId }: CheckPanelProps) {
   const { preview, quotas, error, current } = check;
   const starting = quotas.filter((quota) => quota.projectId === null || quota.projectId === projectId);
-  const now = startsNow(quotas, projectId);
   return (
     <section className={css.part}>
       <h2>
@@ -41,16 +40,19 @@ export function CheckPanel({ no, check, missing, projectId }: CheckPanelProps) {
             <ul>
               <li>{explainRefusal(preview)}</li>
               {preview.changes.length > 0 && (
-                <li>{m.start.firstSteps(preview.changes.length, preview.changes[0]?.stepId ?? "")}</li>
+                <li>
+                  {(preview.status === "RUNNING" ? m.start.firstSteps : m.start.thenSteps)(
+                    preview.changes.length,
+                    preview.changes[0]?.stepId ?? "",
+                  )}
+                </li>
               )}
               {preview.warnings.map((warning) => (
                 <li key={warning} className={css.warn}>
                   {warning}
                 </li>
               ))}
-              {preview.outcome === "APPLY" && now !== null && (
-                <li className={now ? undefined : css.warn}>{now ? m.start.now : m.start.queued}</li>
-              )}
+              {preview.status === "RUNNING" && <li>{m.start.now}</li>}
               {starting.flatMap((quota) =>
                 quota.buckets
                   .filter((bucket) => bucket.action === "START_RUN")

@@ -35,15 +35,3 @@ export function useCheck(asked: StartAsked): Check {
     ? { preview: preview.answer, quotas: quotas.answer, error: null, current: true }
     : { preview: null, quotas: [], error: null, current: false };
 }
-
-/** Whether the quotas let a run start at once; false when it would wait, null when there are no quotas. */
-export function startsNow(quotas: QuotasQuery["quotas"], projectId: string): boolean | null {
-  const hold = quotas.filter((quota) => quota.projectId === null || quota.projectId === projectId);
-  if (hold.length === 0) return null;
-  return hold.every(
-    (quota) =>
-      quota.active < quota.maxActive &&
-      quota.queueDepth === 0 &&
-      (quota.buckets.find((bucket) => bucket.action === "START_RUN")?.tokensRemaining ?? 1) > 0,
-  );
-}

@@ -6,6 +6,7 @@ import { StatusIcon } from "../ui/Status";
 import { Time } from "../ui/Time";
 import pills from "../styles/Pill.module.css";
 import css from "./StepPanel.module.css";
+import { triesWord } from "./stepWords";
 
 interface AttemptsProps {
   attempts: readonly Attempt[];
@@ -21,6 +22,7 @@ export function Attempts({ attempts, shown, latest, choose }: AttemptsProps) {
       {attempts.map((attempt) => {
         const id = attempt.logicalAttemptId;
         const look = stepLook({ ...attempt, pendingRetry: false });
+        const tries = triesWord(attempt);
         const superseded = id !== latest && attempt.status === "FAILED";
         return (
           <button
@@ -40,9 +42,7 @@ export function Attempts({ attempts, shown, latest, choose }: AttemptsProps) {
               </span>
             )}
             {attempt.durationMs !== null && <span className={css.quiet}>{duration(attempt.durationMs)}</span>}
-            {attempt.engineAttemptId > 1 && (
-              <span className={css.quiet}>{m.step.engineTry(attempt.engineAttemptId)}</span>
-            )}
+            {tries !== null && <span className={css.quiet}>{tries}</span>}
           </button>
         );
       })}

@@ -191,7 +191,7 @@ function Facts({ runId, step }: { runId: string; step: Step }) {
       <div className={css.facts}>
         <StatusBadge look={stepLook(step)} />
         <span>{step.type}</span>
-        {took && <span>{[took, triesWord(step)].filter((part) => part !== null).join(" ")}</span>}
+        {took && <span>{[took, triesWord(step.attempts.at(-1))].filter((part) => part !== null).join(" ")}</span>}
         <Median runId={runId} stepId={step.stepId} />
         {blocked > 0 && <span>{m.run.blocks(blocked)}</span>}
       </div>

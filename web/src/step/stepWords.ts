@@ -1,5 +1,5 @@
 import type { Instant } from "../format/format";
-import type { Step } from "../api/model";
+import type { Attempt, Step } from "../api/model";
 import { m } from "../messages";
 import type { RunStore } from "../runstate/store";
 import { count, duration, relative, ticking } from "../format/format";
@@ -20,11 +20,12 @@ export function stepTook(
   return `${store.frozen() ? "≥ " : ""}${ticking(store.now() - step.startedAt)}`;
 }
 
-/** In how many automatic tries the time of the latest attempt went; null for one. */
-export function triesWord({ engineAttemptId, status }: Pick<Step, "engineAttemptId" | "status">): string | null {
-  return engineAttemptId !== null && engineAttemptId > 1 && status !== "SKIPPED"
-    ? m.step.inTries(engineAttemptId)
-    : null;
+/** The number of automatic tries of an attempt and the time of the last one; null for one try. */
+export function triesWord(
+  attempt: Pick<Attempt, "engineAttemptId" | "lastTryMs" | "status"> | undefined,
+): string | null {
+  if (!attempt || attempt.engineAttemptId < 2 || attempt.status === "SKIPPED") return null;
+  return m.step.inTries(attempt.engineAttemptId, attempt.lastTryMs === null ? null : duration(attempt.lastTryMs));
 }
 
 /** The queue whose worker the step waits for; null for a step that needs none. */

@@ -111,7 +111,7 @@ export const StepRow = memo(function StepRow({
         {stepTook(step, store)}
       </span>
       <span role="cell" data-column="median" className={css.pace}>
-        {triesWord(step) ?? <PaceWords pace={paceOf(step, median, store.now())} median={median} />}
+        {triesWord(step.attempts.at(-1)) ?? <PaceWords pace={paceOf(step, median, store.now())} median={median} />}
       </span>
       <span role="cell" data-column="cause" className={prose.clip}>
         {step.status === "FAILED" && step.error ? (

@@ -79,7 +79,7 @@ it("leaves out the columns that are empty in every row", async () => {
     container.querySelector("[data-empty]")?.getAttribute("data-empty") ?? "",
     "steps with groups, a retry, and one with three tries",
   ).toBe("");
-  expect(screen.getByText("in 3 tries")).toBeDefined();
+  expect(screen.getByText("in 3 tries, the last 12 s")).toBeDefined();
   unmount();
   const view = await show(
     <StepsGrid narrow={false} chosen={null} choose={() => {}} query={ALL} setQuery={() => {}} />,

@@ -206,7 +206,7 @@ function emptyColumns(steps: readonly Step[], medians: Medians | null): string[]
   return [
     steps.some(({ group }) => group !== null) ? "" : "group",
     steps.some((step) => attemptWord(step) !== null) ? "" : "attempt",
-    (medians?.size ?? 0) > 0 || steps.some((step) => triesWord(step) !== null) ? "" : "median",
+    (medians?.size ?? 0) > 0 || steps.some((step) => triesWord(step.attempts.at(-1)) !== null) ? "" : "median",
   ].filter((name) => name !== "");
 }
 

@@ -13,13 +13,13 @@ import { TIMELINE_ORDERS, type TimelineOrder } from "../address/views";
 import { Button } from "../ui/Button";
 import { useKeys } from "../ui/keys";
 import { ended } from "../status/look";
+import { useNarrow } from "../ui/narrow";
 import { Notice } from "../ui/Page";
 import { useTick } from "../ui/Time";
 import { duration } from "../format/format";
 import { useMedians } from "../step/medians";
 import { Axis } from "./Axis";
 import {
-  type Break,
   breaksOf,
   percent,
   scaleOf,
@@ -44,6 +44,7 @@ import {
   workingSpans,
   worksNow,
 } from "./segments";
+import { Legend } from "./Legend";
 import frame from "../styles/Frame.module.css";
 import css from "./Timeline.module.css";
 import { TimelineRow } from "./TimelineRow";
@@ -53,17 +54,6 @@ const route = getRouteApi("/runs/$runId");
 const ROW = 28;
 const MOVE = 0.2;
 const ZOOM = 0.7;
-const REASONS = ["person", "pause", "idle"] as const;
-const KINDS = pictures.timeline.kinds;
-const LEGEND = [
-  { kind: "waiting", tone: "pending", words: KINDS.waiting },
-  { kind: "running", tone: "success", words: KINDS.running },
-  { kind: "running", tone: "failed", words: pictures.timeline.failed },
-  { kind: "running", tone: "cancelled", words: pictures.timeline.stopped },
-  { kind: "backoff", tone: "pending", words: KINDS.backoff },
-  { kind: "person", tone: "person", words: KINDS.person },
-] as const;
-
 interface TimelineProps {
   runId: string;
   chosen: string | null;
@@ -94,6 +84,7 @@ export function Timeline({ runId, chosen, choose }: TimelineProps) {
   );
   const rows = useMemo(() => (critical === "only" ? all.filter((id) => path?.has(id)) : all), [all, critical, path]);
 
+  const narrow = useNarrow();
   const pane = useRef<HTMLDivElement>(null);
   const virtual = useVirtualizer({
     count: rows.length,
@@ -207,6 +198,7 @@ export function Timeline({ runId, chosen, choose }: TimelineProps) {
         </label>
         <Legend
           now={!ended(header)}
+          tries={order.some((id) => store.step(id)?.attempts.some(({ lastTryMs }) => lastTryMs !== null))}
           paused={bands.map(({ from, to }) => (to ?? now) - from)}
           breaks={scale.breaks ?? []}
         />
@@ -264,6 +256,9 @@ export function Timeline({ runId, chosen, choose }: TimelineProps) {
         </div>
         <div role="rowgroup" className={css.body} style={{ height: virtual.getTotalSize() }}>
           <div className={css.under} aria-hidden="true">
+            {bands.map(({ from, to }) => (
+              <span key={from} className={css.band} style={place(from, to ?? now)} title={m.status.paused} />
+            ))}
             {(scale.breaks ?? []).map((one) => (
               <span key={one.from} className={css.break} data-why={one.why} style={place(one.from, one.to)}>
                 {duration(one.to - one.from)}
@@ -271,9 +266,6 @@ export function Timeline({ runId, chosen, choose }: TimelineProps) {
             ))}
           </div>
           <div className={css.over} aria-hidden="true">
-            {bands.map(({ from, to }) => (
-              <span key={from} className={css.band} style={place(from, to ?? now)} title={m.status.paused} />
-            ))}
             {!ended(header) && now >= span.from && now <= span.to && (
               <span
                 className={css.now}
@@ -302,6 +294,7 @@ export function Timeline({ runId, chosen, choose }: TimelineProps) {
                 dimmed={path !== null && !path.has(id)}
                 median={medians?.get(id)}
                 chosen={id === chosen}
+                narrow={narrow}
                 choose={choose}
               />
             );
@@ -315,57 +308,6 @@ export function Timeline({ runId, chosen, choose }: TimelineProps) {
 /** The step at which a run failed, or whose failure it waits on; null when nothing failed, or somebody cancelled it. */
 function failedStep(header: RunHeader | null): string | null {
   return header === null || header.cancellation !== null ? null : (header.rootCause?.stepId ?? null);
-}
-
-/** The legend of the bars' shapes and of shortened waits. */
-function Legend({ now, paused, breaks }: { now: boolean; paused: readonly number[]; breaks: readonly Break[] }) {
-  return (
-    <ul className={css.legend} aria-label={pictures.timeline.legend}>
-      {LEGEND.map(({ kind, tone, words }) => (
-        <li key={words}>
-          <span className={css.sample}>
-            <span className={css.segment} data-kind={kind} style={{ color: `var(--${tone})` }} />
-          </span>
-          {words}
-        </li>
-      ))}
-      <li>
-        <span className={css.sample}>
-          <span className={css.usual} />
-        </span>
-        {pictures.timeline.usual}
-      </li>
-      {now && (
-        <li>
-          <span className={css.sample}>
-            <span className={css.now} />
-          </span>
-          {pictures.timeline.now}
-        </li>
-      )}
-      {paused.length > 0 && (
-        <li>
-          <span className={css.sample}>
-            <span className={css.band} />
-          </span>
-          {pictures.timeline.paused(paused.map(duration).join(", "))}
-        </li>
-      )}
-      {REASONS.map((why) => {
-        const took = breaks.filter((one) => one.why === why).map(({ from, to }) => duration(to - from));
-        return (
-          took.length > 0 && (
-            <li key={why} data-testid="break">
-              <span className={css.sample}>
-                <span className={css.break} data-why={why} />
-              </span>
-              {pictures.timeline.breaks[why](took.join(", "))}
-            </li>
-          )
-        );
-      })}
-    </ul>
-  );
 }
 
 /** Returns the former object while the content is the same. */

@@ -8,8 +8,9 @@ import { attemptName, duration } from "../format/format";
 import { stepLook, stepLookIn } from "../status/look";
 import { Name } from "../ui/Name";
 import { StatusIcon } from "../ui/Status";
-import { besideBar, percent, type Scale } from "./axis";
-import { type Segment, segmentsOf } from "./segments";
+import { besideBar, hasRoom, percent, roomOf, type Scale } from "./axis";
+import { type Label, labelOf, type Segment, segmentsOf } from "./segments";
+import { triesWord } from "../step/stepWords";
 import prose from "../styles/Prose.module.css";
 import virtual from "../styles/Virtual.module.css";
 import css from "./Timeline.module.css";
@@ -32,6 +33,8 @@ interface TimelineRowProps {
   /** The usual duration of the step, in milliseconds. */
   median: number | undefined;
   chosen: boolean;
+  /** Only the duration has room beside a bar. */
+  narrow: boolean;
   choose: (stepId: string) => void;
 }
 
@@ -49,19 +52,22 @@ export const TimelineRow = memo(function TimelineRow({
   dimmed,
   median,
   chosen,
+  narrow,
   choose,
 }: TimelineRowProps) {
   const store = useRunStore();
   const step = useStep(id);
   if (!step) return null;
   const segments = segmentsOf(step, ready, awaits).filter(({ from, to }) => from < span.to && (to ?? now) > span.from);
-  // The duration is that of the work, and of a wait for a person only when there is no other.
-  const last =
-    segments.findLast(({ kind }) => kind === "running") ?? segments.findLast(({ kind }) => kind === "person");
-  // The number stands behind all bars, so that it covers none.
+  const label = labelOf(segments, now);
+  // The label stands behind all bars, so that it covers none.
   const behind = Math.max(...segments.map(({ to }) => percent(to ?? now, span)));
-  const end = last ? Math.min(100, behind) : 0;
-  const usual = last?.kind === "running" && median !== undefined ? percent(last.from + median, span) : null;
+  const end = label ? Math.min(100, behind) : 0;
+  const start = percent(segments[0]?.from ?? span.from, span);
+  const labels = label ? labelsOf(step, segments, label) : [];
+  const text = (narrow ? undefined : labels.find(({ length }) => hasRoom(start, end, length))) ?? labels.at(-1) ?? "";
+  const ran = segments.some(({ kind }) => kind === "running");
+  const usual = ran && label && median !== undefined ? percent(label.from + median, span) : null;
   const words = (segment: Segment): string => segmentWords(segment, now, store.frozen());
   return (
     <div
@@ -103,7 +109,8 @@ export const TimelineRow = memo(function TimelineRow({
             />
           );
         })}
-        {usual !== null && usual >= 0 && usual <= 100 && (
+        {/* Behind the label it would be a dot over a number. */}
+        {usual !== null && usual >= 0 && usual <= 100 && (usual <= end || usual > end + roomOf(text.length)) && (
           <span className={css.usual} style={{ left: `${usual}%` }} aria-hidden="true" />
         )}
         {step.keptFrom && (
@@ -111,13 +118,9 @@ export const TimelineRow = memo(function TimelineRow({
             {stepLook(step).word}
           </span>
         )}
-        {last && end > 0 && (
-          <span
-            className={css.took}
-            style={besideBar(percent(segments[0]?.from ?? last.from, span), end)}
-            aria-hidden="true"
-          >
-            {duration((last.to ?? now) - last.from)}
+        {text !== "" && end > 0 && (
+          <span className={css.took} style={besideBar(start, end, text.length)} aria-hidden="true">
+            {text}
           </span>
         )}
       </span>
@@ -125,9 +128,24 @@ export const TimelineRow = memo(function TimelineRow({
   );
 });
 
+/** The labels of a row, the longest first: the duration with its tries and with the wait after it, and without them. */
+function labelsOf(step: Step, segments: readonly Segment[], { ms, waitMs, waits }: Label): string[] {
+  const last = segments.findLast(({ kind }) => kind === "running");
+  const tried = step.attempts.find(({ logicalAttemptId }) => logicalAttemptId === last?.logicalAttemptId);
+  const took = duration(ms);
+  const withTries = [took, triesWord(tried)].filter((part) => part !== null).join(" ");
+  const wait = waitMs === null ? "" : pictures.timeline.thenWaited(duration(waitMs), waits);
+  const tries = tried && triesWord({ ...tried, lastTryMs: null });
+  return [`${withTries}${wait}`, withTries, [took, tries].filter(Boolean).join(" "), took];
+}
+
 function segmentWords({ kind, from, to, logicalAttemptId }: Segment, now: Instant, frozen: boolean): string {
   const took = `${to === null && frozen ? "≥ " : ""}${duration((to ?? now) - from)}`;
-  return [pictures.timeline.kinds[kind], logicalAttemptId > 1 ? attemptName(logicalAttemptId) : null, took]
+  return [
+    pictures.timeline[to === null ? "kindsNow" : "kinds"][kind],
+    logicalAttemptId > 1 ? attemptName(logicalAttemptId) : null,
+    took,
+  ]
     .filter((part) => part !== null)
     .join(", ");
 }

@@ -169,11 +169,23 @@ export function spanOf(text: string, startedAt: Instant): Span | null {
   return from !== undefined && to !== undefined && to > from ? { from: startedAt + from, to: startedAt + to } : null;
 }
 
-/** In percent of a track, the room that a duration needs. */
+/** In percent of a track, the room that a duration needs, and that a letter of a longer label needs. */
 const ROOM = 12;
+const LETTER = 0.62;
 
-/** The place of the duration: behind its bar, before it where there is no room, else on its end. */
-export function besideBar(start: number, end: number): { left?: string; right?: string } {
-  if (end <= 100 - ROOM) return { left: `${end}%` };
-  return { right: start >= ROOM ? `${100 - start}%` : "0" };
+/** In percent of a track, the room of a label. */
+export function roomOf(letters: number): number {
+  return Math.max(ROOM, letters * LETTER);
+}
+
+/** Whether a label has room behind or before its bars. */
+export function hasRoom(start: number, end: number, letters: number): boolean {
+  return Math.max(start, 100 - end) >= roomOf(letters);
+}
+
+/** The place of the label: behind its bar, before it where there is no room, else on its end. */
+export function besideBar(start: number, end: number, letters: number): { left?: string; right?: string } {
+  const room = roomOf(letters);
+  if (end <= 100 - room) return { left: `${end}%` };
+  return { right: start >= room ? `${100 - start}%` : "0" };
 }

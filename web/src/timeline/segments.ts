@@ -4,7 +4,7 @@ import type { RunEvent, Step } from "../api/model";
 import { stepLook } from "../status/look";
 import type { Tone } from "../ui/tones";
 
-export type SegmentKind = "waiting" | "running" | "backoff" | "person";
+export type SegmentKind = "waiting" | "tries" | "running" | "backoff" | "person";
 
 export interface Segment {
   kind: SegmentKind;
@@ -33,7 +33,8 @@ export function readyAt(
 }
 
 /**
- * The segments in order of time: the wait before the first attempt, each attempt, and the waits between them. `awaits`
+ * The segments in order of time: the wait before the first attempt, each attempt, and the waits between them. An attempt
+ * with several automatic tries has two: the earlier tries with the pauses between them, and the last try. `awaits`
  * says that the run waits for an operator now, so a failed step ends with that wait.
  */
 export function segmentsOf(step: Step, ready: Instant | null, awaits = false): Segment[] {
@@ -49,12 +50,15 @@ export function segmentsOf(step: Step, ready: Instant | null, awaits = false): S
     const last = i === begun.length - 1;
     const to = attempt.completedAt ?? (attempt.durationMs === null ? null : from + attempt.durationMs);
     const { tone } = stepLook({ ...attempt, pendingRetry: false, substatus: last ? step.substatus : null });
+    const { logicalAttemptId, lastTryMs } = attempt;
+    const lastTry = to !== null && lastTryMs !== null ? Math.max(from, to - lastTryMs) : from;
+    if (lastTry > from) segments.push({ kind: "tries", tone, from, to: lastTry, logicalAttemptId });
     segments.push({
       kind: tone === "person" || step.type === "MANUAL" ? "person" : "running",
       tone,
-      from,
+      from: lastTry,
       to,
-      logicalAttemptId: attempt.logicalAttemptId,
+      logicalAttemptId,
     });
     const next = begun[i + 1]?.startedAt ?? null;
     const backoff = next === null && step.pendingRetry;
@@ -69,11 +73,40 @@ export function segmentsOf(step: Step, ready: Instant | null, awaits = false): S
         tone: backoff ? "pending" : "person",
         from: to,
         to: next ?? skippedAt,
-        logicalAttemptId: attempt.logicalAttemptId,
+        logicalAttemptId,
       });
     }
   });
   return segments;
+}
+
+/** The times that the label of a row says. */
+export interface Label {
+  from: Instant;
+  /** Of the newest attempt that ran, or of the wait for a person when none did. */
+  ms: number;
+  /** Of the wait for a person after it; `waits`: it has not ended. */
+  waitMs: number | null;
+  waits: boolean;
+}
+
+/** The label of a row; null for one that neither ran nor waited for a person. */
+export function labelOf(segments: readonly Segment[], now: Instant): Label | null {
+  const work = segments.findLast(({ kind }) => kind === "running");
+  const last = work ?? segments.findLast(({ kind }) => kind === "person");
+  if (!last) return null;
+  const first = segments.find(
+    ({ kind, logicalAttemptId }) => kind === "tries" && logicalAttemptId === last.logicalAttemptId,
+  );
+  const from = (first ?? last).from;
+  const wait = segments.at(-1);
+  const after = work !== undefined && wait?.kind === "person" ? wait : null;
+  return {
+    from,
+    ms: (last.to ?? now) - from,
+    waitMs: after && (after.to ?? now) - after.from,
+    waits: after !== null && after.to === null,
+  };
 }
 
 /** Whether the row of a step changes with time: it waits, runs, or waits for its next attempt. */

@@ -4,6 +4,7 @@ import { fits } from "./Axis";
 import {
   besideBar,
   breaksOf,
+  hasRoom,
   percent,
   scaleOf,
   spanOf,
@@ -19,6 +20,7 @@ import {
   awaitedPerson,
   criticalPath,
   goesOn,
+  labelOf,
   pathLength,
   pauseBands,
   readyAt,
@@ -41,6 +43,7 @@ function attempt(
     startedAt,
     completedAt,
     durationMs: null,
+    lastTryMs: null,
     startedSeq: null,
     endedSeq: null,
     error: null,
@@ -103,6 +106,19 @@ describe("segmentsOf", () => {
     expect(awaitedPerson([failed], 20, 30, true)).toBe(true);
     expect(worksNow([failed, step("m", { type: "MANUAL", attempts: [attempt(1, 5, null)] })])).toBe(false);
     expect(worksNow([step("b", { attempts: [attempt(1, 5, null)] })])).toBe(true);
+  });
+
+  it("tells the last of several tries from those before it, and names both in the label", () => {
+    const failed = { ...attempt(1, 100, 29_100, "FAILED"), engineAttemptId: 3, lastTryMs: 7_700 };
+    const segments = segmentsOf(step("a", { status: "FAILED", attempts: [failed] }), 100, true);
+    expect(segments.map(({ kind, from, to }) => [kind, from, to])).toEqual([
+      ["tries", 100, 21_400],
+      ["running", 21_400, 29_100],
+      ["person", 29_100, null],
+    ]);
+    expect(labelOf(segments, 40_000)).toEqual({ from: 100, ms: 29_000, waitMs: 10_900, waits: true });
+    expect(labelOf(segments.slice(0, 2), 40_000)?.waitMs).toBeNull();
+    expect(labelOf([], 0)).toBeNull();
   });
 
   it("goes on only where now matters, so that the other rows are not drawn again", () => {
@@ -233,9 +249,10 @@ describe("the axis", () => {
 });
 
 it("puts a duration behind its bar, before it near the end, and on its end where there is no room", () => {
-  expect(besideBar(0, 40)).toEqual({ left: "40%" });
-  expect(besideBar(80, 95)).toEqual({ right: "20%" });
-  expect(besideBar(3, 99)).toEqual({ right: "0" });
+  expect(besideBar(0, 40, 5)).toEqual({ left: "40%" });
+  expect(besideBar(80, 95, 5)).toEqual({ right: "20%" });
+  expect(besideBar(3, 99, 5)).toEqual({ right: "0" });
+  expect([hasRoom(24, 84, 5), hasRoom(24, 84, 45), hasRoom(40, 84, 45)]).toEqual([true, false, true]);
 });
 
 describe("a long wait in which nothing ran is shortened", () => {

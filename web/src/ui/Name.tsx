@@ -2,10 +2,18 @@ import css from "./Name.module.css";
 
 const SHORT = 20;
 const END = 10;
+const MOST_END = 12;
 
 /** Whether a name is drawn in two parts, so that its parent needs a label. */
 export function isInParts(text: string): boolean {
-  return text.length > SHORT;
+  return endOf(text) < text.length;
+}
+
+/** Where the end of a name begins that stays when its start is cut: at words in parentheses, or the last letters. */
+export function endOf(text: string): number {
+  const remark = text.lastIndexOf(" (");
+  if (remark > 0 && text.length - remark <= MOST_END) return remark;
+  return text.length > SHORT ? text.length - END : text.length;
 }
 
 /**
@@ -16,8 +24,8 @@ export function Name({ text }: { text: string }) {
   if (!isInParts(text)) return text;
   return (
     <span className={css.name}>
-      <span className={css.start}>{text.slice(0, -END)}</span>
-      <span className={css.end}>{text.slice(-END)}</span>
+      <span className={css.start}>{text.slice(0, endOf(text))}</span>
+      <span className={css.end}>{text.slice(endOf(text))}</span>
     </span>
   );
 }

@@ -13,16 +13,33 @@ import (
 // RetryAfterMS and the fields behind it are empty when the error does not come from the API.
 type FailureDocument struct {
 	Error struct {
-		Code         string             `json:"code,omitempty"`
-		Message      string             `json:"message"`
-		Hint         string             `json:"hint,omitempty"` // of a wrong command line: what to do
-		RetryAfterMS int64              `json:"retryAfterMs,omitempty"`
-		Violations   []client.Violation `json:"violations,omitempty"`
-		WhoCould     []string           `json:"whoCould,omitempty"`
-		RunSeq       int64              `json:"runSeq,omitempty"`
-		RequestID    string             `json:"requestId,omitempty"`
-		ExitStatus   int                `json:"exitStatus"`
+		Code         string      `json:"code,omitempty"`
+		Message      string      `json:"message"`
+		Hint         string      `json:"hint,omitempty"` // of a wrong command line: what to do
+		RetryAfterMS int64       `json:"retryAfterMs,omitempty"`
+		Violations   []Violation `json:"violations,omitempty"`
+		WhoCould     []string    `json:"whoCould,omitempty"`
+		RunSeq       int64       `json:"runSeq,omitempty"`
+		RequestID    string      `json:"requestId,omitempty"`
+		ExitStatus   int         `json:"exitStatus"`
 	} `json:"error"`
+}
+
+// Violation is a problem of the input. Of a document that was read from a file it has the location, as far as it is
+// known.
+type Violation struct {
+	Path    string `json:"path"`
+	Code    string `json:"code"`
+	Message string `json:"message"`
+	File    string `json:"file,omitempty"`
+	Line    int    `json:"line,omitempty"`
+	Column  int    `json:"column,omitempty"`
+}
+
+// documentError is the error of an invalid document.
+type documentError interface {
+	error
+	Violations() []Violation
 }
 
 const (
@@ -44,13 +61,20 @@ func DescribeFailure(err error) FailureDocument {
 		e.Code = "USAGE"
 		if rest, is := strings.CutPrefix(e.Message, planInvalid+": "); is {
 			e.Code, e.Message = planInvalid, rest
+			if invalid, has := errors.AsType[documentError](err); has {
+				e.Violations = invalid.Violations()
+				first, _, _ := strings.Cut(rest, "\n")
+				e.Message = strings.TrimSuffix(first, ":") + "."
+			}
 		} else if first, rest, more := strings.Cut(e.Message, "\n"); more {
 			e.Message, e.Hint = first, strings.Join(strings.Fields(rest), " ")
 		}
 	}
 	if api, is := errors.AsType[*client.Error](err); is {
-		e.Code, e.Message, e.Violations, e.RunSeq, e.RequestID = api.Code, api.Message, api.Violations, api.RunSeq,
-			api.RequestID
+		e.Code, e.Message, e.RunSeq, e.RequestID = api.Code, api.Message, api.RunSeq, api.RequestID
+		for _, v := range api.Violations {
+			e.Violations = append(e.Violations, Violation{Path: v.Path, Code: v.Code, Message: v.Message})
+		}
 		e.RetryAfterMS, e.WhoCould = api.RetryAfter.Milliseconds(), api.Denial.WhoCould
 	}
 	return out

@@ -90,6 +90,16 @@ func (p *problems) Error() string {
 	return b.String()
 }
 
+// Violations returns all problems with their locations, for programs.
+func (p *problems) Violations() []cmdline.Violation {
+	out := make([]cmdline.Violation, 0, len(p.list))
+	for _, v := range p.list {
+		out = append(out, cmdline.Violation{Path: v.Path, Code: string(v.Code), Message: v.Message,
+			File: document.Name(p.file), Line: v.Line, Column: v.Column})
+	}
+	return out
+}
+
 // read returns a plan and its document as JSON. An invalid plan is a usage error that names every violation and its
 // line; it wraps *problems.
 func (p *planCommands) read(name string, stdin io.Reader) (plan.Plan, []byte, error) {

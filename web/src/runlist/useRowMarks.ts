@@ -4,13 +4,21 @@ import { request } from "../api/request";
 
 /** The most runs that one request may name. */
 const MOST = 200;
-const NONE: ReadonlyMap<string, readonly string[]> = new Map();
+const NONE: ReadonlyMap<string, Marks> = new Map();
+const UNMARKED: Marks = { tags: [], notes: 0 };
+
+/** What people attached to a run. */
+export interface Marks {
+  tags: readonly string[];
+  /** Their number. */
+  notes: number;
+}
 
 /**
- * The tags of the shown runs, in one request for all rows that came together. They are decoration: without an answer
- * the rows have none.
+ * The tags and the numbers of notes of the shown runs, in one request for all rows that came together. They are
+ * decoration: without an answer the rows have none.
  */
-export function useRowTags(runIds: readonly string[]): ReadonlyMap<string, readonly string[]> {
+export function useRowMarks(runIds: readonly string[]): ReadonlyMap<string, Marks> {
   const [known, setKnown] = useState(NONE);
   const missing = runIds
     .filter((id) => !known.has(id))
@@ -21,11 +29,11 @@ export function useRowTags(runIds: readonly string[]): ReadonlyMap<string, reado
     const abort = new AbortController();
     const ids = missing.split(" ");
     request(RunTagsDocument, { runIds: ids }, abort.signal)
-      .then(({ runTags }) => new Map(runTags.map(({ runId, tags }) => [runId, tags] as const)))
+      .then(({ runTags }) => new Map(runTags.map(({ runId, ...marks }) => [runId, marks] as const)))
       .catch(() => NONE)
       .then((read) => {
         if (!abort.signal.aborted)
-          setKnown((old) => new Map([...old, ...ids.map((id) => [id, read.get(id) ?? []] as const)]));
+          setKnown((old) => new Map([...old, ...ids.map((id) => [id, read.get(id) ?? UNMARKED] as const)]));
       });
     return () => abort.abort();
   }, [missing]);
