@@ -120,7 +120,8 @@ func (s *session) bury(ctx context.Context, r result, l *lane) error {
 // stays before the messages that wait, so that none is lost when the destination is enabled.
 func (s *session) disable(ctx context.Context) error {
 	const why = "The destination answered that it wants no more messages (410)."
-	if err := s.cfg.Store.DisableDestination(ctx, s.dest.Name, digest(s.dest), why); err != nil {
+	if err := s.cfg.Store.SwitchDestination(ctx, store.DestinationSwitch{Name: s.dest.Name, For: digest(s.dest),
+		Why: why}); err != nil {
 		return err
 	}
 	s.disabled = true

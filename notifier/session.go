@@ -75,7 +75,7 @@ type session struct {
 	results chan result
 	tries   sync.WaitGroup
 
-	nextRead, nextSave, nextRepeat, nextTrim time.Time
+	nextRead, nextSave, nextReport, nextRepeat, nextTrim time.Time
 
 	report       store.DestinationReport // since the last one
 	changed      bool                    // the report says something new
@@ -314,12 +314,8 @@ func (s *session) save(ctx context.Context) error {
 	s.nextSave = time.Now().Add(s.cfg.Timing.Lease / 4)
 	s.metrics.setOldest(s.dest.Name, s.oldest())
 	s.checkFailing(ctx)
-	if s.changed {
-		s.report.Name, s.report.FailingSince = s.dest.Name, s.failingSince
-		if err := s.cfg.Store.ReportDestination(ctx, s.report); err != nil {
-			return err
-		}
-		s.report, s.changed = store.DestinationReport{}, false
+	if err := s.reportState(ctx); err != nil {
+		return err
 	}
 	if time.Now().After(s.nextTrim) {
 		s.nextTrim = time.Now().Add(time.Hour)
@@ -327,6 +323,39 @@ func (s *session) save(ctx context.Context) error {
 	}
 	return nil
 }
+
+// reportState tells the store what the API shows about the destination: when it changed, and every reportEvery, because
+// a report also says that a process works for it.
+func (s *session) reportState(ctx context.Context) error {
+	now := time.Now().UTC()
+	if !s.changed && now.Before(s.nextReport) {
+		return nil
+	}
+	entry, err := json.Marshal(s.dest.Entry())
+	if err != nil {
+		return err
+	}
+	r := s.report
+	r.Name, r.Entry, r.Digest, r.FailingSince = s.dest.Name, entry, digest(s.dest), s.failingSince
+	r.Waiting = int64(s.waiting)
+	if at := s.oldest(); !at.IsZero() {
+		r.OldestWaiting = &at
+	}
+	if !s.disabled { // a disabled destination begins where it stood
+		r.BeginsAt = r.OldestWaiting
+		if r.BeginsAt == nil {
+			r.BeginsAt = &now
+		}
+	}
+	if err := s.cfg.Store.ReportDestination(ctx, r); err != nil {
+		return err
+	}
+	s.report, s.changed, s.nextReport = store.DestinationReport{}, false, now.Add(reportEvery)
+	return nil
+}
+
+// reportEvery is the greatest time between two reports about a destination.
+const reportEvery = 15 * time.Second
 
 func (s *session) persist(ctx context.Context) error {
 	doc, err := json.Marshal(s.at)
