@@ -79,7 +79,7 @@ func alertMessage(link func(string) string, a store.AlertState, kind, suffix str
 	}
 	doc, err := json.Marshal(data)
 	text := &destination.AlertText{Key: a.ID, Code: string(a.Code), Title: a.Note, Detail: a.Note, Count: a.Count,
-		Link: link(a.RunID), Resolved: kind == typeResolved}
+		Link: link(a.RunID), Resolved: kind == typeResolved, Subject: a.Subject}
 	if text.Title == "" {
 		text.Title = "An alert without a note"
 	}

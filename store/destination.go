@@ -94,13 +94,14 @@ type DeadDelivery struct {
 	At          time.Time // set by the store
 }
 
-// DeadDeliveryFilter selects dead letters of one destination, the newest first. Zero fields do not restrict.
+// DeadDeliveryFilter selects dead letters of one destination. Zero fields do not restrict.
 type DeadDeliveryFilter struct {
 	Destination string
 	TenantID    string // dead letters of this tenant, and those about the installation
 	IDs         []int64
 	Before      int64 // N < Before
-	After       int64 // N > After, and then the oldest first
+	OldestFirst bool  // instead of the newest
+	After       int64 // N > After
 	Limit       int   // 1..MaxPage
 }
 

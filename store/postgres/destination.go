@@ -183,9 +183,11 @@ func (s *Store) DeadDeliveries(ctx context.Context, f store.DeadDeliveryFilter) 
 	if f.Before > 0 {
 		w.add("n < ?", f.Before)
 	}
-	order := "DESC"
 	if f.After > 0 {
 		w.add("n > ?", f.After)
+	}
+	order := "DESC"
+	if f.OldestFirst {
 		order = "ASC"
 	}
 	query := `SELECT n, name, message_id, tenant_id, run_id, tries, error, message, at FROM destination_dead WHERE ` +

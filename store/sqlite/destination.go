@@ -179,9 +179,11 @@ func (s *Store) DeadDeliveries(ctx context.Context, f store.DeadDeliveryFilter) 
 	if f.Before > 0 {
 		add("n < ?", f.Before)
 	}
-	order := "DESC"
 	if f.After > 0 {
 		add("n > ?", f.After)
+	}
+	order := "DESC"
+	if f.OldestFirst {
 		order = "ASC"
 	}
 	args = append(args, clamp(f.Limit, store.MaxPage))

@@ -207,7 +207,7 @@ func testDeadDeliveriesAreRedriven(f *fixture) {
 	f.equal([]string{"m1", "m0"}, got, "dead letters of a tenant and of the installation")
 	got, _ = ids(store.DeadDeliveryFilter{IDs: []int64{n[0], n[2], 999_999}})
 	f.equal([]string{"m2", "m0"}, got, "dead letters by number")
-	got, _ = ids(store.DeadDeliveryFilter{After: n[2]})
+	got, _ = ids(store.DeadDeliveryFilter{After: n[2], OldestFirst: true})
 	f.equal([]string{"m1", "m2"}, got, "dead letters after a number, the oldest first")
 	got, _ = ids(store.DeadDeliveryFilter{IDs: []int64{}})
 	f.equal(0, len(got), "dead letters of no number")
