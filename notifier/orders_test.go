@@ -120,6 +120,31 @@ func TestNotifier_EnableUndoesA410(t *testing.T) {
 	f.waitForRun("a", "r")
 }
 
+func TestNotifier_EnableTriesAtOnce(t *testing.T) {
+	f := newFixture(t, hook("a"))
+	f.timing.FirstRetry, f.timing.LastRetry = time.Minute, time.Minute
+	var away atomic.Bool
+	away.Store(true)
+	f.receivers["a"].answer = func(context.Context, destination.Message) error {
+		if away.Load() {
+			return errors.New("no answer")
+		}
+		return nil
+	}
+	f.start(f.store, "p")
+	f.startRun("r", "acme", 2)
+	f.waitFor("the failure", func() bool { return f.state("a").FailingSince != nil })
+	f.switchTo("a", store.DisabledByPerson)
+	time.Sleep(300 * time.Millisecond)
+	away.Store(false)
+	f.switchTo("a", "")
+	began := time.Now()
+	f.waitForRun("a", "r")
+	if took := time.Since(began); took > 10*time.Second {
+		t.Errorf("the first message after enable took %s; want no wait for its next try", took)
+	}
+}
+
 func TestNotifier_ATestIsSentWhateverTheRoute(t *testing.T) {
 	c := hook("a")
 	c.Route.Types = []string{"Nothing"}
@@ -253,8 +278,12 @@ func TestNotifier_AReplayDoesNotDelayNewMessages(t *testing.T) {
 	f.waitFor("the replay", func() bool {
 		return slices.ContainsFunc(f.receivers["a"].messages(), func(m destination.Message) bool { return m.Replayed })
 	})
+	began := time.Now()
 	f.startRun("new", "acme", 8)
 	f.waitForRun("a", "new")
+	if took := time.Since(began); took > time.Second {
+		t.Errorf("the new run arrived after %s; want no wait for the replay, whose messages take 250 ms each", took)
+	}
 	o, err := f.store.GetDestinationOrder(t.Context(), "slow")
 	if err != nil || o.State != store.OrderRunning {
 		t.Errorf("the replay is %s, %v when the new run has arrived; want RUNNING", o.State, err)
