@@ -286,7 +286,8 @@ func TestNotifier_AnOutageLosesNothing(t *testing.T) {
 	for _, id := range []string{"r1", "r2", "r3", "r4"} {
 		f.waitForRun("a", id)
 	}
-	if dead, err := f.store.DeadDeliveries(t.Context(), store.DeadDeliveryFilter{Destination: "a", Limit: 10}); err != nil || len(dead) != 0 {
+	dead, err := f.store.DeadDeliveries(t.Context(), store.DeadDeliveryFilter{Destination: "a", Limit: 10})
+	if err != nil || len(dead) != 0 {
 		t.Errorf("dead letters after the outage are %+v, %v; want none", dead, err)
 	}
 }

@@ -360,8 +360,8 @@ func (s *session) save(ctx context.Context) error {
 	return nil
 }
 
-// reportState tells the store what the API shows about the destination: when it changed, and every Timing.Report, because
-// a report also says that a process works for it.
+// reportState tells the store what the API shows about the destination: when it changed, and every Timing.Report. A
+// report also says that a process works for it.
 func (s *session) reportState(ctx context.Context) error {
 	now := time.Now().UTC()
 	if !s.changed && now.Before(s.nextReport) {

@@ -178,7 +178,11 @@ func (s *DestinationSteerer) check(ctx context.Context, p authz.Principal, row s
 	if len(vs) > 0 {
 		return Destination{}, s.rights.AuditRefused(ctx, p, row, control.BadInput(vs))
 	}
-	return s.reader.get(ctx, name)
+	d, err := s.reader.get(ctx, name)
+	if err == nil && d.State == Removed {
+		err = control.Refuse(run.CodeNotFound, "The destination is no longer in the file of destinations.")
+	}
+	return d, err
 }
 
 // checkName returns what is wrong with the name of a destination.

@@ -59,8 +59,8 @@ func (s Session) replay() *cobra.Command {
 			return s.ordered(args[0], out.ReplayDestination.Order, out.ReplayDestination)
 		},
 	}
-	c.Flags().StringVar(&since, "since", "", "from this time on, or from so long ago: 2h, 2026-11-28T06:00:00Z")
-	c.Flags().StringVar(&until, "until", "", "before this time, or before so long ago; default: now")
+	c.Flags().StringVar(&since, "since", "", "from this time on, or from a duration ago: 2h, 2026-11-28T06:00:00Z")
+	c.Flags().StringVar(&until, "until", "", "before this time, or before a duration ago; default: now")
 	c.Flags().StringSliceVar(&f.Topics, "topic", nil, "only events, or only alerts")
 	c.Flags().StringSliceVar(&f.Tenants, "tenant", nil, "only messages of these tenants")
 	c.Flags().StringSliceVar(&f.Projects, "project", nil, "only messages of these projects")
