@@ -13,6 +13,7 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"os"
 	"reflect"
 	"sync"
 	"time"
@@ -104,6 +105,8 @@ type Config struct {
 	// Load reads the configured destinations. It is called again every Timing.Reload, so that changes of the file take
 	// effect. After an error the destinations stay as they were.
 	Load func() ([]destination.Config, error)
+	// Reload makes the notifier call Load at once, without a wait for Timing.Reload. It may be nil.
+	Reload <-chan os.Signal
 	// NewSender makes the sender of a destination.
 	NewSender func(destination.Config) (destination.Sender, error)
 	// Link returns the address of the page of a run, or of alerts when runID is "". It may be nil.
@@ -157,7 +160,11 @@ func (n *Notifier) Run(ctx context.Context) error {
 			n.markRemoved(ctx, configs)
 		}
 		n.reportFile(ctx, err, &broken)
-		sleep(ctx, n.cfg.Timing.Reload)
+		select {
+		case <-ctx.Done():
+		case <-n.cfg.Reload:
+		case <-time.After(n.cfg.Timing.Reload):
+		}
 	}
 	return nil
 }

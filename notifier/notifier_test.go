@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -95,6 +96,7 @@ type fixture struct {
 	configs   atomic.Pointer[[]destination.Config]
 	loadErr   atomic.Pointer[error]
 	timing    notifier.Timing
+	reload    chan os.Signal
 	newSender func(destination.Config) (destination.Sender, error)
 }
 
@@ -130,7 +132,7 @@ func (f *fixture) start(s notifier.Store, owner string) (stop func()) {
 			}
 			return *f.configs.Load(), nil
 		},
-		NewSender: f.newSender,
+		Reload: f.reload, NewSender: f.newSender,
 	})
 	done := make(chan struct{})
 	go func() {

@@ -309,6 +309,17 @@ func TestNotifier_RemovedDestinationsAreMarked(t *testing.T) {
 	}
 }
 
+func TestNotifier_ReadsTheFileAtOnceOnASignal(t *testing.T) {
+	f := newFixture(t, hook("a"), hook("b"))
+	f.timing.Reload = time.Hour
+	f.reload = make(chan os.Signal, 1)
+	f.configs.Store(&[]destination.Config{hook("a")})
+	f.start(f.store, "p")
+	f.configs.Store(&[]destination.Config{hook("a"), hook("b")})
+	f.reload <- os.Interrupt
+	f.waitFor("the destination that was added", func() bool { return f.state("b").ReportedAt != nil })
+}
+
 // Changes of alerts about one thing of the installation become one message for people.
 func TestNotifier_GroupsFlappingAlertsForPeople(t *testing.T) {
 	people, program := hook("mail"), hook("hook")

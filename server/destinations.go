@@ -3,8 +3,11 @@ package server
 import (
 	"fmt"
 	"net/url"
+	"os"
+	"os/signal"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/dvt-engine/dvt/destination"
 	"github.com/dvt-engine/dvt/destination/send"
@@ -29,10 +32,15 @@ func (p *parts) newNotifier() (*notifier.Notifier, error) {
 		}
 		_ = s.Close()
 	}
+	var reload chan os.Signal
+	if !p.cfg.Dev { // the end of a terminal ends dvt dev by the same signal
+		reload = make(chan os.Signal, 1)
+		signal.Notify(reload, syscall.SIGHUP)
+	}
 	return notifier.New(notifier.Config{
 		Store: p.raw, Alerts: p.control, Owner: p.owner, NewSender: p.newSender, Link: p.pageOf,
-		Load:    func() ([]destination.Config, error) { return config.ReadDestinations(p.cfg.Destinations) },
-		Metrics: p.registry, Logger: p.log,
+		Load:   func() ([]destination.Config, error) { return config.ReadDestinations(p.cfg.Destinations) },
+		Reload: reload, Metrics: p.registry, Logger: p.log,
 	}), nil
 }
 

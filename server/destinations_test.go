@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -204,10 +205,9 @@ func TestDestinations_OperatorsSteerThemFromAnyServer(t *testing.T) {
 
 	tested, err := client.TestDestination(ctx, d.sam, client.TestDestinationInput{Name: "hook", RequestId: "t1"})
 	must(t, err)
-	if got := d.receiver.messages(); tested.TestDestination.Order.State != client.DeliveryOrderStateDone || len(got) != 1 ||
-		got[0].Type != "dev.dvt.alert.DestinationTest" {
-		t.Errorf("the test ended as %s and the receiver has %+v; want it there",
-			tested.TestDestination.Order.State, got)
+	state, got := tested.TestDestination.Order.State, d.receiver.messages()
+	if state != client.DeliveryOrderStateDone || len(got) != 1 || got[0].Type != "dev.dvt.alert.DestinationTest" {
+		t.Errorf("the test ended as %s and the receiver has %+v; want it there", state, got)
 	}
 
 	_, err = client.DisableDestination(ctx, d.sam, client.SwitchDestinationInput{Name: "hook", RequestId: "off",
@@ -327,7 +327,7 @@ func (d *destinationServers) checkStrangers() {
 	}
 }
 
-// checkFileChange changes the file without a restart or a signal, and sends SIGHUP, which ends no server.
+// checkFileChange changes the file without a restart. SIGHUP makes the server read it at once and does not end it.
 func (d *destinationServers) checkFileChange() {
 	t := d.t
 	t.Helper()
@@ -337,6 +337,7 @@ func (d *destinationServers) checkFileChange() {
 	must(t, os.WriteFile(next, []byte(string(doc[:len(doc)-1])+", {name: second, kind: webhook, url: '"+d.receiver.URL+
 		"', secrets: [{file: "+filepath.Dir(d.file)+"/key}], allowPrivate: true}]"), 0o600))
 	must(t, os.Rename(next, d.file))
+	must(t, d.notifier.cmd.Process.Signal(syscall.SIGHUP))
 	waitUntil(t, "the destination that was added", 30*time.Second, func() bool {
 		out, err := client.ListDestinations(t.Context(), d.sam)
 		return err == nil && len(out.Destinations) == 2
