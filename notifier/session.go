@@ -113,6 +113,7 @@ func (n *Notifier) newSession(ctx context.Context, c destination.Config, sender 
 	}
 	s.failingSince = d.FailingSince
 	s.obey(d)
+	s.metrics.begin(c.Name)
 	filter := store.RunFilter{EveryTenant: true}
 	if s.reader, err = feed.NewReader(n.cfg.Store, filter, s.at.Checkpoint); err != nil {
 		n.log.WarnContext(ctx, "the position of a destination cannot be read; it starts from the beginning",

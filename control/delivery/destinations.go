@@ -158,7 +158,7 @@ func newDestination(d store.DestinationState, now time.Time) Destination {
 	default:
 		out.State, out.Since, out.Why = Sending, d.LastSent, "It accepts messages."
 		if d.LastSent == nil {
-			out.Why = "It has had no message yet."
+			out.Why = "It has accepted no message yet."
 		}
 	}
 	return out
