@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/dvt-engine/dvt/destination"
 	"github.com/dvt-engine/dvt/notifier"
 	"github.com/dvt-engine/dvt/run"
@@ -97,6 +99,7 @@ type fixture struct {
 	loadErr   atomic.Pointer[error]
 	timing    notifier.Timing
 	reload    chan os.Signal
+	registry  *prometheus.Registry
 	newSender func(destination.Config) (destination.Sender, error)
 }
 
@@ -124,8 +127,12 @@ func newFixture(t *testing.T, configs ...destination.Config) *fixture {
 func (f *fixture) start(s notifier.Store, owner string) (stop func()) {
 	f.Helper()
 	ctx, cancel := context.WithCancel(f.Context())
+	var metrics prometheus.Registerer
+	if f.registry != nil {
+		metrics = f.registry
+	}
 	n := notifier.New(notifier.Config{
-		Store: s, Alerts: raiser{f.store}, Owner: owner, Timing: f.timing,
+		Metrics: metrics, Store: s, Alerts: raiser{f.store}, Owner: owner, Timing: f.timing,
 		Load: func() ([]destination.Config, error) {
 			if err := f.loadErr.Load(); err != nil {
 				return nil, *err

@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/dvt-engine/dvt/destination"
 	"github.com/dvt-engine/dvt/notifier"
 	"github.com/dvt-engine/dvt/run"
@@ -306,6 +308,28 @@ func TestNotifier_RemovedDestinationsAreMarked(t *testing.T) {
 	f.waitFor("the mark", func() bool { return f.state("b").RemovedAt != nil })
 	if f.state("a").RemovedAt != nil {
 		t.Error("a destination that is in the file is marked as removed")
+	}
+}
+
+// A rate needs a first value: without it, no rule sees a destination that never accepted anything.
+func TestNotifier_CountersOfADestinationBeginAtZero(t *testing.T) {
+	f := newFixture(t, hook("a"))
+	f.registry = prometheus.NewRegistry()
+	f.start(f.store, "p")
+	f.waitFor("the report", func() bool { return f.state("a").ReportedAt != nil })
+	families, err := f.registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, family := range families {
+		names = append(names, family.GetName())
+	}
+	for _, want := range []string{"dvt_destination_sent_total", "dvt_destination_failures_total",
+		"dvt_destination_dead_letters_total"} {
+		if !slices.Contains(names, want) {
+			t.Errorf("the metrics are %v; want %s of a destination that got nothing", names, want)
+		}
 	}
 }
 
