@@ -2178,7 +2178,7 @@ type DestinationLine struct {
 	Since *time.Time `json:"since"`
 	// Who disabled it; null when dvt did, and for one that is not disabled.
 	DisabledBy *string `json:"disabledBy"`
-	// A disabled destination gets the messages from this time on when it is enabled; null in other states.
+	// A disabled destination gets the messages from about this time on when it is enabled; null in other states.
 	BeginsAt   *time.Time `json:"beginsAt"`
 	LastSentAt *time.Time `json:"lastSentAt"`
 	LastError  *string    `json:"lastError"`

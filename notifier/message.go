@@ -34,6 +34,7 @@ const (
 	typeRepeated     = "AlertRepeated"
 	typeAcknowledged = "AlertAcknowledged"
 	typeResolved     = "AlertResolved"
+	typeTest         = "DestinationTest" // somebody wants to see whether it arrives
 )
 
 // typeOf returns the type of the message about a change.

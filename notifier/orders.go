@@ -319,9 +319,6 @@ func (s *session) startTest(ctx context.Context, o store.DestinationOrder) {
 	})
 }
 
-// typeTest is the type of a message that somebody asked for to see whether it arrives.
-const typeTest = "DestinationTest"
-
 // finishTest stores the answer to a test.
 func (s *session) finishTest(ctx context.Context, r testResult) error {
 	s.testing = false

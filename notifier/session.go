@@ -345,11 +345,15 @@ func (s *session) save(ctx context.Context) error {
 	if err := s.persist(ctx); err != nil {
 		return err
 	}
+	s.nextSave = time.Now().Add(s.cfg.Timing.Lease / 4)
 	if err := s.followOrders(ctx); err != nil {
 		return err
 	}
-	s.nextSave = time.Now().Add(s.cfg.Timing.Lease / 4)
-	s.metrics.setOldest(s.dest.Name, s.oldest())
+	oldest := s.oldest(false)
+	if s.byPerson { // they wait because somebody wants it
+		oldest = time.Time{}
+	}
+	s.metrics.setOldest(s.dest.Name, oldest)
 	s.checkFailing(ctx)
 	if err := s.reportState(ctx); err != nil {
 		return err
@@ -375,13 +379,13 @@ func (s *session) reportState(ctx context.Context) error {
 	r := s.report
 	r.Name, r.Entry, r.Digest, r.FailingSince = s.dest.Name, entry, digest(s.dest), s.failingSince
 	r.Waiting = int64(s.waiting)
-	if at := s.oldest(); !at.IsZero() {
+	if at := s.oldest(false); !at.IsZero() {
 		r.OldestWaiting = &at
 	}
 	if !s.disabled { // a disabled destination begins where it stood
-		r.BeginsAt = r.OldestWaiting
-		if r.BeginsAt == nil {
-			r.BeginsAt = &now
+		r.BeginsAt = &now
+		if at := s.oldest(true); !at.IsZero() {
+			r.BeginsAt = &at
 		}
 	}
 	if err := s.cfg.Store.ReportDestination(ctx, r); err != nil {
@@ -400,13 +404,13 @@ func (s *session) persist(ctx context.Context) error {
 	return s.cfg.Store.SaveCursor(ctx, s.cursor, s.cfg.Timing.Lease)
 }
 
-// oldest returns the time of the oldest message that waits. Messages of orders and those that wait for their group do
-// not count.
-func (s *session) oldest() (at time.Time) {
+// oldest returns the time of the oldest message that waits. Messages of orders do not count, and those that wait for
+// their group only when they are wanted.
+func (s *session) oldest(withGroups bool) (at time.Time) {
 	now := time.Now()
 	for _, l := range s.lanes {
 		for _, d := range l.queue {
-			if d.part != nil || now.Before(d.notBefore) {
+			if d.part != nil || !withGroups && now.Before(d.notBefore) {
 				continue
 			}
 			if at.IsZero() || d.message.At.Before(at) {

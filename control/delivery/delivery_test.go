@@ -151,6 +151,24 @@ func TestDeadDeliveries_OfOtherTenantsNeedAnOperatorsTenant(t *testing.T) {
 	}
 }
 
+// A preview of a long log says how far it came.
+func TestPreviewReplay_IsBoundedInTime(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "acme")
+	preview := func() destination.ReplayCount {
+		t.Helper()
+		return controltest.Must[destination.ReplayCount](t)(w.PreviewReplay(t.Context(), w.Principal("dev-sre"), "hook",
+			destination.Replay{}))
+	}
+	if got := preview(); got.More || got.Messages != 0 {
+		t.Errorf("the preview of an empty log is %+v; want none, and no more", got)
+	}
+	w.CountFor = time.Nanosecond
+	if got := preview(); !got.More {
+		t.Errorf("the preview of a log that could not be read in time is %+v; want more", got)
+	}
+}
+
 func TestSteer_OrdersAreTakenOnceAndAudited(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "acme", "acme")

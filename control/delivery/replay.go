@@ -2,7 +2,6 @@ package delivery
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"time"
 
@@ -22,15 +21,14 @@ type ReplayPreviewer struct {
 	rights *control.Rights
 	reader *DestinationReader
 	count  CountReplay
+	// CountFor bounds the time of a preview.
+	CountFor time.Duration
 }
 
 // NewReplayPreviewer makes a ReplayPreviewer.
 func NewReplayPreviewer(rights *control.Rights, reader *DestinationReader, count CountReplay) *ReplayPreviewer {
-	return &ReplayPreviewer{rights: rights, reader: reader, count: count}
+	return &ReplayPreviewer{rights: rights, reader: reader, count: count, CountFor: 10 * time.Second}
 }
-
-// countFor bounds the time of a preview.
-const countFor = 10 * time.Second
 
 // PreviewReplay counts what a replay would send. Errors: FORBIDDEN for callers other than operators, BAD_USER_INPUT,
 // NOT_FOUND, UNAVAILABLE.
@@ -53,10 +51,10 @@ func (s *ReplayPreviewer) PreviewReplay(ctx context.Context, p authz.Principal, 
 	if r.Until.IsZero() {
 		r.Until = s.rights.Now()
 	}
-	bounded, cancel := context.WithTimeout(ctx, countFor)
+	bounded, cancel := context.WithTimeout(ctx, s.CountFor)
 	defer cancel()
 	count, err := s.count(bounded, d.Entry, r)
-	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+	if err != nil && bounded.Err() != nil && ctx.Err() == nil {
 		count.More, err = true, nil
 	}
 	return count, control.Translate(err)

@@ -12862,7 +12862,7 @@ type Destination {
   since: Time
   "Who disabled it; null when dvt did, and for one that is not disabled."
   disabledBy: String
-  "A disabled destination gets the messages from this time on when it is enabled; null in other states."
+  "A disabled destination gets the messages from about this time on when it is enabled; null in other states."
   beginsAt: Time
   lastSentAt: Time
   lastError: String

@@ -936,7 +936,7 @@ type Destination struct {
 	Since *time.Time `json:"since,omitempty"`
 	// Who disabled it; null when dvt did, and for one that is not disabled.
 	DisabledBy *string `json:"disabledBy,omitempty"`
-	// A disabled destination gets the messages from this time on when it is enabled; null in other states.
+	// A disabled destination gets the messages from about this time on when it is enabled; null in other states.
 	BeginsAt   *time.Time `json:"beginsAt,omitempty"`
 	LastSentAt *time.Time `json:"lastSentAt,omitempty"`
 	LastError  *string    `json:"lastError,omitempty"`
