@@ -177,6 +177,7 @@ func TestSteer_OrdersAreTakenOnceAndAudited(t *testing.T) {
 		delivery.DeadDeliveriesQuery{Name: "hook"})).Deliveries[0].N
 	redrive := delivery.RedriveDeliveries{RequestID: "d1", Name: "hook", Reason: "mended", IDs: []int64{dead}}
 	first := controltest.Must[delivery.MadeOrder](t)(w.RedriveDeliveries(ctx, sre, redrive))
+	check(t, w.Raw.EndDeadDelivery(ctx, "hook", "m0")) // as the redrive does
 	again := controltest.Must[delivery.MadeOrder](t)(w.RedriveDeliveries(ctx, sre, redrive))
 	if first.Order.ID != again.Order.ID || first.Change.Action != delivery.ActionRedrive {
 		t.Errorf("the orders are %s and %s with %+v; want one with a receipt", first.Order.ID, again.Order.ID, first.Change)

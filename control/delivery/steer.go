@@ -206,17 +206,20 @@ func (s *DestinationSteerer) order(ctx context.Context, p authz.Principal, row s
 	if err != nil {
 		return MadeOrder{}, control.Translate(err)
 	}
-	if err := s.checkLetters(ctx, name, asked); err != nil {
-		return MadeOrder{}, err
+	id := uuid.NewSHA1(uuid.NameSpaceOID, fmt.Appendf(nil, "dvt order|%s|%s|%s", p.TenantID, p.ID,
+		row.RequestID)).String()
+	if _, err := s.store.GetDestinationOrder(ctx, id); errors.Is(err, store.ErrNotFound) {
+		// A repetition may name dead letters that the first request has ended.
+		if err := s.checkLetters(ctx, name, asked); err != nil {
+			return MadeOrder{}, err
+		}
 	}
 	if err := s.stamp(p, &row, name, asked); err != nil {
 		return MadeOrder{}, err
 	}
 	o, err := s.store.PutDestinationOrder(ctx, store.DestinationOrder{
-		ID: uuid.NewSHA1(uuid.NameSpaceOID, fmt.Appendf(nil, "dvt order|%s|%s|%s", p.TenantID, p.ID,
-			row.RequestID)).String(),
-		Destination: name, Kind: kind, TenantID: p.TenantID, Actor: p.ID, RequestID: row.RequestID, Reason: row.Reason,
-		Doc: doc,
+		ID: id, Destination: name, Kind: kind, TenantID: p.TenantID, Actor: p.ID, RequestID: row.RequestID,
+		Reason: row.Reason, Doc: doc,
 	}, row)
 	switch {
 	case errors.Is(err, store.ErrTooMany):
