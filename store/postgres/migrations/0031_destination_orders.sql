@@ -2,6 +2,7 @@
 
 -- +goose Up
 SET LOCAL lock_timeout = '3s';
+LOCK TABLE destination IN ACCESS EXCLUSIVE MODE;
 
 ALTER TABLE destination
   ADD COLUMN entry          text NOT NULL DEFAULT '', -- JSON: what may be shown of the entry in the file
@@ -35,3 +36,5 @@ CREATE TABLE destination_order (
 );
 CREATE INDEX destination_order_of_name ON destination_order (name, n);
 CREATE INDEX destination_order_open ON destination_order (name, n) WHERE ended_at IS NULL;
+
+UPDATE meta SET value = 20 WHERE name = 'compatible_from';

@@ -33,3 +33,5 @@ CREATE TABLE destination_order (
 ) STRICT;
 CREATE INDEX destination_order_of_name ON destination_order (name, n);
 CREATE INDEX destination_order_open ON destination_order (name, n) WHERE ended_at IS NULL;
+
+UPDATE meta SET value = '20' WHERE name = 'compatible_from';
