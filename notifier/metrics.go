@@ -32,6 +32,13 @@ func newMetrics(r prometheus.Registerer) *metrics {
 	return m
 }
 
+// begin makes the counters of a destination, so that a rate sees the first failure of one that never accepted anything.
+func (m *metrics) begin(name string) {
+	for _, c := range []*prometheus.CounterVec{m.sent, m.failed, m.dead} {
+		c.WithLabelValues(name)
+	}
+}
+
 // setOldest publishes the age of the oldest message that waits; the zero time when none waits.
 func (m *metrics) setOldest(name string, at time.Time) {
 	age := 0.0

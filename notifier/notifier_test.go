@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -11,6 +12,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/dvt-engine/dvt/destination"
 	"github.com/dvt-engine/dvt/notifier"
@@ -95,6 +98,8 @@ type fixture struct {
 	configs   atomic.Pointer[[]destination.Config]
 	loadErr   atomic.Pointer[error]
 	timing    notifier.Timing
+	reload    chan os.Signal
+	registry  *prometheus.Registry
 	newSender func(destination.Config) (destination.Sender, error)
 }
 
@@ -122,15 +127,19 @@ func newFixture(t *testing.T, configs ...destination.Config) *fixture {
 func (f *fixture) start(s notifier.Store, owner string) (stop func()) {
 	f.Helper()
 	ctx, cancel := context.WithCancel(f.Context())
+	var metrics prometheus.Registerer
+	if f.registry != nil {
+		metrics = f.registry
+	}
 	n := notifier.New(notifier.Config{
-		Store: s, Alerts: raiser{f.store}, Owner: owner, Timing: f.timing,
+		Metrics: metrics, Store: s, Alerts: raiser{f.store}, Owner: owner, Timing: f.timing,
 		Load: func() ([]destination.Config, error) {
 			if err := f.loadErr.Load(); err != nil {
 				return nil, *err
 			}
 			return *f.configs.Load(), nil
 		},
-		NewSender: f.newSender,
+		Reload: f.reload, NewSender: f.newSender,
 	})
 	done := make(chan struct{})
 	go func() {
@@ -252,7 +261,7 @@ func TestNotifier_OneRunWaitsAndOthersGoOn(t *testing.T) {
 	if got := f.receivers["a"].seqsOf("bad"); got[0] != 1 || got[1] != 3 || !slices.IsSorted(got) {
 		t.Errorf("the run with a dead letter arrived as %v; want 1, 3 and on", got)
 	}
-	dead, err := f.store.DeadDeliveries(t.Context(), "a", 0, 10)
+	dead, err := f.store.DeadDeliveries(t.Context(), store.DeadDeliveryFilter{Destination: "a", Limit: 10})
 	if err != nil || len(dead) != 1 || dead[0].RunID != "bad" || dead[0].Tries != 10 {
 		t.Errorf("dead letters are %+v, %v; want event 2 after 10 tries", dead, err)
 	}
@@ -286,7 +295,8 @@ func TestNotifier_AnOutageLosesNothing(t *testing.T) {
 	for _, id := range []string{"r1", "r2", "r3", "r4"} {
 		f.waitForRun("a", id)
 	}
-	if dead, err := f.store.DeadDeliveries(t.Context(), "a", 0, 10); err != nil || len(dead) != 0 {
+	dead, err := f.store.DeadDeliveries(t.Context(), store.DeadDeliveryFilter{Destination: "a", Limit: 10})
+	if err != nil || len(dead) != 0 {
 		t.Errorf("dead letters after the outage are %+v, %v; want none", dead, err)
 	}
 }
@@ -302,7 +312,7 @@ func TestNotifier_ARejectionIsADeadLetterAtOnce(t *testing.T) {
 	f.start(f.store, "p")
 	f.startRun("r", "acme", 1)
 	f.waitFor("the last event", func() bool { return slices.Contains(f.receivers["a"].seqsOf("r"), f.head("r")) })
-	dead, err := f.store.DeadDeliveries(t.Context(), "a", 0, 10)
+	dead, err := f.store.DeadDeliveries(t.Context(), store.DeadDeliveryFilter{Destination: "a", Limit: 10})
 	if err != nil || len(dead) != 1 || dead[0].Tries != 1 {
 		t.Errorf("dead letters are %+v, %v; want one after one try", dead, err)
 	}

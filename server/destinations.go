@@ -1,17 +1,18 @@
 package server
 
 import (
-	"errors"
 	"fmt"
-	"io"
 	"net/url"
 	"os"
+	"os/signal"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/dvt-engine/dvt/destination"
 	"github.com/dvt-engine/dvt/destination/send"
 	"github.com/dvt-engine/dvt/notifier"
+	"github.com/dvt-engine/dvt/server/config"
 )
 
 // newNotifier returns the delivery of events and alerts to the destinations of the setting destinations. The error says
@@ -20,7 +21,7 @@ func (p *parts) newNotifier() (*notifier.Notifier, error) {
 	if p.cfg.Destinations == "" || !slices.Contains(p.cfg.Duties, "notify") {
 		return nil, nil //nolint:nilnil // nothing is sent
 	}
-	configs, err := readDestinations(p.cfg.Destinations)
+	configs, err := config.ReadDestinations(p.cfg.Destinations)
 	if err != nil {
 		return nil, fmt.Errorf("destinations: the file %s is wrong:\n%w", p.cfg.Destinations, err)
 	}
@@ -31,10 +32,15 @@ func (p *parts) newNotifier() (*notifier.Notifier, error) {
 		}
 		_ = s.Close()
 	}
+	var reload chan os.Signal
+	if !p.cfg.Dev { // the end of a terminal ends dvt dev by the same signal
+		reload = make(chan os.Signal, 1)
+		signal.Notify(reload, syscall.SIGHUP)
+	}
 	return notifier.New(notifier.Config{
 		Store: p.raw, Alerts: p.control, Owner: p.owner, NewSender: p.newSender, Link: p.pageOf,
-		Load:    func() ([]destination.Config, error) { return readDestinations(p.cfg.Destinations) },
-		Metrics: p.registry, Logger: p.log,
+		Load:   func() ([]destination.Config, error) { return config.ReadDestinations(p.cfg.Destinations) },
+		Reload: reload, Metrics: p.registry, Logger: p.log,
 	}), nil
 }
 
@@ -45,20 +51,6 @@ func (p *parts) newSender(c destination.Config) (destination.Sender, error) {
 		return nil, err
 	}
 	return send.New(c, send.Options{PublicAddress: p.cfg.PublicURL, Guard: guard, AllowPrivate: p.cfg.Dev})
-}
-
-// readDestinations reads a file of destinations.
-func readDestinations(path string) ([]destination.Config, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, errors.New("the file cannot be opened: check that it exists and that this process may read it")
-	}
-	defer func() { _ = f.Close() }()
-	doc, err := io.ReadAll(io.LimitReader(f, destination.MaxFile+1))
-	if err != nil {
-		return nil, errors.New("the file cannot be read")
-	}
-	return destination.Parse(doc)
 }
 
 // pageOf returns the address of the page of a run, or of the health of the installation when runID is "".

@@ -3,6 +3,7 @@ package server_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -73,11 +74,16 @@ func TestHiddenFiles_IncludeTheKeyOfHeadsAndTheSecretsOfIssuers(t *testing.T) {
 		must(t, os.WriteFile(path, []byte("x"), 0o600))
 		must(t, os.Chmod(path, 0o644)) // whatever the umask is
 	}
-	c := config.Config{AuditHeadsKey: key, Issuers: []config.Issuer{{Name: "open"}, {Name: "corp",
-		ClientSecretFile: secret}}}
+	hook, destinations := filepath.Join(dir, "hook.secret"), filepath.Join(dir, "destinations.yaml")
+	must(t, os.WriteFile(hook, []byte("x"), 0o600))
+	must(t, os.Chmod(hook, 0o644))
+	must(t, os.WriteFile(destinations, fmt.Appendf(nil,
+		"destinations: [{name: a, kind: webhook, url: 'https://a.example', secrets: [{file: %q}]}]", hook), 0o600))
+	c := config.Config{AuditHeadsKey: key, Destinations: destinations, Issuers: []config.Issuer{{Name: "open"},
+		{Name: "corp", ClientSecretFile: secret}}}
 	var log bytes.Buffer
 	c.WarnOfReadableFiles(slog.New(slog.NewTextHandler(&log, nil)), "")
-	for _, path := range []string{key, secret} {
+	for _, path := range []string{key, secret, hook} {
 		if !slices.Contains(c.HiddenFiles(), path) {
 			t.Errorf("the hidden files are %q, want %s among them", c.HiddenFiles(), path)
 		}

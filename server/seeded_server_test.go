@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"net"
@@ -22,6 +23,7 @@ import (
 
 	"github.com/dvt-engine/dvt/artifact"
 	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/destination"
 	"github.com/dvt-engine/dvt/internal/testserver"
 	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/run"
@@ -243,6 +245,7 @@ func (p seedScope) seed(w *seededServer) {
 	p.addDeadLetter(w)
 	p.addBulk(w)
 	p.addAlert(w)
+	p.addDestination(w)
 	for _, kind := range []string{"one", "two"} {
 		_, _, err := w.store.PutToken(ctx, store.StoredToken{
 			ID: p.uuid("token" + kind), TenantID: p.tenant, Name: p.text("token " + kind),
@@ -289,6 +292,19 @@ func (p seedScope) addDeadLetter(w *seededServer) {
 	if !added {
 		w.t.Fatal("the store has not added the dead letter")
 	}
+}
+
+// addDestination adds a destination of the installation with a message of the tenant that it did not accept.
+func (p seedScope) addDestination(w *seededServer) {
+	w.t.Helper()
+	entry, err := json.Marshal(destination.Entry{Kind: destination.Webhook, Address: "https://" + p.mark + ".example",
+		Route: destination.Route{Tenants: []string{p.tenant}}})
+	must(w.t, err)
+	must(w.t, w.store.ReportDestination(w.t.Context(), store.DestinationReport{Name: p.mark + "-hook", Entry: entry,
+		LastError: p.text("no answer")}))
+	must(w.t, w.store.BuryDelivery(w.t.Context(), store.DeadDelivery{Destination: p.mark + "-hook",
+		MessageID: p.uuid("dead delivery"), TenantID: p.tenant, RunID: p.run("failed"), Error: p.text("no answer"),
+		Message: runtest.JSON(runtest.M{"Type": "StepFailed", "Data": p.text("payload")})}, 10))
 }
 
 // bulk returns the opaque id of the bulk of the holder.

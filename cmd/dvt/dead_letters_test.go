@@ -76,13 +76,15 @@ func (idleEngine) Describe(context.Context, log.Identity) (engine.Description, e
 }
 
 // serveStore serves the API on a store.
-func serveStore(t *testing.T, s *sqlite.Store) (address string, r *redriver) {
+func serveStore(t *testing.T, s *sqlite.Store, change ...func(*usecases.Config)) (address string, r *redriver) {
 	t.Helper()
 	directory, rights := devRights(t)
 	r = &redriver{Outbox: s}
-	h := graph.NewHandler(
-		usecases.New(usecases.Config{Store: s, Engine: idleEngine{}, Authz: rights, Redriver: r, Quotas: oneStart()}),
-		graph.Config{Authenticate: directory.Authenticate})
+	config := usecases.Config{Store: s, Engine: idleEngine{}, Authz: rights, Redriver: r, Quotas: oneStart()}
+	for _, f := range change {
+		f(&config)
+	}
+	h := graph.NewHandler(usecases.New(config), graph.Config{Authenticate: directory.Authenticate})
 	server := httptest.NewServer(h)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), testtime.Of(10*time.Second))

@@ -131,6 +131,22 @@ func TestSlack_PostsBlocksWithALinkAndTheLevelInWords(t *testing.T) {
 	}
 }
 
+// A message that stands for many changes says so, so that people know that it flaps.
+func TestSlack_SaysHowManyChangesAMessageStandsFor(t *testing.T) {
+	t.Parallel()
+	s, r := slackOf(t, newReceiver(t, nil), "/services/T/B/x")
+	m := alertMessage()
+	text := *m.Alert
+	text.Changes, m.Alert = 5, &text
+	wantKind(t, s.Send(t.Context(), m), "accepted")
+	var texts []string
+	eachText(decode(t, r.only(t).body)["blocks"], func(_, text string) { texts = append(texts, text) })
+	want := "Open. Level: High. Seen 3 times. Changed 5 times since the last message."
+	if texts[1] != want {
+		t.Errorf("the status is %q, want %q", texts[1], want)
+	}
+}
+
 // eachText calls f with the type and the text of each text object, in order.
 func eachText(v any, f func(kind, text string)) {
 	switch v := v.(type) {

@@ -54,6 +54,7 @@ func (c *Config) secretFiles() []string {
 	for _, issuer := range c.Issuers {
 		files = append(files, issuer.ClientSecretFile)
 	}
+	files = append(files, c.destinationSecrets()...)
 	return slices.DeleteFunc(files, func(path string) bool { return path == "" })
 }
 
