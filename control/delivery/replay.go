@@ -44,7 +44,7 @@ func (s *ReplayPreviewer) PreviewReplay(ctx context.Context, p authz.Principal, 
 	if err != nil {
 		return destination.ReplayCount{}, err
 	}
-	if d.Entry.Kind == "" {
+	if d.Kind == "" {
 		return destination.ReplayCount{}, control.Refuse(run.CodeNotFound,
 			"No process has reported the route of this destination yet.")
 	}
