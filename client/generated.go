@@ -3228,12 +3228,14 @@ const (
 	IncidentActAcknowledge IncidentAct = "ACKNOWLEDGE"
 	IncidentActNote        IncidentAct = "NOTE"
 	IncidentActClose       IncidentAct = "CLOSE"
+	IncidentActSeverity    IncidentAct = "SEVERITY"
 )
 
 var AllIncidentAct = []IncidentAct{
 	IncidentActAcknowledge,
 	IncidentActNote,
 	IncidentActClose,
+	IncidentActSeverity,
 }
 
 // IncidentLine includes the GraphQL fields of Incident requested by the fragment IncidentLine.
@@ -3249,6 +3251,8 @@ type IncidentLine struct {
 	Title string `json:"title"`
 	// What people should do about it; null without a code.
 	WhatToDo *string `json:"whatToDo"`
+	// The address of the runbook for it.
+	Runbook string `json:"runbook"`
 	// It concerns the installation and not a tenant.
 	Installation  bool    `json:"installation"`
 	ProjectId     *string `json:"projectId"`
@@ -3281,6 +3285,9 @@ func (v *IncidentLine) GetTitle() string { return v.Title }
 
 // GetWhatToDo returns IncidentLine.WhatToDo, and is useful for accessing the field via an interface.
 func (v *IncidentLine) GetWhatToDo() *string { return v.WhatToDo }
+
+// GetRunbook returns IncidentLine.Runbook, and is useful for accessing the field via an interface.
+func (v *IncidentLine) GetRunbook() string { return v.Runbook }
 
 // GetInstallation returns IncidentLine.Installation, and is useful for accessing the field via an interface.
 func (v *IncidentLine) GetInstallation() bool { return v.Installation }
@@ -3323,7 +3330,9 @@ type IncidentLineNotesIncidentNote struct {
 	At    time.Time   `json:"at"`
 	Actor string      `json:"actor"`
 	Act   IncidentAct `json:"act"`
-	Text  string      `json:"text"`
+	// That SEVERITY set; null for other acts.
+	Severity *IncidentSeverity `json:"severity"`
+	Text     string            `json:"text"`
 }
 
 // GetAt returns IncidentLineNotesIncidentNote.At, and is useful for accessing the field via an interface.
@@ -3334,6 +3343,9 @@ func (v *IncidentLineNotesIncidentNote) GetActor() string { return v.Actor }
 
 // GetAct returns IncidentLineNotesIncidentNote.Act, and is useful for accessing the field via an interface.
 func (v *IncidentLineNotesIncidentNote) GetAct() IncidentAct { return v.Act }
+
+// GetSeverity returns IncidentLineNotesIncidentNote.Severity, and is useful for accessing the field via an interface.
+func (v *IncidentLineNotesIncidentNote) GetSeverity() *IncidentSeverity { return v.Severity }
 
 // GetText returns IncidentLineNotesIncidentNote.Text, and is useful for accessing the field via an interface.
 func (v *IncidentLineNotesIncidentNote) GetText() string { return v.Text }
@@ -3374,6 +3386,27 @@ var AllIncidentSeverity = []IncidentSeverity{
 	IncidentSeveritySev2,
 	IncidentSeveritySev3,
 }
+
+type IncidentSeverityInput struct {
+	Id string `json:"id"`
+	// The client's name for this request; the audit has it.
+	RequestId string           `json:"requestId"`
+	Severity  IncidentSeverity `json:"severity"`
+	// At most 1,000 bytes.
+	Note string `json:"note"`
+}
+
+// GetId returns IncidentSeverityInput.Id, and is useful for accessing the field via an interface.
+func (v *IncidentSeverityInput) GetId() string { return v.Id }
+
+// GetRequestId returns IncidentSeverityInput.RequestId, and is useful for accessing the field via an interface.
+func (v *IncidentSeverityInput) GetRequestId() string { return v.RequestId }
+
+// GetSeverity returns IncidentSeverityInput.Severity, and is useful for accessing the field via an interface.
+func (v *IncidentSeverityInput) GetSeverity() IncidentSeverity { return v.Severity }
+
+// GetNote returns IncidentSeverityInput.Note, and is useful for accessing the field via an interface.
+func (v *IncidentSeverityInput) GetNote() string { return v.Note }
 
 type InjectOverrideInput struct {
 	StepId string `json:"stepId"`
@@ -4083,7 +4116,7 @@ func (v *ListIncidentsIncidentsIncidentConnectionEdgesIncidentEdge) GetNode() In
 type ListIncidentsResponse struct {
 	// Incidents, newest first: trouble that people look after until one of them closes it. dvt opens one for each alert of level HIGH
 	// and adds later alerts of the same code, project and environment to it. A viewer sees the incidents whose alerts it may see.
-	// `first` is at most 200. Example: `incidents(openOnly: true) { edges { node { severity code title } } }`.
+	// `runId` selects those with an alert about the run. `first` is at most 200. Example: `incidents(openOnly: true) { edges { node { severity code title } } }`.
 	// Errors: BAD_USER_INPUT, CURSOR_INVALID.
 	Incidents ListIncidentsIncidentsIncidentConnection `json:"incidents"`
 }
@@ -7376,6 +7409,29 @@ func (v *SetEngineModeSetEngineModeServicePayload) GetService() ServiceRow { ret
 
 // GetChange returns SetEngineModeSetEngineModeServicePayload.Change, and is useful for accessing the field via an interface.
 func (v *SetEngineModeSetEngineModeServicePayload) GetChange() ChangeRow { return v.Change }
+
+// SetIncidentSeverityResponse is returned by SetIncidentSeverity on success.
+type SetIncidentSeverityResponse struct {
+	// Raises or lowers the severity of an open incident; the note says why. Rights and errors as for acknowledgeIncident; BAD_USER_INPUT
+	// also for the severity that it has.
+	// Example: `setIncidentSeverity(input: {id: "…", requestId: "i-1", severity: SEV_1, note: "all runs stand still"}) { incident { severity } }`.
+	SetIncidentSeverity SetIncidentSeveritySetIncidentSeverityIncidentPayload `json:"setIncidentSeverity"`
+}
+
+// GetSetIncidentSeverity returns SetIncidentSeverityResponse.SetIncidentSeverity, and is useful for accessing the field via an interface.
+func (v *SetIncidentSeverityResponse) GetSetIncidentSeverity() SetIncidentSeveritySetIncidentSeverityIncidentPayload {
+	return v.SetIncidentSeverity
+}
+
+// SetIncidentSeveritySetIncidentSeverityIncidentPayload includes the requested fields of the GraphQL type IncidentPayload.
+type SetIncidentSeveritySetIncidentSeverityIncidentPayload struct {
+	Incident IncidentLine `json:"incident"`
+}
+
+// GetIncident returns SetIncidentSeveritySetIncidentSeverityIncidentPayload.Incident, and is useful for accessing the field via an interface.
+func (v *SetIncidentSeveritySetIncidentSeverityIncidentPayload) GetIncident() IncidentLine {
+	return v.Incident
+}
 
 type SetPolicyInput struct {
 	// Client key, alphabet [A-Za-z0-9_.-], at most 128; it stands in the audit.
@@ -10987,6 +11043,14 @@ type __SetEngineModeInput struct {
 // GetInput returns __SetEngineModeInput.Input, and is useful for accessing the field via an interface.
 func (v *__SetEngineModeInput) GetInput() SetEngineModeInput { return v.Input }
 
+// __SetIncidentSeverityInput is used internally by genqlient
+type __SetIncidentSeverityInput struct {
+	Input IncidentSeverityInput `json:"input"`
+}
+
+// GetInput returns __SetIncidentSeverityInput.Input, and is useful for accessing the field via an interface.
+func (v *__SetIncidentSeverityInput) GetInput() IncidentSeverityInput { return v.Input }
+
 // __SetPolicyInput is used internally by genqlient
 type __SetPolicyInput struct {
 	Input SetPolicyInput `json:"input"`
@@ -11276,6 +11340,7 @@ fragment IncidentLine on Incident {
 	code
 	title
 	whatToDo
+	runbook
 	installation
 	projectId
 	environmentId
@@ -11291,6 +11356,7 @@ fragment IncidentLine on Incident {
 		at
 		actor
 		act
+		severity
 		text
 	}
 }
@@ -11736,6 +11802,7 @@ fragment IncidentLine on Incident {
 	code
 	title
 	whatToDo
+	runbook
 	installation
 	projectId
 	environmentId
@@ -11751,6 +11818,7 @@ fragment IncidentLine on Incident {
 		at
 		actor
 		act
+		severity
 		text
 	}
 }
@@ -13483,6 +13551,7 @@ fragment IncidentLine on Incident {
 	code
 	title
 	whatToDo
+	runbook
 	installation
 	projectId
 	environmentId
@@ -13498,6 +13567,7 @@ fragment IncidentLine on Incident {
 		at
 		actor
 		act
+		severity
 		text
 	}
 }
@@ -14215,6 +14285,7 @@ fragment IncidentLine on Incident {
 	code
 	title
 	whatToDo
+	runbook
 	installation
 	projectId
 	environmentId
@@ -14230,6 +14301,7 @@ fragment IncidentLine on Incident {
 		at
 		actor
 		act
+		severity
 		text
 	}
 }
@@ -14960,6 +15032,68 @@ func SetEngineMode(
 	return data_, err_
 }
 
+// The mutation executed by SetIncidentSeverity.
+const SetIncidentSeverity_Operation = `
+mutation SetIncidentSeverity ($input: IncidentSeverityInput!) {
+	setIncidentSeverity(input: $input) {
+		incident {
+			... IncidentLine
+		}
+	}
+}
+fragment IncidentLine on Incident {
+	id
+	severity
+	code
+	title
+	whatToDo
+	runbook
+	installation
+	projectId
+	environmentId
+	runId
+	openedAt
+	acknowledgedAt
+	acknowledgedBy
+	closedAt
+	closedBy
+	alerts
+	openAlerts
+	notes {
+		at
+		actor
+		act
+		severity
+		text
+	}
+}
+`
+
+func SetIncidentSeverity(
+	ctx_ context.Context,
+	client_ graphql.Client,
+	input IncidentSeverityInput,
+) (data_ *SetIncidentSeverityResponse, err_ error) {
+	req_ := &graphql.Request{
+		OpName: "SetIncidentSeverity",
+		Query:  SetIncidentSeverity_Operation,
+		Variables: &__SetIncidentSeverityInput{
+			Input: input,
+		},
+	}
+
+	data_ = &SetIncidentSeverityResponse{}
+	resp_ := &graphql.Response{Data: data_}
+
+	err_ = client_.MakeRequest(
+		ctx_,
+		req_,
+		resp_,
+	)
+
+	return data_, err_
+}
+
 // The mutation executed by SetPolicy.
 const SetPolicy_Operation = `
 mutation SetPolicy ($input: SetPolicyInput!) {
@@ -15445,6 +15579,7 @@ fragment IncidentLine on Incident {
 	code
 	title
 	whatToDo
+	runbook
 	installation
 	projectId
 	environmentId
@@ -15460,6 +15595,7 @@ fragment IncidentLine on Incident {
 		at
 		actor
 		act
+		severity
 		text
 	}
 }

@@ -64,6 +64,7 @@ var slotKeys = map[string]string{ //nolint:gochecknoglobals // a table
 	"CreateTokenInput.name": "name",
 	"Query.alert.id":        "alert", "AcknowledgeAlertInput.id": "alert", "EndSilenceInput.id": "silence",
 	"Query.incident.id": "incident", "Query.incidentAlerts.id": "incident", "IncidentNoteInput.id": "incident",
+	"IncidentSeverityInput.id": "incident",
 }
 
 // textValues has values for inputs of type String that name no thing.
