@@ -1,6 +1,7 @@
 import { type FormEvent, useState } from "react";
 import { RunDiff } from "../history/RunDiff";
 import { m } from "../messages";
+import { several as words } from "../messages/several";
 import { useHeader } from "../runstate/context";
 import { Button } from "../ui/Button";
 import { Dialog } from "../ui/Dialog";
@@ -60,7 +61,7 @@ export function SeveralDialog({ action, runId, stepIds, onClose }: SeveralDialog
     if (offered) submit(ready, reason.trim());
   };
   if (!header) return null;
-  const label = m.several.verbs[action](ready.length);
+  const label = words.verbs[action](ready.length);
 
   return (
     <Dialog
@@ -68,7 +69,7 @@ export function SeveralDialog({ action, runId, stepIds, onClose }: SeveralDialog
       onClose={onClose}
       title={
         <>
-          {m.confirm.title(m.several.verbs[action](parts.length), `of ${header.plan.planId}`)}{" "}
+          {m.confirm.title(words.verbs[action](parts.length), `of ${header.plan.planId}`)}{" "}
           <Env id={header.environmentId} />
         </>
       }
@@ -76,15 +77,15 @@ export function SeveralDialog({ action, runId, stepIds, onClose }: SeveralDialog
       <form onSubmit={onSubmit} onKeyDown={sendingKeys(strong)}>
         <p role="status" data-testid="several">
           {sent.length > 0 || sending
-            ? m.several.sent(sent.length, parts.length)
+            ? words.sent(sent.length, parts.length)
             : asking > 0
               ? m.confirm.asking
-              : m.several.would(ready.length, parts.length)}
+              : words.would(ready.length, parts.length)}
         </p>
         <SeveralList parts={parts} />
         {moved.length > 0 && (
           <div className={css.moved} data-testid="moved">
-            <p>{m.several.moved(moved.length)}</p>
+            <p>{words.moved(moved.length)}</p>
             <RunDiff
               runId={runId}
               from={Math.min(...moved.map(({ at }) => at))}
@@ -103,12 +104,12 @@ export function SeveralDialog({ action, runId, stepIds, onClose }: SeveralDialog
                   disabled={sending}
                   onChange={(event) => turnForce(event.target.checked)}
                 />{" "}
-                {m.several.force}
+                {words.force}
               </label>
             )}
             <label className={css.field}>
               <span>
-                {m.several.reason} <span className={css.hint}>({m.confirm.reasonHint})</span>
+                {words.reason} <span className={css.hint}>({m.confirm.reasonHint})</span>
               </span>
               <input
                 value={reason}
@@ -119,7 +120,7 @@ export function SeveralDialog({ action, runId, stepIds, onClose }: SeveralDialog
             </label>
             {strong && !sending && (
               <label className={css.field}>
-                <span>{m.several.typeCount(word)}</span>
+                <span>{words.typeCount(word)}</span>
                 <input
                   className={css.mono}
                   inputMode="numeric"
@@ -137,12 +138,12 @@ export function SeveralDialog({ action, runId, stepIds, onClose }: SeveralDialog
               {m.confirm.notNow} {refused}
             </p>
           )}
-          {again.length > 0 && !sending && <p>{m.several.again(again.length)}</p>}
-          {waitUntil > 0 && <p>{m.several.wait(ticking(waitUntil - Date.now() + 1_000))}</p>}
+          {again.length > 0 && !sending && <p>{words.again(again.length)}</p>}
+          {waitUntil > 0 && <p>{words.wait(ticking(waitUntil - Date.now() + 1_000))}</p>}
         </div>
         <div className={css.buttons}>
           <Button back onClick={onClose}>
-            {sending ? m.several.stop : over ? m.several.close : m.confirm.back}
+            {sending ? words.stop : over ? words.close : m.confirm.back}
           </Button>
           {again.length > 0 && !sending ? (
             <Button
@@ -155,7 +156,7 @@ export function SeveralDialog({ action, runId, stepIds, onClose }: SeveralDialog
           ) : (
             !over && (
               <button type="submit" className={css.send} data-danger={strong || undefined} disabled={!offered}>
-                {sending ? m.several.sending(count(sent.length)) : label}
+                {sending ? words.sending(count(sent.length)) : label}
               </button>
             )
           )}

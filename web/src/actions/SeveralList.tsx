@@ -1,5 +1,6 @@
 import { Check, CircleHelp, type LucideIcon, ShieldX, TriangleAlert } from "lucide-react";
 import { m } from "../messages";
+import { several } from "../messages/several";
 import { StepTitle } from "../runstate/stepTitle";
 import { useReceipts } from "../receipts/context";
 import { ReceiptStages } from "../receipts/Receipt";
@@ -19,7 +20,7 @@ const ICONS: Record<Exclude<PartState, "sent">, LucideIcon> = {
 export function SeveralList({ parts }: { parts: readonly Part[] }) {
   return (
     // oxlint-disable-next-line jsx-a11y/no-noninteractive-tabindex -- a scrolling region must be reachable by keyboard
-    <ul className={css.list} aria-label={m.several.list} tabIndex={0}>
+    <ul className={css.list} aria-label={several.list} tabIndex={0}>
       {parts.map((part) => (
         <Line key={part.stepId} part={part} />
       ))}
@@ -47,7 +48,7 @@ function Line({ part }: { part: Part }) {
   return (
     <li className={css.line} data-step={stepId} data-state={shown}>
       <span className={css.outcome}>
-        <Icon size={14} aria-hidden="true" /> {m.several.states[shown]}
+        <Icon size={14} aria-hidden="true" /> {several.states[shown]}
       </span>{" "}
       <strong>
         <StepTitle stepId={stepId} />

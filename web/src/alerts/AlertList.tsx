@@ -78,7 +78,7 @@ export function AlertList({ alerts, changed }: { alerts: readonly Alert[]; chang
           </li>
         ))}
       </ul>
-      <MayNot of={may} />
+      {alerts.length > 0 && <MayNot of={may} />}
       {asking && <Dialog alert={asking.alert} done={changed} close={close} />}
     </>
   );

@@ -14,6 +14,8 @@ interface ReasonDialogProps {
   verb: string;
   /** Asks for a reason, which may be left out when it is `optional`. */
   reason?: "optional" | "required";
+  /** What the reason is called, when it is another text. */
+  reasonLabel?: string;
   /** A word to type first, for a final action. */
   word?: string;
   danger?: boolean;
@@ -29,6 +31,7 @@ export function ReasonDialog({
   children,
   verb,
   reason,
+  reasonLabel = m.confirm.reason,
   word,
   danger = false,
   back,
@@ -50,7 +53,7 @@ export function ReasonDialog({
         {reason && (
           <label className={css.field}>
             <span>
-              {m.confirm.reason} ({reason === "required" ? m.confirm.required : m.confirm.reasonHint})
+              {reasonLabel} ({reason === "required" ? m.confirm.required : m.confirm.reasonHint})
             </span>
             <input
               value={text}

@@ -1,5 +1,5 @@
-// Tokens, policy, quotas and the service.
-import type { EngineMode, QuotaAction } from "../api/gen/graphql";
+// Policy, the service and break-glass.
+import type { EngineMode } from "../api/gen/graphql";
 import { plural } from "../format/format";
 
 export const admin = {
@@ -22,36 +22,6 @@ export const admin = {
   noEffect: (why: string) => `Nothing to show yet: ${why}`,
   warnings: "Warnings",
   asJson: "As JSON",
-};
-
-export const tokens = {
-  title: "API tokens",
-  name: "Name",
-  prefix: "Begins with",
-  principal: "Acts as",
-  grants: "Maximum role",
-  created: "Created",
-  expires: "Expires",
-  used: "Last used",
-  state: "State",
-  never: "never",
-  revoked: "revoked",
-  expired: "expired",
-  revoke: "Revoke",
-  revokeMeans:
-    "Requests with this token are refused on every server within 2 s, and its streams end. This cannot be undone.",
-  everybody: "Show all tokens",
-  create: "Create a token",
-  role: "Maximum role",
-  project: "Project (* for all)",
-  environment: "Environment (* for all)",
-  service: "Service name (empty: the token acts as you)",
-  until: "Expires on (empty: in 90 days)",
-  once: "Copy this token now. You will not see it again.",
-  shownBefore: "The token was shown before and cannot be shown again.",
-  copy: "Copy",
-  done: "Done",
-  empty: "No tokens. Scripts and services sign in with one.",
 };
 
 export const policy = {
@@ -134,42 +104,6 @@ export const policy = {
   expiresOn: "Ends after this day (empty: never)",
   noHistory: "This tenant has no policy of its own. The server's settings apply.",
   editing: (version: number) => (version === 0 ? "Edit policy" : `Edit policy (version ${version})`),
-};
-
-export const quota = {
-  title: "Quotas",
-  tenant: "Whole tenant",
-  buckets: "Per minute",
-  places: "At once",
-  place: "Where",
-  used: "Used",
-  left: "Left",
-  next: "Refills at",
-  active: "Active runs",
-  waiting: "Waiting runs",
-  of: (n: string, most: string) => `${n} of ${most}`,
-  actions: { START_RUN: "starts", HEAVY_STEP: "heavy steps", SIGNAL: "signals" } satisfies Record<QuotaAction, string>,
-  tier: (tier: string, version: number) =>
-    `Tier ${tier}: ${version === 0 ? "its limits apply" : `version ${version} of this tenant's settings applies`}.`,
-  notYours: "Your role may not read the quota settings.",
-  limits: {
-    startRunPerMinute: "Starts per minute",
-    heavyStepsPerMinute: "Heavy steps per minute",
-    signalOpsPerMinute: "Signals per minute",
-    maxActive: "Active runs",
-    maxQueueDepth: "Waiting runs",
-  },
-  ofTier: (most: string) => `${most} (tier)`,
-  inherit: "An empty field inherits the tier's limit.",
-  weight: "Weight",
-  project: "a project",
-  projectOf: (id: string) => (id === "" ? "the project" : `project ${id}`),
-  projects: "Projects",
-  strategy: "When a limit is reached",
-  strategies: { "": "As the installation", QUEUE: "Runs wait", REJECT: "Runs are refused", DELAY: "Runs are delayed" },
-  ttl: "Longest wait, in seconds",
-  noHistory: "This tenant has no settings of its own. Its tier's limits apply.",
-  editing: (version: number) => (version === 0 ? "Edit quotas" : `Edit quotas (version ${version})`),
 };
 
 export const service = {

@@ -11,13 +11,12 @@ import { step } from "./step";
 import { plans } from "./plans";
 import { compare } from "./compare";
 import { explorer } from "./explorer";
-import { several } from "./several";
 import { bulk } from "./bulk";
 import { start } from "./start";
 import { inbox } from "./inbox";
 import { queue } from "./queue";
 import { audit } from "./audit";
-import { admin, tokens, policy, quota, service, breakGlass } from "./admin";
+import { admin, policy, service, breakGlass } from "./admin";
 
 export const m = {
   app: "dvt",
@@ -54,16 +53,13 @@ export const m = {
   step,
   plans,
   compare,
-  several,
   bulk,
   start,
   inbox,
   queue,
   audit,
   admin,
-  tokens,
   policy,
-  quota,
   service,
   breakGlass,
   copyAs,

@@ -1,4 +1,4 @@
-// Several steps of a run at once.
+// Several steps of a run at once. They are loaded with the page of a run.
 import { count, plural } from "../format/format";
 
 export const several = {

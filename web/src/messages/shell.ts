@@ -5,6 +5,7 @@ export const nav = {
   skip: "Skip to content",
   attention: "Attention",
   alerts: "Alerts",
+  incidents: "Incidents",
   compare: "Compare two runs",
   runs: "Runs",
   plans: "Plans",

@@ -16,4 +16,5 @@ export const MORE_PAGES = [
   { to: "/compare", name: "compare", key: "c" },
   { to: "/workers", name: "workers", key: "w" },
   { to: "/alerts", name: "alerts", key: "l" },
+  { to: "/incidents", name: "incidents", key: "e" },
 ] as const;

@@ -3,6 +3,7 @@ import { inOrder, MOST_STEPS, SEVERAL, type Several } from "../actions/several";
 import { useRefusalOfView } from "../actions/useRefusal";
 import css from "../styles/Bulk.module.css";
 import { m } from "../messages";
+import { several as words } from "../messages/several";
 import { useOrder } from "../runstate/context";
 import { Button } from "../ui/Button";
 import { lazyPart } from "../ui/lazyPart";
@@ -22,8 +23,8 @@ export function StepsBar({ runId, selected, clear }: StepsBarProps) {
   return (
     <>
       {selected.size > 0 && (
-        <div className={`${css.bar} ${css.overActions}`} data-bar role="region" aria-label={m.several.bar}>
-          <strong>{m.several.selected(selected.size)}</strong>
+        <div className={`${css.bar} ${css.overActions}`} data-bar role="region" aria-label={words.bar}>
+          <strong>{words.selected(selected.size)}</strong>
           {SEVERAL.map((action) => (
             <Open
               key={action}
@@ -34,7 +35,7 @@ export function StepsBar({ runId, selected, clear }: StepsBarProps) {
           ))}
           <span className={css.end}>
             <Button kind="quiet" onClick={clear}>
-              {m.several.clear} <kbd>Esc</kbd>
+              {words.clear} <kbd>Esc</kbd>
             </Button>
           </span>
         </div>
@@ -56,7 +57,7 @@ export function StepsBar({ runId, selected, clear }: StepsBarProps) {
 function Open({ action, tooMany, open }: { action: Several; tooMany: boolean; open: () => void }) {
   const refused = useRefusalOfView(action);
   return (
-    <Button refusal={tooMany ? m.several.tooMany(MOST_STEPS) : refused} onClick={open}>
+    <Button refusal={tooMany ? words.tooMany(MOST_STEPS) : refused} onClick={open}>
       {m.action[action]}…
     </Button>
   );

@@ -392,6 +392,39 @@ export type HealthStatus =
   | 'HEALTHY'
   | 'UNHEALTHY';
 
+export type IncidentAct =
+  | 'ACKNOWLEDGE'
+  | 'CLOSE'
+  | 'NOTE'
+  | 'SEVERITY';
+
+export type IncidentNoteInput = {
+  id: string | number;
+  /** At most 1,000 bytes; only acknowledgeIncident takes an empty one. */
+  note?: string | null | undefined;
+  /** The client's name for this request; the audit has it. */
+  requestId: string;
+};
+
+export type IncidentSeverity =
+  /** An escape, a confirmed leak, a breach between tenants. */
+  | 'SEV_0'
+  /** dvt is down, or data may be wrong. */
+  | 'SEV_1'
+  /** A part is down, or runs stand still. */
+  | 'SEV_2'
+  /** dvt is slow or full. */
+  | 'SEV_3';
+
+export type IncidentSeverityInput = {
+  id: string | number;
+  /** At most 1,000 bytes. */
+  note: string;
+  /** The client's name for this request; the audit has it. */
+  requestId: string;
+  severity: IncidentSeverity;
+};
+
 export type InjectOverrideInput = {
   /** A merge patch (RFC 7396) of the step's inputs, for attempts that start from now on; at most 1 MiB. The resulting inputs must be valid for the step's type and contain no secrets. */
   override: unknown;
@@ -1056,6 +1089,61 @@ export type NeedSomebodyQueryVariables = Exact<{
 
 
 export type NeedSomebodyQuery = { attention: { edges: Array<{ node: { runId: string, planId: string } }> } };
+
+export type IncidentFieldsFragment = { id: string, severity: IncidentSeverity, code: string | null, title: string, whatToDo: string | null, runbook: string, installation: boolean, projectId: string | null, environmentId: string | null, runId: string | null, openedAt: string, acknowledgedAt: string | null, acknowledgedBy: string | null, closedAt: string | null, closedBy: string | null, alerts: number, openAlerts: number };
+
+export type IncidentsQueryVariables = Exact<{
+  openOnly: boolean;
+  first: number;
+  after?: string | null | undefined;
+}>;
+
+
+export type IncidentsQuery = { incidents: { pageInfo: { endCursor: string | null, hasNextPage: boolean }, edges: Array<{ node: { id: string, severity: IncidentSeverity, code: string | null, title: string, whatToDo: string | null, runbook: string, installation: boolean, projectId: string | null, environmentId: string | null, runId: string | null, openedAt: string, acknowledgedAt: string | null, acknowledgedBy: string | null, closedAt: string | null, closedBy: string | null, alerts: number, openAlerts: number } }> } };
+
+export type RunIncidentsQueryVariables = Exact<{
+  runId: string;
+}>;
+
+
+export type RunIncidentsQuery = { incidents: { edges: Array<{ node: { id: string, severity: IncidentSeverity, title: string, acknowledgedBy: string | null } }> } };
+
+export type IncidentQueryVariables = Exact<{
+  id: string | number;
+}>;
+
+
+export type IncidentQuery = { incident: { id: string, severity: IncidentSeverity, code: string | null, title: string, whatToDo: string | null, runbook: string, installation: boolean, projectId: string | null, environmentId: string | null, runId: string | null, openedAt: string, acknowledgedAt: string | null, acknowledgedBy: string | null, closedAt: string | null, closedBy: string | null, alerts: number, openAlerts: number, notes: Array<{ at: string, actor: string, act: IncidentAct, severity: IncidentSeverity | null, text: string }> } | null, incidentAlerts: Array<{ id: string, level: AlertLevel, stage: AlertStage, code: string | null, note: string, meaning: string | null, whatToDo: string | null, installation: boolean, projectId: string | null, runId: string | null, stepId: string | null, subject: string | null, shared: boolean, actor: string, count: number, raisedAt: string, lastSeenAt: string, resolvedAt: string | null, resolution: string | null, acknowledgedAt: string | null, acknowledgedBy: string | null, acknowledgement: string | null, silencedUntil: string | null, whoCould: Array<string>, page: string }> };
+
+export type IncidentChangeFragment = { change: { action: string, requestId: string, actor: string, at: string, version: number | null, versionBefore: number | null } };
+
+export type AcknowledgeIncidentMutationVariables = Exact<{
+  input: IncidentNoteInput;
+}>;
+
+
+export type AcknowledgeIncidentMutation = { acknowledgeIncident: { change: { action: string, requestId: string, actor: string, at: string, version: number | null, versionBefore: number | null } } };
+
+export type NoteIncidentMutationVariables = Exact<{
+  input: IncidentNoteInput;
+}>;
+
+
+export type NoteIncidentMutation = { noteIncident: { change: { action: string, requestId: string, actor: string, at: string, version: number | null, versionBefore: number | null } } };
+
+export type CloseIncidentMutationVariables = Exact<{
+  input: IncidentNoteInput;
+}>;
+
+
+export type CloseIncidentMutation = { closeIncident: { change: { action: string, requestId: string, actor: string, at: string, version: number | null, versionBefore: number | null } } };
+
+export type SetIncidentSeverityMutationVariables = Exact<{
+  input: IncidentSeverityInput;
+}>;
+
+
+export type SetIncidentSeverityMutation = { setIncidentSeverity: { change: { action: string, requestId: string, actor: string, at: string, version: number | null, versionBefore: number | null } } };
 
 export type ErrorOfStepFragment = { code: string, message: string | null, retryable: boolean, category: FailureCategory | null, source: string | null };
 
@@ -1967,6 +2055,51 @@ export const FailedRunFieldsFragmentDoc = new TypedDocumentString(`
   }
 }
     `, {"fragmentName":"FailedRunFields"}) as unknown as TypedDocumentString<FailedRunFieldsFragment, unknown>;
+export const IncidentFieldsFragmentDoc = new TypedDocumentString(`
+    fragment IncidentFields on Incident {
+  id
+  severity
+  code
+  title
+  whatToDo
+  runbook
+  installation
+  projectId
+  environmentId
+  runId
+  openedAt
+  acknowledgedAt
+  acknowledgedBy
+  closedAt
+  closedBy
+  alerts
+  openAlerts
+}
+    `, {"fragmentName":"IncidentFields"}) as unknown as TypedDocumentString<IncidentFieldsFragment, unknown>;
+export const ChangeFieldsFragmentDoc = new TypedDocumentString(`
+    fragment ChangeFields on ChangeReceipt {
+  action
+  requestId
+  actor
+  at
+  version
+  versionBefore
+}
+    `, {"fragmentName":"ChangeFields"}) as unknown as TypedDocumentString<ChangeFieldsFragment, unknown>;
+export const IncidentChangeFragmentDoc = new TypedDocumentString(`
+    fragment IncidentChange on IncidentPayload {
+  change {
+    ...ChangeFields
+  }
+}
+    fragment ChangeFields on ChangeReceipt {
+  action
+  requestId
+  actor
+  at
+  version
+  versionBefore
+}`, {"fragmentName":"IncidentChange"}) as unknown as TypedDocumentString<IncidentChangeFragment, unknown>;
 export const ErrorOfStepFragmentDoc = new TypedDocumentString(`
     fragment ErrorOfStep on StepError {
   code
@@ -2323,16 +2456,6 @@ export const AuditFieldsFragmentDoc = new TypedDocumentString(`
   }
 }
     `, {"fragmentName":"AuditFields"}) as unknown as TypedDocumentString<AuditFieldsFragment, unknown>;
-export const ChangeFieldsFragmentDoc = new TypedDocumentString(`
-    fragment ChangeFields on ChangeReceipt {
-  action
-  requestId
-  actor
-  at
-  version
-  versionBefore
-}
-    `, {"fragmentName":"ChangeFields"}) as unknown as TypedDocumentString<ChangeFieldsFragment, unknown>;
 export const TaskFieldsFragmentDoc = new TypedDocumentString(`
     fragment TaskFields on ManualTask {
   runId
@@ -3127,6 +3250,191 @@ export const NeedSomebodyDocument = new TypedDocumentString(`
   }
 }
     `) as unknown as TypedDocumentString<NeedSomebodyQuery, NeedSomebodyQueryVariables>;
+export const IncidentsDocument = new TypedDocumentString(`
+    query Incidents($openOnly: Boolean!, $first: Int!, $after: String) {
+  incidents(openOnly: $openOnly, first: $first, after: $after) {
+    pageInfo {
+      endCursor
+      hasNextPage
+    }
+    edges {
+      node {
+        ...IncidentFields
+      }
+    }
+  }
+}
+    fragment IncidentFields on Incident {
+  id
+  severity
+  code
+  title
+  whatToDo
+  runbook
+  installation
+  projectId
+  environmentId
+  runId
+  openedAt
+  acknowledgedAt
+  acknowledgedBy
+  closedAt
+  closedBy
+  alerts
+  openAlerts
+}`) as unknown as TypedDocumentString<IncidentsQuery, IncidentsQueryVariables>;
+export const RunIncidentsDocument = new TypedDocumentString(`
+    query RunIncidents($runId: String!) {
+  incidents(openOnly: true, runId: $runId, first: 1) {
+    edges {
+      node {
+        id
+        severity
+        title
+        acknowledgedBy
+      }
+    }
+  }
+}
+    `) as unknown as TypedDocumentString<RunIncidentsQuery, RunIncidentsQueryVariables>;
+export const IncidentDocument = new TypedDocumentString(`
+    query Incident($id: ID!) {
+  incident(id: $id) {
+    ...IncidentFields
+    notes {
+      at
+      actor
+      act
+      severity
+      text
+    }
+  }
+  incidentAlerts(id: $id) {
+    ...AlertFields
+  }
+}
+    fragment AlertFields on Alert {
+  id
+  level
+  stage
+  code
+  note
+  meaning
+  whatToDo
+  installation
+  projectId
+  runId
+  stepId
+  subject
+  shared
+  actor
+  count
+  raisedAt
+  lastSeenAt
+  resolvedAt
+  resolution
+  acknowledgedAt
+  acknowledgedBy
+  acknowledgement
+  silencedUntil
+  whoCould
+  page
+}
+fragment IncidentFields on Incident {
+  id
+  severity
+  code
+  title
+  whatToDo
+  runbook
+  installation
+  projectId
+  environmentId
+  runId
+  openedAt
+  acknowledgedAt
+  acknowledgedBy
+  closedAt
+  closedBy
+  alerts
+  openAlerts
+}`) as unknown as TypedDocumentString<IncidentQuery, IncidentQueryVariables>;
+export const AcknowledgeIncidentDocument = new TypedDocumentString(`
+    mutation AcknowledgeIncident($input: IncidentNoteInput!) {
+  acknowledgeIncident(input: $input) {
+    ...IncidentChange
+  }
+}
+    fragment IncidentChange on IncidentPayload {
+  change {
+    ...ChangeFields
+  }
+}
+fragment ChangeFields on ChangeReceipt {
+  action
+  requestId
+  actor
+  at
+  version
+  versionBefore
+}`) as unknown as TypedDocumentString<AcknowledgeIncidentMutation, AcknowledgeIncidentMutationVariables>;
+export const NoteIncidentDocument = new TypedDocumentString(`
+    mutation NoteIncident($input: IncidentNoteInput!) {
+  noteIncident(input: $input) {
+    ...IncidentChange
+  }
+}
+    fragment IncidentChange on IncidentPayload {
+  change {
+    ...ChangeFields
+  }
+}
+fragment ChangeFields on ChangeReceipt {
+  action
+  requestId
+  actor
+  at
+  version
+  versionBefore
+}`) as unknown as TypedDocumentString<NoteIncidentMutation, NoteIncidentMutationVariables>;
+export const CloseIncidentDocument = new TypedDocumentString(`
+    mutation CloseIncident($input: IncidentNoteInput!) {
+  closeIncident(input: $input) {
+    ...IncidentChange
+  }
+}
+    fragment IncidentChange on IncidentPayload {
+  change {
+    ...ChangeFields
+  }
+}
+fragment ChangeFields on ChangeReceipt {
+  action
+  requestId
+  actor
+  at
+  version
+  versionBefore
+}`) as unknown as TypedDocumentString<CloseIncidentMutation, CloseIncidentMutationVariables>;
+export const SetIncidentSeverityDocument = new TypedDocumentString(`
+    mutation SetIncidentSeverity($input: IncidentSeverityInput!) {
+  setIncidentSeverity(input: $input) {
+    ...IncidentChange
+  }
+}
+    fragment IncidentChange on IncidentPayload {
+  change {
+    ...ChangeFields
+  }
+}
+fragment ChangeFields on ChangeReceipt {
+  action
+  requestId
+  actor
+  at
+  version
+  versionBefore
+}`) as unknown as TypedDocumentString<SetIncidentSeverityMutation, SetIncidentSeverityMutationVariables>;
 export const ViewerDocument = new TypedDocumentString(`
     query Viewer {
   viewer {
