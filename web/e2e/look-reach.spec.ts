@@ -17,6 +17,8 @@ const PATHS = [
   "admin/service",
   "health",
   "workers",
+  "alerts",
+  "incidents",
 ];
 const STOPS = 45;
 

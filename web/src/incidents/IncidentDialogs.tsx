@@ -29,11 +29,17 @@ interface DialogProps {
   close: () => void;
 }
 
+/** The severity that a dialog offers first: the next worse one. */
+function nextOf(severity: IncidentSeverity): IncidentSeverity {
+  const at = SEVERITIES.indexOf(severity);
+  return SEVERITIES[at === 0 ? 1 : at - 1] ?? severity;
+}
+
 /** Asks for the note of an act, says what the act means, and sends it. */
 export function IncidentDialog({ incident, act, done, close }: DialogProps) {
   const [requestId] = useState(() => `ui-${newId()}`);
   const others = SEVERITIES.filter((severity) => severity !== incident.severity);
-  const [severity, setSeverity] = useState(others[0] ?? incident.severity);
+  const [severity, setSeverity] = useState(nextOf(incident.severity));
   const send = async (note: string): Promise<void> => {
     const change = await sendAct(act, { id: incident.id, requestId, note }, severity);
     recordDone({ topic: topicOf(incident), what: words.did[act], change });
@@ -93,7 +99,7 @@ const QUESTIONS: Record<Act, (incident: Incident) => Question> = {
     note: words.why,
     means: (
       <p>
-        {words.severities[severity]}: {words.means[severity]}.
+        {words.now} {words.severities[severity].toLowerCase()}: {words.means[severity]}.
       </p>
     ),
   }),

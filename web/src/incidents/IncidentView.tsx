@@ -2,6 +2,7 @@ import { Link } from "@tanstack/react-router";
 import { useState } from "react";
 import { AlertList } from "../alerts/AlertList";
 import alert from "../alerts/Alerts.module.css";
+import { titleOf } from "../alerts/order";
 import { IncidentDocument, type IncidentQuery } from "../api/gen/graphql";
 import { instant } from "../api/model";
 import { useQuery } from "../api/useQuery";
@@ -42,7 +43,7 @@ export function IncidentView({ incidentId }: { incidentId: string }) {
   const [first] = answer.alerts;
   return (
     <div className={page.measure}>
-      <PageHead title={first?.meaning ?? incident.code ?? words.escalated} asOf={asOf} refresh={again} repeated>
+      <PageHead title={first ? titleOf(first) : words.one} asOf={asOf} refresh={again} repeated>
         <Link to="/incidents">{words.toAll}</Link>
       </PageHead>
       <section className={css.section}>
@@ -51,7 +52,7 @@ export function IncidentView({ incidentId }: { incidentId: string }) {
             <span className={css.tone} data-tone={toneOf(incident)}>
               {words.severities[incident.severity]}
             </span>
-            <span>{words.means[incident.severity]}</span>
+            <span>{words.means[incident.severity]}.</span>
             {incident.code !== null && <code>{incident.code}</code>}
           </p>
           <p className={alert.text}>{incident.title}</p>

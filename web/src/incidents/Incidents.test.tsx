@@ -97,7 +97,7 @@ it("a run with an open incident links to it, and says who has it", async () => {
   await show(<RunIncident runId="r1" />, {
     answers: { RunIncidents: { incidents: { edges: [{ node: incident({ acknowledgedBy: "ben" }) }] } } },
   });
-  const link = await screen.findByRole("link", { name: "Incident, severity 2" });
+  const link = await screen.findByRole("link", { name: "Incident severity 2" });
   expect(link.getAttribute("href")).toBe("/incidents/i1");
   expect(link.getAttribute("title")).toContain("Taken on by ben");
 });
@@ -125,7 +125,7 @@ it("shows what happened in its order, what to do, and the way to the run and to 
     expect.stringMatching(/ben set it to severity 1.*all runs stand still/),
     expect.stringContaining("ana took it on"),
   ]);
-  expect(document.body.textContent).toContain("project shop, prod · 2 of 3 open");
+  expect(document.body.textContent).toContain("project shop, prod · 2 of 3 alerts open");
   expect(document.body.textContent).toContain("What to do: Look at the step and its worker.");
   expect(screen.getByRole("link", { name: "Open the run r1" }).getAttribute("href")).toBe("/runs/r1");
   expect(screen.getByRole("link", { name: "Open the runbook" }).getAttribute("href")).toContain("stuck-run.md");

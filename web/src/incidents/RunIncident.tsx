@@ -26,7 +26,8 @@ export function RunIncident({ runId }: { runId: string }) {
       data-level={severity === "SEV_3" ? "MEDIUM" : "HIGH"}
       title={`${title} ${who}`}
     >
-      <Siren size={14} aria-hidden="true" /> {words.ofRun(words.severities[severity])}
+      <Siren size={14} aria-hidden="true" /> {words.one}
+      <span className={css.detail}>{words.severities[severity].toLowerCase()}</span>
     </Link>
   );
 }

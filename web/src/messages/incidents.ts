@@ -36,8 +36,10 @@ export const incidents = {
   scope: (project: string, environment: string | null) =>
     environment === null ? `project ${project}` : `project ${project}, ${environment}`,
   alerts: "Alerts",
-  alertCount: (n: number, open: number) => (open === 0 ? `${plural(n, "alert")}, none open` : `${open} of ${n} open`),
-  escalated: "A person or program asked for people",
+  alertCount: (n: number, open: number) => {
+    if (open === 0) return `${plural(n, "alert")}, none open`;
+    return open === n ? plural(n, "open alert") : `${open} of ${n} alerts open`;
+  },
   todo: "What to do:",
   run: "Open the run",
   runbook: "Open the runbook",
@@ -75,5 +77,5 @@ export const incidents = {
   },
   missing: "There is no such incident, or it is not yours.",
   toAll: "All incidents",
-  ofRun: (severity: string) => `Incident, ${severity.toLowerCase()}`,
+  now: "Now",
 } as const;
