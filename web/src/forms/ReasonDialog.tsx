@@ -19,6 +19,8 @@ interface ReasonDialogProps {
   /** A word to type first, for a final action. */
   word?: string;
   danger?: boolean;
+  /** False while the fields of `children` cannot be sent. */
+  ready?: boolean;
   /** The button that leaves things as they are. */
   back?: string;
   act: (reason: string) => Promise<void>;
@@ -34,6 +36,7 @@ export function ReasonDialog({
   reasonLabel = m.confirm.reason,
   word,
   danger = false,
+  ready = true,
   back,
   act,
   onClose,
@@ -41,7 +44,7 @@ export function ReasonDialog({
   const [text, setText] = useState("");
   const [typed, setTyped] = useState("");
   const { error, refusal, send: sendOnce } = useSending();
-  const complete = (reason !== "required" || text.trim() !== "") && (word === undefined || typed === word);
+  const complete = ready && (reason !== "required" || text.trim() !== "") && (word === undefined || typed === word);
   const submit = (event: FormEvent): void => {
     event.preventDefault();
     if (complete) sendOnce(() => act(text.trim()).then(onClose));

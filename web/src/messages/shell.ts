@@ -6,6 +6,7 @@ export const nav = {
   attention: "Attention",
   alerts: "Alerts",
   incidents: "Incidents",
+  deliveries: "Deliveries",
   compare: "Compare two runs",
   runs: "Runs",
   plans: "Plans",

@@ -97,6 +97,7 @@ export function HealthPage() {
         {health && <Word status={health.status} />}
         <Link to="/alerts">{m.nav.alerts}</Link>
         <Link to="/incidents">{m.nav.incidents}</Link>
+        <Link to="/deliveries">{m.nav.deliveries}</Link>
         <Link to="/workers">{m.nav.workers}</Link>
         {halt && (
           <span className={css.tone} data-tone="warn">

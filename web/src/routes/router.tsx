@@ -155,6 +155,17 @@ const incident = createRoute({
   component: lazyPage(() => import("./IncidentPage").then((part) => part.IncidentPage)),
 });
 
+const deliveries = createRoute({
+  getParentRoute: () => root,
+  path: "/deliveries",
+  component: lazyPage(() => import("./DeliveriesPage").then((part) => part.DeliveriesPage)),
+});
+const destination = createRoute({
+  getParentRoute: () => root,
+  path: "/deliveries/$name",
+  component: lazyPage(() => import("./DestinationPage").then((part) => part.DestinationPage)),
+});
+
 const explorer = createRoute({
   getParentRoute: () => root,
   path: "/graphiql",
@@ -213,6 +224,8 @@ export const router = createRouter({
     alerts,
     incidents,
     incident,
+    deliveries,
+    destination,
     explorer,
   ]),
   parseSearch,

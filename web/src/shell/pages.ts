@@ -17,4 +17,5 @@ export const MORE_PAGES = [
   { to: "/workers", name: "workers", key: "w" },
   { to: "/alerts", name: "alerts", key: "l" },
   { to: "/incidents", name: "incidents", key: "e" },
+  { to: "/deliveries", name: "deliveries", key: "v" },
 ] as const;
