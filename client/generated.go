@@ -2013,6 +2013,309 @@ var AllDecision = []Decision{
 	DecisionReject,
 }
 
+// Empty fields do not restrict.
+type DeliveryFilter struct {
+	// events, alerts
+	Topics   []string     `json:"topics"`
+	Tenants  []string     `json:"tenants"`
+	Projects []string     `json:"projects"`
+	Types    []string     `json:"types"`
+	Levels   []AlertLevel `json:"levels"`
+	Codes    []string     `json:"codes"`
+}
+
+// GetTopics returns DeliveryFilter.Topics, and is useful for accessing the field via an interface.
+func (v *DeliveryFilter) GetTopics() []string { return v.Topics }
+
+// GetTenants returns DeliveryFilter.Tenants, and is useful for accessing the field via an interface.
+func (v *DeliveryFilter) GetTenants() []string { return v.Tenants }
+
+// GetProjects returns DeliveryFilter.Projects, and is useful for accessing the field via an interface.
+func (v *DeliveryFilter) GetProjects() []string { return v.Projects }
+
+// GetTypes returns DeliveryFilter.Types, and is useful for accessing the field via an interface.
+func (v *DeliveryFilter) GetTypes() []string { return v.Types }
+
+// GetLevels returns DeliveryFilter.Levels, and is useful for accessing the field via an interface.
+func (v *DeliveryFilter) GetLevels() []AlertLevel { return v.Levels }
+
+// GetCodes returns DeliveryFilter.Codes, and is useful for accessing the field via an interface.
+func (v *DeliveryFilter) GetCodes() []string { return v.Codes }
+
+type DeliveryOrderKind string
+
+const (
+	DeliveryOrderKindTest    DeliveryOrderKind = "TEST"
+	DeliveryOrderKindReplay  DeliveryOrderKind = "REPLAY"
+	DeliveryOrderKindRedrive DeliveryOrderKind = "REDRIVE"
+	DeliveryOrderKindUnknown DeliveryOrderKind = "UNKNOWN"
+)
+
+var AllDeliveryOrderKind = []DeliveryOrderKind{
+	DeliveryOrderKindTest,
+	DeliveryOrderKindReplay,
+	DeliveryOrderKindRedrive,
+	DeliveryOrderKindUnknown,
+}
+
+// DeliveryOrderLine includes the GraphQL fields of DeliveryOrder requested by the fragment DeliveryOrderLine.
+// The GraphQL type's documentation follows.
+//
+// What somebody asked of a destination. It is kept for 30 days.
+type DeliveryOrderLine struct {
+	Id      string             `json:"id"`
+	Kind    DeliveryOrderKind  `json:"kind"`
+	State   DeliveryOrderState `json:"state"`
+	Actor   string             `json:"actor"`
+	Reason  *string            `json:"reason"`
+	At      time.Time          `json:"at"`
+	EndedAt *time.Time         `json:"endedAt"`
+	// Messages that were selected so far.
+	Messages int `json:"messages"`
+	// Those of them that the destination accepted.
+	Sent int `json:"sent"`
+	// Those of them that became dead letters, or stayed so.
+	Failed int     `json:"failed"`
+	Error  *string `json:"error"`
+	// The range of a replay; null for other kinds.
+	Since *time.Time `json:"since"`
+	Until *time.Time `json:"until"`
+}
+
+// GetId returns DeliveryOrderLine.Id, and is useful for accessing the field via an interface.
+func (v *DeliveryOrderLine) GetId() string { return v.Id }
+
+// GetKind returns DeliveryOrderLine.Kind, and is useful for accessing the field via an interface.
+func (v *DeliveryOrderLine) GetKind() DeliveryOrderKind { return v.Kind }
+
+// GetState returns DeliveryOrderLine.State, and is useful for accessing the field via an interface.
+func (v *DeliveryOrderLine) GetState() DeliveryOrderState { return v.State }
+
+// GetActor returns DeliveryOrderLine.Actor, and is useful for accessing the field via an interface.
+func (v *DeliveryOrderLine) GetActor() string { return v.Actor }
+
+// GetReason returns DeliveryOrderLine.Reason, and is useful for accessing the field via an interface.
+func (v *DeliveryOrderLine) GetReason() *string { return v.Reason }
+
+// GetAt returns DeliveryOrderLine.At, and is useful for accessing the field via an interface.
+func (v *DeliveryOrderLine) GetAt() time.Time { return v.At }
+
+// GetEndedAt returns DeliveryOrderLine.EndedAt, and is useful for accessing the field via an interface.
+func (v *DeliveryOrderLine) GetEndedAt() *time.Time { return v.EndedAt }
+
+// GetMessages returns DeliveryOrderLine.Messages, and is useful for accessing the field via an interface.
+func (v *DeliveryOrderLine) GetMessages() int { return v.Messages }
+
+// GetSent returns DeliveryOrderLine.Sent, and is useful for accessing the field via an interface.
+func (v *DeliveryOrderLine) GetSent() int { return v.Sent }
+
+// GetFailed returns DeliveryOrderLine.Failed, and is useful for accessing the field via an interface.
+func (v *DeliveryOrderLine) GetFailed() int { return v.Failed }
+
+// GetError returns DeliveryOrderLine.Error, and is useful for accessing the field via an interface.
+func (v *DeliveryOrderLine) GetError() *string { return v.Error }
+
+// GetSince returns DeliveryOrderLine.Since, and is useful for accessing the field via an interface.
+func (v *DeliveryOrderLine) GetSince() *time.Time { return v.Since }
+
+// GetUntil returns DeliveryOrderLine.Until, and is useful for accessing the field via an interface.
+func (v *DeliveryOrderLine) GetUntil() *time.Time { return v.Until }
+
+type DeliveryOrderState string
+
+const (
+	// No process has taken it up yet, or the destination is disabled.
+	DeliveryOrderStateWaiting DeliveryOrderState = "WAITING"
+	DeliveryOrderStateRunning DeliveryOrderState = "RUNNING"
+	DeliveryOrderStateDone    DeliveryOrderState = "DONE"
+	// `error` says why.
+	DeliveryOrderStateFailed  DeliveryOrderState = "FAILED"
+	DeliveryOrderStateUnknown DeliveryOrderState = "UNKNOWN"
+)
+
+var AllDeliveryOrderState = []DeliveryOrderState{
+	DeliveryOrderStateWaiting,
+	DeliveryOrderStateRunning,
+	DeliveryOrderStateDone,
+	DeliveryOrderStateFailed,
+	DeliveryOrderStateUnknown,
+}
+
+type DestinationKind string
+
+const (
+	DestinationKindWebhook   DestinationKind = "WEBHOOK"
+	DestinationKindPagerduty DestinationKind = "PAGERDUTY"
+	DestinationKindSlack     DestinationKind = "SLACK"
+	DestinationKindEmail     DestinationKind = "EMAIL"
+	DestinationKindSyslog    DestinationKind = "SYSLOG"
+	DestinationKindUnknown   DestinationKind = "UNKNOWN"
+)
+
+var AllDestinationKind = []DestinationKind{
+	DestinationKindWebhook,
+	DestinationKindPagerduty,
+	DestinationKindSlack,
+	DestinationKindEmail,
+	DestinationKindSyslog,
+	DestinationKindUnknown,
+}
+
+// DestinationLine includes the GraphQL fields of Destination requested by the fragment DestinationLine.
+// The GraphQL type's documentation follows.
+//
+// A system that events and alerts are delivered to. Its entry stands in a file of the servers with the duty notify.
+type DestinationLine struct {
+	Name string `json:"name"`
+	// Null until a process has reported.
+	Kind *DestinationKind `json:"kind"`
+	// Scheme and host only; null until a process has reported, and for PagerDuty's own address.
+	Address *string          `json:"address"`
+	State   DestinationState `json:"state"`
+	// Why it is in this state, as a sentence.
+	Why string `json:"why"`
+	// Since when; null when that is not known.
+	Since *time.Time `json:"since"`
+	// Who disabled it; null when dvt did, and for one that is not disabled.
+	DisabledBy *string `json:"disabledBy"`
+	// A disabled destination gets the messages from this time on when it is enabled; null in other states.
+	BeginsAt   *time.Time `json:"beginsAt"`
+	LastSentAt *time.Time `json:"lastSentAt"`
+	LastError  *string    `json:"lastError"`
+	// Messages that it accepted.
+	Sent int `json:"sent"`
+	// Tries that it did not accept; most are repeated.
+	Failed int `json:"failed"`
+	// Dead letters that are kept.
+	DeadLetters int `json:"deadLetters"`
+	// Dead letters that fell out because more than 10,000 were kept.
+	DroppedDeadLetters int `json:"droppedDeadLetters"`
+	// Messages that were read and wait: at most 1,000. More may not be read yet.
+	Waiting         int        `json:"waiting"`
+	OldestWaitingAt *time.Time `json:"oldestWaitingAt"`
+	// Null until a process has reported.
+	Route *DestinationLineRouteDestinationRoute `json:"route"`
+}
+
+// GetName returns DestinationLine.Name, and is useful for accessing the field via an interface.
+func (v *DestinationLine) GetName() string { return v.Name }
+
+// GetKind returns DestinationLine.Kind, and is useful for accessing the field via an interface.
+func (v *DestinationLine) GetKind() *DestinationKind { return v.Kind }
+
+// GetAddress returns DestinationLine.Address, and is useful for accessing the field via an interface.
+func (v *DestinationLine) GetAddress() *string { return v.Address }
+
+// GetState returns DestinationLine.State, and is useful for accessing the field via an interface.
+func (v *DestinationLine) GetState() DestinationState { return v.State }
+
+// GetWhy returns DestinationLine.Why, and is useful for accessing the field via an interface.
+func (v *DestinationLine) GetWhy() string { return v.Why }
+
+// GetSince returns DestinationLine.Since, and is useful for accessing the field via an interface.
+func (v *DestinationLine) GetSince() *time.Time { return v.Since }
+
+// GetDisabledBy returns DestinationLine.DisabledBy, and is useful for accessing the field via an interface.
+func (v *DestinationLine) GetDisabledBy() *string { return v.DisabledBy }
+
+// GetBeginsAt returns DestinationLine.BeginsAt, and is useful for accessing the field via an interface.
+func (v *DestinationLine) GetBeginsAt() *time.Time { return v.BeginsAt }
+
+// GetLastSentAt returns DestinationLine.LastSentAt, and is useful for accessing the field via an interface.
+func (v *DestinationLine) GetLastSentAt() *time.Time { return v.LastSentAt }
+
+// GetLastError returns DestinationLine.LastError, and is useful for accessing the field via an interface.
+func (v *DestinationLine) GetLastError() *string { return v.LastError }
+
+// GetSent returns DestinationLine.Sent, and is useful for accessing the field via an interface.
+func (v *DestinationLine) GetSent() int { return v.Sent }
+
+// GetFailed returns DestinationLine.Failed, and is useful for accessing the field via an interface.
+func (v *DestinationLine) GetFailed() int { return v.Failed }
+
+// GetDeadLetters returns DestinationLine.DeadLetters, and is useful for accessing the field via an interface.
+func (v *DestinationLine) GetDeadLetters() int { return v.DeadLetters }
+
+// GetDroppedDeadLetters returns DestinationLine.DroppedDeadLetters, and is useful for accessing the field via an interface.
+func (v *DestinationLine) GetDroppedDeadLetters() int { return v.DroppedDeadLetters }
+
+// GetWaiting returns DestinationLine.Waiting, and is useful for accessing the field via an interface.
+func (v *DestinationLine) GetWaiting() int { return v.Waiting }
+
+// GetOldestWaitingAt returns DestinationLine.OldestWaitingAt, and is useful for accessing the field via an interface.
+func (v *DestinationLine) GetOldestWaitingAt() *time.Time { return v.OldestWaitingAt }
+
+// GetRoute returns DestinationLine.Route, and is useful for accessing the field via an interface.
+func (v *DestinationLine) GetRoute() *DestinationLineRouteDestinationRoute { return v.Route }
+
+// DestinationLineRouteDestinationRoute includes the requested fields of the GraphQL type DestinationRoute.
+// The GraphQL type's documentation follows.
+//
+// Which messages go to a destination. Empty lists do not restrict.
+type DestinationLineRouteDestinationRoute struct {
+	// events, alerts
+	Topics   []string `json:"topics"`
+	Tenants  []string `json:"tenants"`
+	Projects []string `json:"projects"`
+	// Types of events and changes of alerts.
+	Types  []string     `json:"types"`
+	Levels []AlertLevel `json:"levels"`
+	Codes  []string     `json:"codes"`
+	// Alerts about the installation too, when tenants or projects restrict.
+	Installation bool `json:"installation"`
+	// What it selects, as a sentence: also that of an empty route, which depends on the kind.
+	Text string `json:"text"`
+}
+
+// GetTopics returns DestinationLineRouteDestinationRoute.Topics, and is useful for accessing the field via an interface.
+func (v *DestinationLineRouteDestinationRoute) GetTopics() []string { return v.Topics }
+
+// GetTenants returns DestinationLineRouteDestinationRoute.Tenants, and is useful for accessing the field via an interface.
+func (v *DestinationLineRouteDestinationRoute) GetTenants() []string { return v.Tenants }
+
+// GetProjects returns DestinationLineRouteDestinationRoute.Projects, and is useful for accessing the field via an interface.
+func (v *DestinationLineRouteDestinationRoute) GetProjects() []string { return v.Projects }
+
+// GetTypes returns DestinationLineRouteDestinationRoute.Types, and is useful for accessing the field via an interface.
+func (v *DestinationLineRouteDestinationRoute) GetTypes() []string { return v.Types }
+
+// GetLevels returns DestinationLineRouteDestinationRoute.Levels, and is useful for accessing the field via an interface.
+func (v *DestinationLineRouteDestinationRoute) GetLevels() []AlertLevel { return v.Levels }
+
+// GetCodes returns DestinationLineRouteDestinationRoute.Codes, and is useful for accessing the field via an interface.
+func (v *DestinationLineRouteDestinationRoute) GetCodes() []string { return v.Codes }
+
+// GetInstallation returns DestinationLineRouteDestinationRoute.Installation, and is useful for accessing the field via an interface.
+func (v *DestinationLineRouteDestinationRoute) GetInstallation() bool { return v.Installation }
+
+// GetText returns DestinationLineRouteDestinationRoute.Text, and is useful for accessing the field via an interface.
+func (v *DestinationLineRouteDestinationRoute) GetText() string { return v.Text }
+
+type DestinationState string
+
+const (
+	// A process works for it and it accepts messages.
+	DestinationStateSending DestinationState = "SENDING"
+	// No process works for it; messages wait.
+	DestinationStateWaiting DestinationState = "WAITING"
+	// It has accepted nothing since `since`; messages wait and are sent again.
+	DestinationStateFailing DestinationState = "FAILING"
+	// A person disabled it, or it answered that it wants no more messages (410).
+	DestinationStateDisabled DestinationState = "DISABLED"
+	// It is no longer in the file.
+	DestinationStateRemoved DestinationState = "REMOVED"
+	DestinationStateUnknown DestinationState = "UNKNOWN"
+)
+
+var AllDestinationState = []DestinationState{
+	DestinationStateSending,
+	DestinationStateWaiting,
+	DestinationStateFailing,
+	DestinationStateDisabled,
+	DestinationStateRemoved,
+	DestinationStateUnknown,
+}
+
 // DiagnoseRunResponse is returned by DiagnoseRun on success.
 type DiagnoseRunResponse struct {
 	// One run; null when it does not exist or is not yours. `at` shows the run as it
@@ -2337,6 +2640,35 @@ func (v *DiffRunRunDiffToRun) GetSubstatus() *RunSubstatus { return v.Substatus 
 // GetRunSeq returns DiffRunRunDiffToRun.RunSeq, and is useful for accessing the field via an interface.
 func (v *DiffRunRunDiffToRun) GetRunSeq() int64 { return v.RunSeq }
 
+// DisableDestinationDisableDestinationDestinationPayload includes the requested fields of the GraphQL type DestinationPayload.
+type DisableDestinationDisableDestinationDestinationPayload struct {
+	Destination DestinationLine `json:"destination"`
+	// Null when the destination was already as asked.
+	Change *ChangeRow `json:"change"`
+}
+
+// GetDestination returns DisableDestinationDisableDestinationDestinationPayload.Destination, and is useful for accessing the field via an interface.
+func (v *DisableDestinationDisableDestinationDestinationPayload) GetDestination() DestinationLine {
+	return v.Destination
+}
+
+// GetChange returns DisableDestinationDisableDestinationDestinationPayload.Change, and is useful for accessing the field via an interface.
+func (v *DisableDestinationDisableDestinationDestinationPayload) GetChange() *ChangeRow {
+	return v.Change
+}
+
+// DisableDestinationResponse is returned by DisableDestination on success.
+type DisableDestinationResponse struct {
+	// Sends nothing to a destination until somebody enables it; its entry in the file does not matter. In force within 5 s. Its messages
+	// wait: events as long as the log has them, changes of alerts for 7 days. Rights, errors and audit as for testDestination.
+	DisableDestination DisableDestinationDisableDestinationDestinationPayload `json:"disableDestination"`
+}
+
+// GetDisableDestination returns DisableDestinationResponse.DisableDestination, and is useful for accessing the field via an interface.
+func (v *DisableDestinationResponse) GetDisableDestination() DisableDestinationDisableDestinationDestinationPayload {
+	return v.DisableDestination
+}
+
 // DrainWorkerDrainWorkerDrainWorkerPayload includes the requested fields of the GraphQL type DrainWorkerPayload.
 type DrainWorkerDrainWorkerDrainWorkerPayload struct {
 	// The worker, once for each of its queues.
@@ -2400,6 +2732,35 @@ func (v *EmergencyStopInput) GetReason() string { return v.Reason }
 
 // GetForceKill returns EmergencyStopInput.ForceKill, and is useful for accessing the field via an interface.
 func (v *EmergencyStopInput) GetForceKill() *bool { return v.ForceKill }
+
+// EnableDestinationEnableDestinationDestinationPayload includes the requested fields of the GraphQL type DestinationPayload.
+type EnableDestinationEnableDestinationDestinationPayload struct {
+	Destination DestinationLine `json:"destination"`
+	// Null when the destination was already as asked.
+	Change *ChangeRow `json:"change"`
+}
+
+// GetDestination returns EnableDestinationEnableDestinationDestinationPayload.Destination, and is useful for accessing the field via an interface.
+func (v *EnableDestinationEnableDestinationDestinationPayload) GetDestination() DestinationLine {
+	return v.Destination
+}
+
+// GetChange returns EnableDestinationEnableDestinationDestinationPayload.Change, and is useful for accessing the field via an interface.
+func (v *EnableDestinationEnableDestinationDestinationPayload) GetChange() *ChangeRow {
+	return v.Change
+}
+
+// EnableDestinationResponse is returned by EnableDestination on success.
+type EnableDestinationResponse struct {
+	// Sends messages to a destination again, also after a 410: those that waited, in order, from `beginsAt` on, and then new ones. In
+	// force within 5 s. Rights, errors and audit as for testDestination.
+	EnableDestination EnableDestinationEnableDestinationDestinationPayload `json:"enableDestination"`
+}
+
+// GetEnableDestination returns EnableDestinationResponse.EnableDestination, and is useful for accessing the field via an interface.
+func (v *EnableDestinationResponse) GetEnableDestination() EnableDestinationEnableDestinationDestinationPayload {
+	return v.EnableDestination
+}
 
 // EndBreakGlassEndBreakGlassEndBreakGlassPayload includes the requested fields of the GraphQL type EndBreakGlassPayload.
 type EndBreakGlassEndBreakGlassEndBreakGlassPayload struct {
@@ -4015,6 +4376,106 @@ type ListBulksResponse struct {
 // GetBulks returns ListBulksResponse.Bulks, and is useful for accessing the field via an interface.
 func (v *ListBulksResponse) GetBulks() ListBulksBulksBulkConnection { return v.Bulks }
 
+// ListDeadDeliveriesDeadDeliveriesDeadDeliveryConnection includes the requested fields of the GraphQL type DeadDeliveryConnection.
+type ListDeadDeliveriesDeadDeliveriesDeadDeliveryConnection struct {
+	Edges    []ListDeadDeliveriesDeadDeliveriesDeadDeliveryConnectionEdgesDeadDeliveryEdge `json:"edges"`
+	PageInfo PageInfo                                                                      `json:"pageInfo"`
+}
+
+// GetEdges returns ListDeadDeliveriesDeadDeliveriesDeadDeliveryConnection.Edges, and is useful for accessing the field via an interface.
+func (v *ListDeadDeliveriesDeadDeliveriesDeadDeliveryConnection) GetEdges() []ListDeadDeliveriesDeadDeliveriesDeadDeliveryConnectionEdgesDeadDeliveryEdge {
+	return v.Edges
+}
+
+// GetPageInfo returns ListDeadDeliveriesDeadDeliveriesDeadDeliveryConnection.PageInfo, and is useful for accessing the field via an interface.
+func (v *ListDeadDeliveriesDeadDeliveriesDeadDeliveryConnection) GetPageInfo() PageInfo {
+	return v.PageInfo
+}
+
+// ListDeadDeliveriesDeadDeliveriesDeadDeliveryConnectionEdgesDeadDeliveryEdge includes the requested fields of the GraphQL type DeadDeliveryEdge.
+type ListDeadDeliveriesDeadDeliveriesDeadDeliveryConnectionEdgesDeadDeliveryEdge struct {
+	Node ListDeadDeliveriesDeadDeliveriesDeadDeliveryConnectionEdgesDeadDeliveryEdgeNodeDeadDelivery `json:"node"`
+}
+
+// GetNode returns ListDeadDeliveriesDeadDeliveriesDeadDeliveryConnectionEdgesDeadDeliveryEdge.Node, and is useful for accessing the field via an interface.
+func (v *ListDeadDeliveriesDeadDeliveriesDeadDeliveryConnectionEdgesDeadDeliveryEdge) GetNode() ListDeadDeliveriesDeadDeliveriesDeadDeliveryConnectionEdgesDeadDeliveryEdgeNodeDeadDelivery {
+	return v.Node
+}
+
+// ListDeadDeliveriesDeadDeliveriesDeadDeliveryConnectionEdgesDeadDeliveryEdgeNodeDeadDelivery includes the requested fields of the GraphQL type DeadDelivery.
+type ListDeadDeliveriesDeadDeliveriesDeadDeliveryConnectionEdgesDeadDeliveryEdgeNodeDeadDelivery struct {
+	Id string `json:"id"`
+	// Receivers recognise repetitions by it.
+	MessageId string    `json:"messageId"`
+	Type      string    `json:"type"`
+	At        time.Time `json:"at"`
+	// Null for a message about the installation.
+	TenantId *string `json:"tenantId"`
+	RunId    *string `json:"runId"`
+	Tries    int     `json:"tries"`
+	Error    string  `json:"error"`
+	// The text that was not accepted.
+	Message json.RawMessage `json:"message"`
+}
+
+// GetId returns ListDeadDeliveriesDeadDeliveriesDeadDeliveryConnectionEdgesDeadDeliveryEdgeNodeDeadDelivery.Id, and is useful for accessing the field via an interface.
+func (v *ListDeadDeliveriesDeadDeliveriesDeadDeliveryConnectionEdgesDeadDeliveryEdgeNodeDeadDelivery) GetId() string {
+	return v.Id
+}
+
+// GetMessageId returns ListDeadDeliveriesDeadDeliveriesDeadDeliveryConnectionEdgesDeadDeliveryEdgeNodeDeadDelivery.MessageId, and is useful for accessing the field via an interface.
+func (v *ListDeadDeliveriesDeadDeliveriesDeadDeliveryConnectionEdgesDeadDeliveryEdgeNodeDeadDelivery) GetMessageId() string {
+	return v.MessageId
+}
+
+// GetType returns ListDeadDeliveriesDeadDeliveriesDeadDeliveryConnectionEdgesDeadDeliveryEdgeNodeDeadDelivery.Type, and is useful for accessing the field via an interface.
+func (v *ListDeadDeliveriesDeadDeliveriesDeadDeliveryConnectionEdgesDeadDeliveryEdgeNodeDeadDelivery) GetType() string {
+	return v.Type
+}
+
+// GetAt returns ListDeadDeliveriesDeadDeliveriesDeadDeliveryConnectionEdgesDeadDeliveryEdgeNodeDeadDelivery.At, and is useful for accessing the field via an interface.
+func (v *ListDeadDeliveriesDeadDeliveriesDeadDeliveryConnectionEdgesDeadDeliveryEdgeNodeDeadDelivery) GetAt() time.Time {
+	return v.At
+}
+
+// GetTenantId returns ListDeadDeliveriesDeadDeliveriesDeadDeliveryConnectionEdgesDeadDeliveryEdgeNodeDeadDelivery.TenantId, and is useful for accessing the field via an interface.
+func (v *ListDeadDeliveriesDeadDeliveriesDeadDeliveryConnectionEdgesDeadDeliveryEdgeNodeDeadDelivery) GetTenantId() *string {
+	return v.TenantId
+}
+
+// GetRunId returns ListDeadDeliveriesDeadDeliveriesDeadDeliveryConnectionEdgesDeadDeliveryEdgeNodeDeadDelivery.RunId, and is useful for accessing the field via an interface.
+func (v *ListDeadDeliveriesDeadDeliveriesDeadDeliveryConnectionEdgesDeadDeliveryEdgeNodeDeadDelivery) GetRunId() *string {
+	return v.RunId
+}
+
+// GetTries returns ListDeadDeliveriesDeadDeliveriesDeadDeliveryConnectionEdgesDeadDeliveryEdgeNodeDeadDelivery.Tries, and is useful for accessing the field via an interface.
+func (v *ListDeadDeliveriesDeadDeliveriesDeadDeliveryConnectionEdgesDeadDeliveryEdgeNodeDeadDelivery) GetTries() int {
+	return v.Tries
+}
+
+// GetError returns ListDeadDeliveriesDeadDeliveriesDeadDeliveryConnectionEdgesDeadDeliveryEdgeNodeDeadDelivery.Error, and is useful for accessing the field via an interface.
+func (v *ListDeadDeliveriesDeadDeliveriesDeadDeliveryConnectionEdgesDeadDeliveryEdgeNodeDeadDelivery) GetError() string {
+	return v.Error
+}
+
+// GetMessage returns ListDeadDeliveriesDeadDeliveriesDeadDeliveryConnectionEdgesDeadDeliveryEdgeNodeDeadDelivery.Message, and is useful for accessing the field via an interface.
+func (v *ListDeadDeliveriesDeadDeliveriesDeadDeliveryConnectionEdgesDeadDeliveryEdgeNodeDeadDelivery) GetMessage() json.RawMessage {
+	return v.Message
+}
+
+// ListDeadDeliveriesResponse is returned by ListDeadDeliveries on success.
+type ListDeadDeliveriesResponse struct {
+	// Messages that a destination refused, or did not accept within all tries, the newest first. `first` is at most 200. Without an
+	// operators' tenant only those of the viewer's tenant and of the installation. Rights as for destinations. Errors: FORBIDDEN,
+	// NOT_FOUND, BAD_USER_INPUT, CURSOR_INVALID, STORE_UNAVAILABLE.
+	DeadDeliveries ListDeadDeliveriesDeadDeliveriesDeadDeliveryConnection `json:"deadDeliveries"`
+}
+
+// GetDeadDeliveries returns ListDeadDeliveriesResponse.DeadDeliveries, and is useful for accessing the field via an interface.
+func (v *ListDeadDeliveriesResponse) GetDeadDeliveries() ListDeadDeliveriesDeadDeliveriesDeadDeliveryConnection {
+	return v.DeadDeliveries
+}
+
 // ListDeadLettersDeadLettersDeadLetterConnection includes the requested fields of the GraphQL type DeadLetterConnection.
 type ListDeadLettersDeadLettersDeadLetterConnection struct {
 	Edges    []ListDeadLettersDeadLettersDeadLetterConnectionEdgesDeadLetterEdge `json:"edges"`
@@ -4054,6 +4515,17 @@ type ListDeadLettersResponse struct {
 func (v *ListDeadLettersResponse) GetDeadLetters() ListDeadLettersDeadLettersDeadLetterConnection {
 	return v.DeadLetters
 }
+
+// ListDestinationsResponse is returned by ListDestinations on success.
+type ListDestinationsResponse struct {
+	// The systems that events and alerts are delivered to, by name. Only for who may see the health of the installation in detail.
+	// Processes with the duty notify report them every 15 s. Errors: FORBIDDEN, STORE_UNAVAILABLE.
+	// Example: `destinations { name kind state why lastSentAt deadLetters }`.
+	Destinations []DestinationLine `json:"destinations"`
+}
+
+// GetDestinations returns ListDestinationsResponse.Destinations, and is useful for accessing the field via an interface.
+func (v *ListDestinationsResponse) GetDestinations() []DestinationLine { return v.Destinations }
 
 // ListFailedResponse is returned by ListFailed on success.
 type ListFailedResponse struct {
@@ -5940,6 +6412,41 @@ type PreviewBulkResponse struct {
 // GetPreview returns PreviewBulkResponse.Preview, and is useful for accessing the field via an interface.
 func (v *PreviewBulkResponse) GetPreview() PreviewBulkPreviewActionPreview { return v.Preview }
 
+// PreviewReplayPreviewReplayReplayPreview includes the requested fields of the GraphQL type ReplayPreview.
+type PreviewReplayPreviewReplayReplayPreview struct {
+	Messages int `json:"messages"`
+	// There are more than `messages`.
+	More bool `json:"more"`
+	// The times of the first and the last message that were counted; null without one.
+	First *time.Time `json:"first"`
+	Last  *time.Time `json:"last"`
+}
+
+// GetMessages returns PreviewReplayPreviewReplayReplayPreview.Messages, and is useful for accessing the field via an interface.
+func (v *PreviewReplayPreviewReplayReplayPreview) GetMessages() int { return v.Messages }
+
+// GetMore returns PreviewReplayPreviewReplayReplayPreview.More, and is useful for accessing the field via an interface.
+func (v *PreviewReplayPreviewReplayReplayPreview) GetMore() bool { return v.More }
+
+// GetFirst returns PreviewReplayPreviewReplayReplayPreview.First, and is useful for accessing the field via an interface.
+func (v *PreviewReplayPreviewReplayReplayPreview) GetFirst() *time.Time { return v.First }
+
+// GetLast returns PreviewReplayPreviewReplayReplayPreview.Last, and is useful for accessing the field via an interface.
+func (v *PreviewReplayPreviewReplayReplayPreview) GetLast() *time.Time { return v.Last }
+
+// PreviewReplayResponse is returned by PreviewReplay on success.
+type PreviewReplayResponse struct {
+	// How many messages replayDestination with the same arguments would send. It changes nothing. It counts up to 100,000, and for at
+	// most 10 s; then `more` is true. Rights as for destinations. Errors: FORBIDDEN, NOT_FOUND, BAD_USER_INPUT, STORE_UNAVAILABLE.
+	// Example: `previewReplay(name: "hook", since: "2026-01-02T03:00:00Z") { messages more first last }`.
+	PreviewReplay PreviewReplayPreviewReplayReplayPreview `json:"previewReplay"`
+}
+
+// GetPreviewReplay returns PreviewReplayResponse.PreviewReplay, and is useful for accessing the field via an interface.
+func (v *PreviewReplayResponse) GetPreviewReplay() PreviewReplayPreviewReplayReplayPreview {
+	return v.PreviewReplay
+}
+
 type ProjectQuotaInput struct {
 	ProjectId string           `json:"projectId"`
 	Limits    QuotaLimitsInput `json:"limits"`
@@ -6710,6 +7217,58 @@ func (v *RedriveDeadLettersResponse) GetRedriveDeadLetters() RedriveDeadLettersR
 	return v.RedriveDeadLetters
 }
 
+// Either `ids` or `all: true`.
+type RedriveDeliveriesInput struct {
+	RequestId string   `json:"requestId"`
+	Name      string   `json:"name"`
+	Reason    string   `json:"reason"`
+	Ids       []string `json:"ids"`
+	All       *bool    `json:"all"`
+}
+
+// GetRequestId returns RedriveDeliveriesInput.RequestId, and is useful for accessing the field via an interface.
+func (v *RedriveDeliveriesInput) GetRequestId() string { return v.RequestId }
+
+// GetName returns RedriveDeliveriesInput.Name, and is useful for accessing the field via an interface.
+func (v *RedriveDeliveriesInput) GetName() string { return v.Name }
+
+// GetReason returns RedriveDeliveriesInput.Reason, and is useful for accessing the field via an interface.
+func (v *RedriveDeliveriesInput) GetReason() string { return v.Reason }
+
+// GetIds returns RedriveDeliveriesInput.Ids, and is useful for accessing the field via an interface.
+func (v *RedriveDeliveriesInput) GetIds() []string { return v.Ids }
+
+// GetAll returns RedriveDeliveriesInput.All, and is useful for accessing the field via an interface.
+func (v *RedriveDeliveriesInput) GetAll() *bool { return v.All }
+
+// RedriveDeliveriesRedriveDeliveriesDeliveryOrderPayload includes the requested fields of the GraphQL type DeliveryOrderPayload.
+type RedriveDeliveriesRedriveDeliveriesDeliveryOrderPayload struct {
+	Order  DeliveryOrderLine `json:"order"`
+	Change ChangeRow         `json:"change"`
+}
+
+// GetOrder returns RedriveDeliveriesRedriveDeliveriesDeliveryOrderPayload.Order, and is useful for accessing the field via an interface.
+func (v *RedriveDeliveriesRedriveDeliveriesDeliveryOrderPayload) GetOrder() DeliveryOrderLine {
+	return v.Order
+}
+
+// GetChange returns RedriveDeliveriesRedriveDeliveriesDeliveryOrderPayload.Change, and is useful for accessing the field via an interface.
+func (v *RedriveDeliveriesRedriveDeliveriesDeliveryOrderPayload) GetChange() ChangeRow {
+	return v.Change
+}
+
+// RedriveDeliveriesResponse is returned by RedriveDeliveries on success.
+type RedriveDeliveriesResponse struct {
+	// Sends dead letters again, with the same ids: `ids` (at most 200) or all that there are. Those that are accepted are no longer dead
+	// letters. Rights, errors and audit as for testDestination.
+	RedriveDeliveries RedriveDeliveriesRedriveDeliveriesDeliveryOrderPayload `json:"redriveDeliveries"`
+}
+
+// GetRedriveDeliveries returns RedriveDeliveriesResponse.RedriveDeliveries, and is useful for accessing the field via an interface.
+func (v *RedriveDeliveriesResponse) GetRedriveDeliveries() RedriveDeliveriesRedriveDeliveriesDeliveryOrderPayload {
+	return v.RedriveDeliveries
+}
+
 type RedriveOutcome string
 
 const (
@@ -6725,6 +7284,63 @@ var AllRedriveOutcome = []RedriveOutcome{
 	RedriveOutcomeRedriven,
 	RedriveOutcomeAlreadyRedriven,
 	RedriveOutcomeFailed,
+}
+
+type ReplayDestinationInput struct {
+	RequestId string    `json:"requestId"`
+	Name      string    `json:"name"`
+	Reason    string    `json:"reason"`
+	Since     time.Time `json:"since"`
+	// Messages before it; default: now.
+	Until  *time.Time      `json:"until"`
+	Filter *DeliveryFilter `json:"filter"`
+}
+
+// GetRequestId returns ReplayDestinationInput.RequestId, and is useful for accessing the field via an interface.
+func (v *ReplayDestinationInput) GetRequestId() string { return v.RequestId }
+
+// GetName returns ReplayDestinationInput.Name, and is useful for accessing the field via an interface.
+func (v *ReplayDestinationInput) GetName() string { return v.Name }
+
+// GetReason returns ReplayDestinationInput.Reason, and is useful for accessing the field via an interface.
+func (v *ReplayDestinationInput) GetReason() string { return v.Reason }
+
+// GetSince returns ReplayDestinationInput.Since, and is useful for accessing the field via an interface.
+func (v *ReplayDestinationInput) GetSince() time.Time { return v.Since }
+
+// GetUntil returns ReplayDestinationInput.Until, and is useful for accessing the field via an interface.
+func (v *ReplayDestinationInput) GetUntil() *time.Time { return v.Until }
+
+// GetFilter returns ReplayDestinationInput.Filter, and is useful for accessing the field via an interface.
+func (v *ReplayDestinationInput) GetFilter() *DeliveryFilter { return v.Filter }
+
+// ReplayDestinationReplayDestinationDeliveryOrderPayload includes the requested fields of the GraphQL type DeliveryOrderPayload.
+type ReplayDestinationReplayDestinationDeliveryOrderPayload struct {
+	Order  DeliveryOrderLine `json:"order"`
+	Change ChangeRow         `json:"change"`
+}
+
+// GetOrder returns ReplayDestinationReplayDestinationDeliveryOrderPayload.Order, and is useful for accessing the field via an interface.
+func (v *ReplayDestinationReplayDestinationDeliveryOrderPayload) GetOrder() DeliveryOrderLine {
+	return v.Order
+}
+
+// GetChange returns ReplayDestinationReplayDestinationDeliveryOrderPayload.Change, and is useful for accessing the field via an interface.
+func (v *ReplayDestinationReplayDestinationDeliveryOrderPayload) GetChange() ChangeRow {
+	return v.Change
+}
+
+// ReplayDestinationResponse is returned by ReplayDestination on success.
+type ReplayDestinationResponse struct {
+	// Sends the messages of a range of time again, with the same ids and marked as replayed, as the route of the destination and `filter`
+	// select them. New messages of other runs do not wait for it. It goes on after a crash and while the destination fails.
+	// Look at previewReplay first. Rights, errors and audit as for testDestination.
+	ReplayDestination ReplayDestinationReplayDestinationDeliveryOrderPayload `json:"replayDestination"`
+}
+
+// GetReplayDestination returns ReplayDestinationResponse.ReplayDestination, and is useful for accessing the field via an interface.
+func (v *ReplayDestinationResponse) GetReplayDestination() ReplayDestinationReplayDestinationDeliveryOrderPayload {
+	return v.ReplayDestination
 }
 
 // The steps that run again. The new run takes over the outputs of the others.
@@ -7777,6 +8393,180 @@ func (v *ShowBreakGlassViewerGrantsGrant) GetExpiresAt() *time.Time { return v.E
 
 // GetBreakGlass returns ShowBreakGlassViewerGrantsGrant.BreakGlass, and is useful for accessing the field via an interface.
 func (v *ShowBreakGlassViewerGrantsGrant) GetBreakGlass() bool { return v.BreakGlass }
+
+// ShowDestinationDestination includes the requested fields of the GraphQL type Destination.
+// The GraphQL type's documentation follows.
+//
+// A system that events and alerts are delivered to. Its entry stands in a file of the servers with the duty notify.
+type ShowDestinationDestination struct {
+	DestinationLine `json:"-"`
+	// The newest 20, the newest first.
+	Orders []DeliveryOrderLine `json:"orders"`
+}
+
+// GetOrders returns ShowDestinationDestination.Orders, and is useful for accessing the field via an interface.
+func (v *ShowDestinationDestination) GetOrders() []DeliveryOrderLine { return v.Orders }
+
+// GetName returns ShowDestinationDestination.Name, and is useful for accessing the field via an interface.
+func (v *ShowDestinationDestination) GetName() string { return v.DestinationLine.Name }
+
+// GetKind returns ShowDestinationDestination.Kind, and is useful for accessing the field via an interface.
+func (v *ShowDestinationDestination) GetKind() *DestinationKind { return v.DestinationLine.Kind }
+
+// GetAddress returns ShowDestinationDestination.Address, and is useful for accessing the field via an interface.
+func (v *ShowDestinationDestination) GetAddress() *string { return v.DestinationLine.Address }
+
+// GetState returns ShowDestinationDestination.State, and is useful for accessing the field via an interface.
+func (v *ShowDestinationDestination) GetState() DestinationState { return v.DestinationLine.State }
+
+// GetWhy returns ShowDestinationDestination.Why, and is useful for accessing the field via an interface.
+func (v *ShowDestinationDestination) GetWhy() string { return v.DestinationLine.Why }
+
+// GetSince returns ShowDestinationDestination.Since, and is useful for accessing the field via an interface.
+func (v *ShowDestinationDestination) GetSince() *time.Time { return v.DestinationLine.Since }
+
+// GetDisabledBy returns ShowDestinationDestination.DisabledBy, and is useful for accessing the field via an interface.
+func (v *ShowDestinationDestination) GetDisabledBy() *string { return v.DestinationLine.DisabledBy }
+
+// GetBeginsAt returns ShowDestinationDestination.BeginsAt, and is useful for accessing the field via an interface.
+func (v *ShowDestinationDestination) GetBeginsAt() *time.Time { return v.DestinationLine.BeginsAt }
+
+// GetLastSentAt returns ShowDestinationDestination.LastSentAt, and is useful for accessing the field via an interface.
+func (v *ShowDestinationDestination) GetLastSentAt() *time.Time { return v.DestinationLine.LastSentAt }
+
+// GetLastError returns ShowDestinationDestination.LastError, and is useful for accessing the field via an interface.
+func (v *ShowDestinationDestination) GetLastError() *string { return v.DestinationLine.LastError }
+
+// GetSent returns ShowDestinationDestination.Sent, and is useful for accessing the field via an interface.
+func (v *ShowDestinationDestination) GetSent() int { return v.DestinationLine.Sent }
+
+// GetFailed returns ShowDestinationDestination.Failed, and is useful for accessing the field via an interface.
+func (v *ShowDestinationDestination) GetFailed() int { return v.DestinationLine.Failed }
+
+// GetDeadLetters returns ShowDestinationDestination.DeadLetters, and is useful for accessing the field via an interface.
+func (v *ShowDestinationDestination) GetDeadLetters() int { return v.DestinationLine.DeadLetters }
+
+// GetDroppedDeadLetters returns ShowDestinationDestination.DroppedDeadLetters, and is useful for accessing the field via an interface.
+func (v *ShowDestinationDestination) GetDroppedDeadLetters() int {
+	return v.DestinationLine.DroppedDeadLetters
+}
+
+// GetWaiting returns ShowDestinationDestination.Waiting, and is useful for accessing the field via an interface.
+func (v *ShowDestinationDestination) GetWaiting() int { return v.DestinationLine.Waiting }
+
+// GetOldestWaitingAt returns ShowDestinationDestination.OldestWaitingAt, and is useful for accessing the field via an interface.
+func (v *ShowDestinationDestination) GetOldestWaitingAt() *time.Time {
+	return v.DestinationLine.OldestWaitingAt
+}
+
+// GetRoute returns ShowDestinationDestination.Route, and is useful for accessing the field via an interface.
+func (v *ShowDestinationDestination) GetRoute() *DestinationLineRouteDestinationRoute {
+	return v.DestinationLine.Route
+}
+
+func (v *ShowDestinationDestination) UnmarshalJSON(b []byte) error {
+
+	if string(b) == "null" {
+		return nil
+	}
+
+	var firstPass struct {
+		*ShowDestinationDestination
+		graphql.NoUnmarshalJSON
+	}
+	firstPass.ShowDestinationDestination = v
+
+	err := json.Unmarshal(b, &firstPass)
+	if err != nil {
+		return err
+	}
+
+	err = json.Unmarshal(
+		b, &v.DestinationLine)
+	if err != nil {
+		return err
+	}
+	return nil
+}
+
+type __premarshalShowDestinationDestination struct {
+	Orders []DeliveryOrderLine `json:"orders"`
+
+	Name string `json:"name"`
+
+	Kind *DestinationKind `json:"kind"`
+
+	Address *string `json:"address"`
+
+	State DestinationState `json:"state"`
+
+	Why string `json:"why"`
+
+	Since *time.Time `json:"since"`
+
+	DisabledBy *string `json:"disabledBy"`
+
+	BeginsAt *time.Time `json:"beginsAt"`
+
+	LastSentAt *time.Time `json:"lastSentAt"`
+
+	LastError *string `json:"lastError"`
+
+	Sent int `json:"sent"`
+
+	Failed int `json:"failed"`
+
+	DeadLetters int `json:"deadLetters"`
+
+	DroppedDeadLetters int `json:"droppedDeadLetters"`
+
+	Waiting int `json:"waiting"`
+
+	OldestWaitingAt *time.Time `json:"oldestWaitingAt"`
+
+	Route *DestinationLineRouteDestinationRoute `json:"route"`
+}
+
+func (v *ShowDestinationDestination) MarshalJSON() ([]byte, error) {
+	premarshaled, err := v.__premarshalJSON()
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(premarshaled)
+}
+
+func (v *ShowDestinationDestination) __premarshalJSON() (*__premarshalShowDestinationDestination, error) {
+	var retval __premarshalShowDestinationDestination
+
+	retval.Orders = v.Orders
+	retval.Name = v.DestinationLine.Name
+	retval.Kind = v.DestinationLine.Kind
+	retval.Address = v.DestinationLine.Address
+	retval.State = v.DestinationLine.State
+	retval.Why = v.DestinationLine.Why
+	retval.Since = v.DestinationLine.Since
+	retval.DisabledBy = v.DestinationLine.DisabledBy
+	retval.BeginsAt = v.DestinationLine.BeginsAt
+	retval.LastSentAt = v.DestinationLine.LastSentAt
+	retval.LastError = v.DestinationLine.LastError
+	retval.Sent = v.DestinationLine.Sent
+	retval.Failed = v.DestinationLine.Failed
+	retval.DeadLetters = v.DestinationLine.DeadLetters
+	retval.DroppedDeadLetters = v.DestinationLine.DroppedDeadLetters
+	retval.Waiting = v.DestinationLine.Waiting
+	retval.OldestWaitingAt = v.DestinationLine.OldestWaitingAt
+	retval.Route = v.DestinationLine.Route
+	return &retval, nil
+}
+
+// ShowDestinationResponse is returned by ShowDestination on success.
+type ShowDestinationResponse struct {
+	// Null when there is none of this name. Rights and errors as for destinations.
+	Destination *ShowDestinationDestination `json:"destination"`
+}
+
+// GetDestination returns ShowDestinationResponse.Destination, and is useful for accessing the field via an interface.
+func (v *ShowDestinationResponse) GetDestination() *ShowDestinationDestination { return v.Destination }
 
 // ShowHealthHealth includes the requested fields of the GraphQL type Health.
 type ShowHealthHealth struct {
@@ -9358,6 +10148,21 @@ type StoreTimeRunUpdatesRunUpdate struct {
 // GetAsOf returns StoreTimeRunUpdatesRunUpdate.AsOf, and is useful for accessing the field via an interface.
 func (v *StoreTimeRunUpdatesRunUpdate) GetAsOf() time.Time { return v.AsOf }
 
+type SwitchDestinationInput struct {
+	RequestId string `json:"requestId"`
+	Name      string `json:"name"`
+	Reason    string `json:"reason"`
+}
+
+// GetRequestId returns SwitchDestinationInput.RequestId, and is useful for accessing the field via an interface.
+func (v *SwitchDestinationInput) GetRequestId() string { return v.RequestId }
+
+// GetName returns SwitchDestinationInput.Name, and is useful for accessing the field via an interface.
+func (v *SwitchDestinationInput) GetName() string { return v.Name }
+
+// GetReason returns SwitchDestinationInput.Reason, and is useful for accessing the field via an interface.
+func (v *SwitchDestinationInput) GetReason() string { return v.Reason }
+
 type SyncReason string
 
 const (
@@ -9438,6 +10243,45 @@ func (v *TaskAction) GetReason() *string { return v.Reason }
 
 // GetWhoCould returns TaskAction.WhoCould, and is useful for accessing the field via an interface.
 func (v *TaskAction) GetWhoCould() []string { return v.WhoCould }
+
+type TestDestinationInput struct {
+	RequestId string `json:"requestId"`
+	Name      string `json:"name"`
+}
+
+// GetRequestId returns TestDestinationInput.RequestId, and is useful for accessing the field via an interface.
+func (v *TestDestinationInput) GetRequestId() string { return v.RequestId }
+
+// GetName returns TestDestinationInput.Name, and is useful for accessing the field via an interface.
+func (v *TestDestinationInput) GetName() string { return v.Name }
+
+// TestDestinationResponse is returned by TestDestination on success.
+type TestDestinationResponse struct {
+	// Sends one message to a destination that says that it is a test, whatever its route, also while it is disabled. It waits up to
+	// 15 s for the answer; then the order's `state` is WAITING or RUNNING. Only for principals of the operators' tenant with the action
+	// SET_ENGINE_MODE; audited. Safe to repeat. Errors: FORBIDDEN, BAD_USER_INPUT, NOT_FOUND, TOO_MANY_ORDERS (20 are open),
+	// STORE_UNAVAILABLE.
+	TestDestination TestDestinationTestDestinationDeliveryOrderPayload `json:"testDestination"`
+}
+
+// GetTestDestination returns TestDestinationResponse.TestDestination, and is useful for accessing the field via an interface.
+func (v *TestDestinationResponse) GetTestDestination() TestDestinationTestDestinationDeliveryOrderPayload {
+	return v.TestDestination
+}
+
+// TestDestinationTestDestinationDeliveryOrderPayload includes the requested fields of the GraphQL type DeliveryOrderPayload.
+type TestDestinationTestDestinationDeliveryOrderPayload struct {
+	Order  DeliveryOrderLine `json:"order"`
+	Change ChangeRow         `json:"change"`
+}
+
+// GetOrder returns TestDestinationTestDestinationDeliveryOrderPayload.Order, and is useful for accessing the field via an interface.
+func (v *TestDestinationTestDestinationDeliveryOrderPayload) GetOrder() DeliveryOrderLine {
+	return v.Order
+}
+
+// GetChange returns TestDestinationTestDestinationDeliveryOrderPayload.Change, and is useful for accessing the field via an interface.
+func (v *TestDestinationTestDestinationDeliveryOrderPayload) GetChange() ChangeRow { return v.Change }
 
 type TokenGrantInput struct {
 	Role          Role   `json:"role"`
@@ -10511,6 +11355,14 @@ func (v *__DiffRunInput) GetA() int64 { return v.A }
 // GetB returns __DiffRunInput.B, and is useful for accessing the field via an interface.
 func (v *__DiffRunInput) GetB() int64 { return v.B }
 
+// __DisableDestinationInput is used internally by genqlient
+type __DisableDestinationInput struct {
+	Input SwitchDestinationInput `json:"input"`
+}
+
+// GetInput returns __DisableDestinationInput.Input, and is useful for accessing the field via an interface.
+func (v *__DisableDestinationInput) GetInput() SwitchDestinationInput { return v.Input }
+
 // __DrainWorkerInput is used internally by genqlient
 type __DrainWorkerInput struct {
 	Input DrainWorkerInput `json:"input"`
@@ -10518,6 +11370,14 @@ type __DrainWorkerInput struct {
 
 // GetInput returns __DrainWorkerInput.Input, and is useful for accessing the field via an interface.
 func (v *__DrainWorkerInput) GetInput() DrainWorkerInput { return v.Input }
+
+// __EnableDestinationInput is used internally by genqlient
+type __EnableDestinationInput struct {
+	Input SwitchDestinationInput `json:"input"`
+}
+
+// GetInput returns __EnableDestinationInput.Input, and is useful for accessing the field via an interface.
+func (v *__EnableDestinationInput) GetInput() SwitchDestinationInput { return v.Input }
 
 // __EndBreakGlassInput is used internally by genqlient
 type __EndBreakGlassInput struct {
@@ -10694,6 +11554,22 @@ func (v *__ListBulksInput) GetFirst() *int { return v.First }
 
 // GetAfter returns __ListBulksInput.After, and is useful for accessing the field via an interface.
 func (v *__ListBulksInput) GetAfter() *string { return v.After }
+
+// __ListDeadDeliveriesInput is used internally by genqlient
+type __ListDeadDeliveriesInput struct {
+	Name  string  `json:"name"`
+	First *int    `json:"first"`
+	After *string `json:"after"`
+}
+
+// GetName returns __ListDeadDeliveriesInput.Name, and is useful for accessing the field via an interface.
+func (v *__ListDeadDeliveriesInput) GetName() string { return v.Name }
+
+// GetFirst returns __ListDeadDeliveriesInput.First, and is useful for accessing the field via an interface.
+func (v *__ListDeadDeliveriesInput) GetFirst() *int { return v.First }
+
+// GetAfter returns __ListDeadDeliveriesInput.After, and is useful for accessing the field via an interface.
+func (v *__ListDeadDeliveriesInput) GetAfter() *string { return v.After }
 
 // __ListDeadLettersInput is used internally by genqlient
 type __ListDeadLettersInput struct {
@@ -10919,6 +11795,26 @@ type __PreviewBulkInput struct {
 // GetIn returns __PreviewBulkInput.In, and is useful for accessing the field via an interface.
 func (v *__PreviewBulkInput) GetIn() BulkPreviewInput { return v.In }
 
+// __PreviewReplayInput is used internally by genqlient
+type __PreviewReplayInput struct {
+	Name   string          `json:"name"`
+	Since  time.Time       `json:"since"`
+	Until  *time.Time      `json:"until"`
+	Filter *DeliveryFilter `json:"filter"`
+}
+
+// GetName returns __PreviewReplayInput.Name, and is useful for accessing the field via an interface.
+func (v *__PreviewReplayInput) GetName() string { return v.Name }
+
+// GetSince returns __PreviewReplayInput.Since, and is useful for accessing the field via an interface.
+func (v *__PreviewReplayInput) GetSince() time.Time { return v.Since }
+
+// GetUntil returns __PreviewReplayInput.Until, and is useful for accessing the field via an interface.
+func (v *__PreviewReplayInput) GetUntil() *time.Time { return v.Until }
+
+// GetFilter returns __PreviewReplayInput.Filter, and is useful for accessing the field via an interface.
+func (v *__PreviewReplayInput) GetFilter() *DeliveryFilter { return v.Filter }
+
 // __ReadAuditInput is used internally by genqlient
 type __ReadAuditInput struct {
 	Filter      *AuditFilter `json:"filter"`
@@ -10998,6 +11894,22 @@ type __RedriveDeadLettersInput struct {
 
 // GetInput returns __RedriveDeadLettersInput.Input, and is useful for accessing the field via an interface.
 func (v *__RedriveDeadLettersInput) GetInput() RedriveDeadLettersInput { return v.Input }
+
+// __RedriveDeliveriesInput is used internally by genqlient
+type __RedriveDeliveriesInput struct {
+	Input RedriveDeliveriesInput `json:"input"`
+}
+
+// GetInput returns __RedriveDeliveriesInput.Input, and is useful for accessing the field via an interface.
+func (v *__RedriveDeliveriesInput) GetInput() RedriveDeliveriesInput { return v.Input }
+
+// __ReplayDestinationInput is used internally by genqlient
+type __ReplayDestinationInput struct {
+	Input ReplayDestinationInput `json:"input"`
+}
+
+// GetInput returns __ReplayDestinationInput.Input, and is useful for accessing the field via an interface.
+func (v *__ReplayDestinationInput) GetInput() ReplayDestinationInput { return v.Input }
 
 // __RerunInput is used internally by genqlient
 type __RerunInput struct {
@@ -11098,6 +12010,14 @@ type __ShowAlertInput struct {
 
 // GetId returns __ShowAlertInput.Id, and is useful for accessing the field via an interface.
 func (v *__ShowAlertInput) GetId() string { return v.Id }
+
+// __ShowDestinationInput is used internally by genqlient
+type __ShowDestinationInput struct {
+	Name string `json:"name"`
+}
+
+// GetName returns __ShowDestinationInput.Name, and is useful for accessing the field via an interface.
+func (v *__ShowDestinationInput) GetName() string { return v.Name }
 
 // __ShowIncidentInput is used internally by genqlient
 type __ShowIncidentInput struct {
@@ -11214,6 +12134,14 @@ func (v *__StoreTimeInput) GetRunId() string { return v.RunId }
 
 // GetAfter returns __StoreTimeInput.After, and is useful for accessing the field via an interface.
 func (v *__StoreTimeInput) GetAfter() int64 { return v.After }
+
+// __TestDestinationInput is used internally by genqlient
+type __TestDestinationInput struct {
+	Input TestDestinationInput `json:"input"`
+}
+
+// GetInput returns __TestDestinationInput.Input, and is useful for accessing the field via an interface.
+func (v *__TestDestinationInput) GetInput() TestDestinationInput { return v.Input }
 
 // __WatchBulkInput is used internally by genqlient
 type __WatchBulkInput struct {
@@ -12307,6 +13235,81 @@ func DiffRun(
 	return data_, err_
 }
 
+// The mutation executed by DisableDestination.
+const DisableDestination_Operation = `
+mutation DisableDestination ($input: SwitchDestinationInput!) {
+	disableDestination(input: $input) {
+		destination {
+			... DestinationLine
+		}
+		change {
+			... ChangeRow
+		}
+	}
+}
+fragment DestinationLine on Destination {
+	name
+	kind
+	address
+	state
+	why
+	since
+	disabledBy
+	beginsAt
+	lastSentAt
+	lastError
+	sent
+	failed
+	deadLetters
+	droppedDeadLetters
+	waiting
+	oldestWaitingAt
+	route {
+		topics
+		tenants
+		projects
+		types
+		levels
+		codes
+		installation
+		text
+	}
+}
+fragment ChangeRow on ChangeReceipt {
+	action
+	requestId
+	actor
+	at
+	version
+	versionBefore
+}
+`
+
+func DisableDestination(
+	ctx_ context.Context,
+	client_ graphql.Client,
+	input SwitchDestinationInput,
+) (data_ *DisableDestinationResponse, err_ error) {
+	req_ := &graphql.Request{
+		OpName: "DisableDestination",
+		Query:  DisableDestination_Operation,
+		Variables: &__DisableDestinationInput{
+			Input: input,
+		},
+	}
+
+	data_ = &DisableDestinationResponse{}
+	resp_ := &graphql.Response{Data: data_}
+
+	err_ = client_.MakeRequest(
+		ctx_,
+		req_,
+		resp_,
+	)
+
+	return data_, err_
+}
+
 // The mutation executed by DrainWorker.
 const DrainWorker_Operation = `
 mutation DrainWorker ($input: DrainWorkerInput!) {
@@ -12377,6 +13380,81 @@ func DrainWorker(
 	}
 
 	data_ = &DrainWorkerResponse{}
+	resp_ := &graphql.Response{Data: data_}
+
+	err_ = client_.MakeRequest(
+		ctx_,
+		req_,
+		resp_,
+	)
+
+	return data_, err_
+}
+
+// The mutation executed by EnableDestination.
+const EnableDestination_Operation = `
+mutation EnableDestination ($input: SwitchDestinationInput!) {
+	enableDestination(input: $input) {
+		destination {
+			... DestinationLine
+		}
+		change {
+			... ChangeRow
+		}
+	}
+}
+fragment DestinationLine on Destination {
+	name
+	kind
+	address
+	state
+	why
+	since
+	disabledBy
+	beginsAt
+	lastSentAt
+	lastError
+	sent
+	failed
+	deadLetters
+	droppedDeadLetters
+	waiting
+	oldestWaitingAt
+	route {
+		topics
+		tenants
+		projects
+		types
+		levels
+		codes
+		installation
+		text
+	}
+}
+fragment ChangeRow on ChangeReceipt {
+	action
+	requestId
+	actor
+	at
+	version
+	versionBefore
+}
+`
+
+func EnableDestination(
+	ctx_ context.Context,
+	client_ graphql.Client,
+	input SwitchDestinationInput,
+) (data_ *EnableDestinationResponse, err_ error) {
+	req_ := &graphql.Request{
+		OpName: "EnableDestination",
+		Query:  EnableDestination_Operation,
+		Variables: &__EnableDestinationInput{
+			Input: input,
+		},
+	}
+
+	data_ = &EnableDestinationResponse{}
 	resp_ := &graphql.Response{Data: data_}
 
 	err_ = client_.MakeRequest(
@@ -13371,6 +14449,63 @@ func ListBulks(
 	return data_, err_
 }
 
+// The query executed by ListDeadDeliveries.
+const ListDeadDeliveries_Operation = `
+query ListDeadDeliveries ($name: String!, $first: Int, $after: String) {
+	deadDeliveries(name: $name, first: $first, after: $after) {
+		edges {
+			node {
+				id
+				messageId
+				type
+				at
+				tenantId
+				runId
+				tries
+				error
+				message
+			}
+		}
+		pageInfo {
+			... PageInfo
+		}
+	}
+}
+fragment PageInfo on PageInfo {
+	hasNextPage
+	endCursor
+}
+`
+
+func ListDeadDeliveries(
+	ctx_ context.Context,
+	client_ graphql.Client,
+	name string,
+	first *int,
+	after *string,
+) (data_ *ListDeadDeliveriesResponse, err_ error) {
+	req_ := &graphql.Request{
+		OpName: "ListDeadDeliveries",
+		Query:  ListDeadDeliveries_Operation,
+		Variables: &__ListDeadDeliveriesInput{
+			Name:  name,
+			First: first,
+			After: after,
+		},
+	}
+
+	data_ = &ListDeadDeliveriesResponse{}
+	resp_ := &graphql.Response{Data: data_}
+
+	err_ = client_.MakeRequest(
+		ctx_,
+		req_,
+		resp_,
+	)
+
+	return data_, err_
+}
+
 // The query executed by ListDeadLetters.
 const ListDeadLetters_Operation = `
 query ListDeadLetters ($runId: String, $open: Boolean, $first: Int, $after: String) {
@@ -13422,6 +14557,64 @@ func ListDeadLetters(
 	}
 
 	data_ = &ListDeadLettersResponse{}
+	resp_ := &graphql.Response{Data: data_}
+
+	err_ = client_.MakeRequest(
+		ctx_,
+		req_,
+		resp_,
+	)
+
+	return data_, err_
+}
+
+// The query executed by ListDestinations.
+const ListDestinations_Operation = `
+query ListDestinations {
+	destinations {
+		... DestinationLine
+	}
+}
+fragment DestinationLine on Destination {
+	name
+	kind
+	address
+	state
+	why
+	since
+	disabledBy
+	beginsAt
+	lastSentAt
+	lastError
+	sent
+	failed
+	deadLetters
+	droppedDeadLetters
+	waiting
+	oldestWaitingAt
+	route {
+		topics
+		tenants
+		projects
+		types
+		levels
+		codes
+		installation
+		text
+	}
+}
+`
+
+func ListDestinations(
+	ctx_ context.Context,
+	client_ graphql.Client,
+) (data_ *ListDestinationsResponse, err_ error) {
+	req_ := &graphql.Request{
+		OpName: "ListDestinations",
+		Query:  ListDestinations_Operation,
+	}
+
+	data_ = &ListDestinationsResponse{}
 	resp_ := &graphql.Response{Data: data_}
 
 	err_ = client_.MakeRequest(
@@ -14439,6 +15632,49 @@ func PreviewBulk(
 	return data_, err_
 }
 
+// The query executed by PreviewReplay.
+const PreviewReplay_Operation = `
+query PreviewReplay ($name: String!, $since: Time!, $until: Time, $filter: DeliveryFilter) {
+	previewReplay(name: $name, since: $since, until: $until, filter: $filter) {
+		messages
+		more
+		first
+		last
+	}
+}
+`
+
+func PreviewReplay(
+	ctx_ context.Context,
+	client_ graphql.Client,
+	name string,
+	since time.Time,
+	until *time.Time,
+	filter *DeliveryFilter,
+) (data_ *PreviewReplayResponse, err_ error) {
+	req_ := &graphql.Request{
+		OpName: "PreviewReplay",
+		Query:  PreviewReplay_Operation,
+		Variables: &__PreviewReplayInput{
+			Name:   name,
+			Since:  since,
+			Until:  until,
+			Filter: filter,
+		},
+	}
+
+	data_ = &PreviewReplayResponse{}
+	resp_ := &graphql.Response{Data: data_}
+
+	err_ = client_.MakeRequest(
+		ctx_,
+		req_,
+		resp_,
+	)
+
+	return data_, err_
+}
+
 // The query executed by ReadAudit.
 const ReadAudit_Operation = `
 query ReadAudit ($filter: AuditFilter, $oldestFirst: Boolean, $first: Int, $after: String) {
@@ -14744,6 +15980,130 @@ func RedriveDeadLetters(
 	}
 
 	data_ = &RedriveDeadLettersResponse{}
+	resp_ := &graphql.Response{Data: data_}
+
+	err_ = client_.MakeRequest(
+		ctx_,
+		req_,
+		resp_,
+	)
+
+	return data_, err_
+}
+
+// The mutation executed by RedriveDeliveries.
+const RedriveDeliveries_Operation = `
+mutation RedriveDeliveries ($input: RedriveDeliveriesInput!) {
+	redriveDeliveries(input: $input) {
+		order {
+			... DeliveryOrderLine
+		}
+		change {
+			... ChangeRow
+		}
+	}
+}
+fragment DeliveryOrderLine on DeliveryOrder {
+	id
+	kind
+	state
+	actor
+	reason
+	at
+	endedAt
+	messages
+	sent
+	failed
+	error
+	since
+	until
+}
+fragment ChangeRow on ChangeReceipt {
+	action
+	requestId
+	actor
+	at
+	version
+	versionBefore
+}
+`
+
+func RedriveDeliveries(
+	ctx_ context.Context,
+	client_ graphql.Client,
+	input RedriveDeliveriesInput,
+) (data_ *RedriveDeliveriesResponse, err_ error) {
+	req_ := &graphql.Request{
+		OpName: "RedriveDeliveries",
+		Query:  RedriveDeliveries_Operation,
+		Variables: &__RedriveDeliveriesInput{
+			Input: input,
+		},
+	}
+
+	data_ = &RedriveDeliveriesResponse{}
+	resp_ := &graphql.Response{Data: data_}
+
+	err_ = client_.MakeRequest(
+		ctx_,
+		req_,
+		resp_,
+	)
+
+	return data_, err_
+}
+
+// The mutation executed by ReplayDestination.
+const ReplayDestination_Operation = `
+mutation ReplayDestination ($input: ReplayDestinationInput!) {
+	replayDestination(input: $input) {
+		order {
+			... DeliveryOrderLine
+		}
+		change {
+			... ChangeRow
+		}
+	}
+}
+fragment DeliveryOrderLine on DeliveryOrder {
+	id
+	kind
+	state
+	actor
+	reason
+	at
+	endedAt
+	messages
+	sent
+	failed
+	error
+	since
+	until
+}
+fragment ChangeRow on ChangeReceipt {
+	action
+	requestId
+	actor
+	at
+	version
+	versionBefore
+}
+`
+
+func ReplayDestination(
+	ctx_ context.Context,
+	client_ graphql.Client,
+	input ReplayDestinationInput,
+) (data_ *ReplayDestinationResponse, err_ error) {
+	req_ := &graphql.Request{
+		OpName: "ReplayDestination",
+		Query:  ReplayDestination_Operation,
+		Variables: &__ReplayDestinationInput{
+			Input: input,
+		},
+	}
+
+	data_ = &ReplayDestinationResponse{}
 	resp_ := &graphql.Response{Data: data_}
 
 	err_ = client_.MakeRequest(
@@ -15519,6 +16879,86 @@ func ShowBreakGlass(
 	}
 
 	data_ = &ShowBreakGlassResponse{}
+	resp_ := &graphql.Response{Data: data_}
+
+	err_ = client_.MakeRequest(
+		ctx_,
+		req_,
+		resp_,
+	)
+
+	return data_, err_
+}
+
+// The query executed by ShowDestination.
+const ShowDestination_Operation = `
+query ShowDestination ($name: String!) {
+	destination(name: $name) {
+		... DestinationLine
+		orders {
+			... DeliveryOrderLine
+		}
+	}
+}
+fragment DestinationLine on Destination {
+	name
+	kind
+	address
+	state
+	why
+	since
+	disabledBy
+	beginsAt
+	lastSentAt
+	lastError
+	sent
+	failed
+	deadLetters
+	droppedDeadLetters
+	waiting
+	oldestWaitingAt
+	route {
+		topics
+		tenants
+		projects
+		types
+		levels
+		codes
+		installation
+		text
+	}
+}
+fragment DeliveryOrderLine on DeliveryOrder {
+	id
+	kind
+	state
+	actor
+	reason
+	at
+	endedAt
+	messages
+	sent
+	failed
+	error
+	since
+	until
+}
+`
+
+func ShowDestination(
+	ctx_ context.Context,
+	client_ graphql.Client,
+	name string,
+) (data_ *ShowDestinationResponse, err_ error) {
+	req_ := &graphql.Request{
+		OpName: "ShowDestination",
+		Query:  ShowDestination_Operation,
+		Variables: &__ShowDestinationInput{
+			Name: name,
+		},
+	}
+
+	data_ = &ShowDestinationResponse{}
 	resp_ := &graphql.Response{Data: data_}
 
 	err_ = client_.MakeRequest(
@@ -16618,6 +18058,68 @@ func StoreTimeForwardData(interfaceChan interface{}, jsonRawMsg json.RawMessage)
 	}
 	dataChan_ <- wsResp
 	return nil
+}
+
+// The mutation executed by TestDestination.
+const TestDestination_Operation = `
+mutation TestDestination ($input: TestDestinationInput!) {
+	testDestination(input: $input) {
+		order {
+			... DeliveryOrderLine
+		}
+		change {
+			... ChangeRow
+		}
+	}
+}
+fragment DeliveryOrderLine on DeliveryOrder {
+	id
+	kind
+	state
+	actor
+	reason
+	at
+	endedAt
+	messages
+	sent
+	failed
+	error
+	since
+	until
+}
+fragment ChangeRow on ChangeReceipt {
+	action
+	requestId
+	actor
+	at
+	version
+	versionBefore
+}
+`
+
+func TestDestination(
+	ctx_ context.Context,
+	client_ graphql.Client,
+	input TestDestinationInput,
+) (data_ *TestDestinationResponse, err_ error) {
+	req_ := &graphql.Request{
+		OpName: "TestDestination",
+		Query:  TestDestination_Operation,
+		Variables: &__TestDestinationInput{
+			Input: input,
+		},
+	}
+
+	data_ = &TestDestinationResponse{}
+	resp_ := &graphql.Response{Data: data_}
+
+	err_ = client_.MakeRequest(
+		ctx_,
+		req_,
+		resp_,
+	)
+
+	return data_, err_
 }
 
 // The subscription executed by WatchAlerts.

@@ -63,6 +63,8 @@ type AlertText struct {
 	Link     string // address of the page, "" when the public address is unknown
 	Count    int64
 	Resolved bool
+	Subject  string // what is affected where run and step do not say it
+	Changes  int    // of the alert, which the message stands for; 0 is one
 }
 
 // MaxMessage is the largest message in bytes. Larger data is replaced by a reference to the API.

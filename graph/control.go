@@ -53,6 +53,7 @@ type UseCases interface { //nolint:interfacebloat // the sum of its subjects; a 
 	Diagnoses
 	WaitReads
 	AlertService
+	DeliveryService
 }
 
 // PollerReads reads when workers polled their task queues.

@@ -58,7 +58,7 @@ func (s *session) addChange(part *batch, c store.AlertChange) error {
 	if a.SilencedUntil != nil {
 		return nil
 	}
-	m, err := s.alertMessage(a, typeOf(c.Kind), strconv.FormatInt(c.N, 10), c.At)
+	m, err := changeMessage(s.cfg.Link, c)
 	if err != nil {
 		return err
 	}
@@ -93,7 +93,7 @@ func (s *session) repeatAlerts(ctx context.Context) error {
 		s.at.Repeat[id] = now.Add(s.cfg.Timing.RepeatAlerts)
 		// The number of the repetition is the same in every process and for every destination.
 		number := now.Sub(a.At) / s.cfg.Timing.RepeatAlerts
-		m, err := s.alertMessage(a, typeRepeated, "repeat"+strconv.FormatInt(int64(number), 10), now)
+		m, err := alertMessage(s.cfg.Link, a, typeRepeated, "repeat"+strconv.FormatInt(int64(number), 10), now)
 		if err != nil {
 			return err
 		}

@@ -67,7 +67,8 @@ type alertData struct {
 }
 
 // alertMessage returns the message about an alert, whose id ends with the suffix.
-func (n *Notifier) alertMessage(a store.AlertState, kind, suffix string, at time.Time) (destination.Message, error) {
+func alertMessage(link func(string) string, a store.AlertState, kind, suffix string,
+	at time.Time) (destination.Message, error) {
 	data := alertData{ID: a.ID, Level: string(a.Level), Code: string(a.Code), Note: a.Note, Subject: a.Subject,
 		StepID: a.StepID, Count: a.Count, RaisedAt: a.At, LastSeenAt: a.LastSeen}
 	if kind == typeResolved {
@@ -78,7 +79,7 @@ func (n *Notifier) alertMessage(a store.AlertState, kind, suffix string, at time
 	}
 	doc, err := json.Marshal(data)
 	text := &destination.AlertText{Key: a.ID, Code: string(a.Code), Title: a.Note, Detail: a.Note, Count: a.Count,
-		Link: n.cfg.Link(a.RunID), Resolved: kind == typeResolved}
+		Link: link(a.RunID), Resolved: kind == typeResolved, Subject: a.Subject}
 	if text.Title == "" {
 		text.Title = "An alert without a note"
 	}

@@ -36,6 +36,8 @@ const (
 	keepDead        = 10_000
 	// keepChanges is how long changes of alerts are kept for destinations that fail or are disabled.
 	keepChanges = 7 * 24 * time.Hour
+	// keepRemoved is how long the state and the dead letters of a destination are kept that is no longer in the file.
+	keepRemoved = 30 * 24 * time.Hour
 )
 
 // Timing of a Notifier. The zero value of a field is its default.
@@ -50,6 +52,8 @@ type Timing struct {
 	Tries        int           // before a message becomes a dead letter, if others were accepted meanwhile; 10
 	Concurrency  int           // messages of different runs at once; 4
 	SendTimeout  time.Duration // of destinations without a timeout of their own; 10 s
+	Report       time.Duration // between two reports about a destination that does not change; 15 s
+	Group        time.Duration // changes of alerts about the same become one message for people; 5 min
 }
 
 func (t Timing) withDefaults() Timing {
@@ -66,6 +70,8 @@ func (t Timing) withDefaults() Timing {
 	set(&t.FailingAfter, 5*time.Minute)
 	set(&t.RepeatAlerts, 4*time.Hour)
 	set(&t.SendTimeout, 10*time.Second)
+	set(&t.Report, 15*time.Second)
+	set(&t.Group, 5*time.Minute)
 	if t.Tries <= 0 {
 		t.Tries = 10
 	}
@@ -80,6 +86,7 @@ type Store interface {
 	feed.Store
 	store.Cursors
 	store.Destinations
+	store.DestinationOrders
 	GetAlert(ctx context.Context, id string) (store.AlertState, error)
 }
 
@@ -112,7 +119,9 @@ type Notifier struct {
 	cfg     Config
 	log     *slog.Logger
 	metrics *metrics
-	workers map[string]*worker // by name of the destination; only Run uses it
+	// Only Run uses these.
+	workers  map[string]*worker // by name of the destination
+	nextMark time.Time
 }
 
 // New returns a notifier and registers its metrics.
@@ -144,10 +153,31 @@ func (n *Notifier) Run(ctx context.Context) error {
 		if err == nil {
 			err = n.apply(ctx, configs)
 		}
+		if err == nil {
+			n.markRemoved(ctx, configs)
+		}
 		n.reportFile(ctx, err, &broken)
 		sleep(ctx, n.cfg.Timing.Reload)
 	}
 	return nil
+}
+
+// markRemoved marks the destinations that neither this process nor one that reports has in its file.
+func (n *Notifier) markRemoved(ctx context.Context, configs []destination.Config) {
+	now := time.Now()
+	if now.Before(n.nextMark) {
+		return
+	}
+	n.nextMark = now.Add(4 * n.cfg.Timing.Report)
+	names := make([]string, len(configs))
+	for i, c := range configs {
+		names[i] = c.Name
+	}
+	if err := n.cfg.Store.MarkDestinationsRemoved(ctx, names, 4*n.cfg.Timing.Report, keepRemoved); err != nil &&
+		ctx.Err() == nil {
+		n.nextMark = now
+		n.log.WarnContext(ctx, "destinations that are not in the file were not marked", slog.Any("error", err))
+	}
 }
 
 // reportFile raises an alert while the file of destinations cannot be used, and logs when that changes.

@@ -252,7 +252,7 @@ func TestNotifier_OneRunWaitsAndOthersGoOn(t *testing.T) {
 	if got := f.receivers["a"].seqsOf("bad"); got[0] != 1 || got[1] != 3 || !slices.IsSorted(got) {
 		t.Errorf("the run with a dead letter arrived as %v; want 1, 3 and on", got)
 	}
-	dead, err := f.store.DeadDeliveries(t.Context(), "a", 0, 10)
+	dead, err := f.store.DeadDeliveries(t.Context(), store.DeadDeliveryFilter{Destination: "a", Limit: 10})
 	if err != nil || len(dead) != 1 || dead[0].RunID != "bad" || dead[0].Tries != 10 {
 		t.Errorf("dead letters are %+v, %v; want event 2 after 10 tries", dead, err)
 	}
@@ -286,7 +286,7 @@ func TestNotifier_AnOutageLosesNothing(t *testing.T) {
 	for _, id := range []string{"r1", "r2", "r3", "r4"} {
 		f.waitForRun("a", id)
 	}
-	if dead, err := f.store.DeadDeliveries(t.Context(), "a", 0, 10); err != nil || len(dead) != 0 {
+	if dead, err := f.store.DeadDeliveries(t.Context(), store.DeadDeliveryFilter{Destination: "a", Limit: 10}); err != nil || len(dead) != 0 {
 		t.Errorf("dead letters after the outage are %+v, %v; want none", dead, err)
 	}
 }
@@ -302,7 +302,7 @@ func TestNotifier_ARejectionIsADeadLetterAtOnce(t *testing.T) {
 	f.start(f.store, "p")
 	f.startRun("r", "acme", 1)
 	f.waitFor("the last event", func() bool { return slices.Contains(f.receivers["a"].seqsOf("r"), f.head("r")) })
-	dead, err := f.store.DeadDeliveries(t.Context(), "a", 0, 10)
+	dead, err := f.store.DeadDeliveries(t.Context(), store.DeadDeliveryFilter{Destination: "a", Limit: 10})
 	if err != nil || len(dead) != 1 || dead[0].Tries != 1 {
 		t.Errorf("dead letters are %+v, %v; want one after one try", dead, err)
 	}

@@ -17,6 +17,12 @@ import (
 
 // send tries a message once. A sender that panics has not accepted it.
 func (s *session) send(ctx context.Context, m destination.Message) error {
+	timeout := s.dest.Timeout
+	if timeout <= 0 {
+		timeout = s.cfg.Timing.SendTimeout
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
 	return contain.Call(func() error { return s.sender.Send(ctx, m) })
 }
 
@@ -25,6 +31,9 @@ func (s *session) finish(ctx context.Context, r result) error {
 	l := s.lanes[r.d.lane]
 	l.busy = false
 	s.busy--
+	if r.d.part != nil {
+		s.busyOrders--
+	}
 	if ctx.Err() != nil {
 		return nil //nolint:nilerr // the try was cut off
 	}
@@ -34,6 +43,9 @@ func (s *session) finish(ctx context.Context, r result) error {
 		s.metrics.sent.WithLabelValues(s.dest.Name).Inc()
 		s.report.Sent++
 		s.report.LastSent = &now
+		if err := s.acceptedOfOrder(ctx, r.d); err != nil {
+			return err
+		}
 		s.remove(r.d, l)
 		if s.failingSince != nil {
 			s.failingSince = nil
@@ -91,7 +103,16 @@ func (s *session) remove(d *delivery, l *lane) {
 	if len(l.queue) == 0 {
 		delete(s.lanes, d.lane)
 	}
-	d.batch.left--
+	if d.part != nil {
+		s.work.waiting--
+		s.work.bytes -= d.bytes
+		d.part.left--
+		if s.work.forgetDone(); s.work.at.Done {
+			s.nextSave = time.Time{}
+		}
+	} else {
+		d.batch.left--
+	}
 	s.waiting--
 	s.bytes -= d.bytes
 	s.forgetDone()
@@ -112,18 +133,23 @@ func (s *session) bury(ctx context.Context, r result, l *lane) error {
 	s.metrics.dead.WithLabelValues(s.dest.Name).Inc()
 	s.log.WarnContext(ctx, "a message became a dead letter", slog.String("destination", s.dest.Name),
 		slog.String("messageId", m.ID), slog.Int("tries", r.d.tries), slog.Any("error", r.err))
+	if r.d.part != nil {
+		r.d.part.failed++
+	}
 	s.remove(r.d, l)
 	return nil
 }
 
-// disable stops the destination, which wants no more messages, until its entry in the file changes. The position
+// disable stops the destination, which wants no more messages, until its entry in the file changes or somebody enables
+// it. The position
 // stays before the messages that wait, so that none is lost when the destination is enabled.
 func (s *session) disable(ctx context.Context) error {
 	const why = "The destination answered that it wants no more messages (410)."
-	if err := s.cfg.Store.DisableDestination(ctx, s.dest.Name, digest(s.dest), why); err != nil {
+	if err := s.cfg.Store.SwitchDestination(ctx, store.DestinationSwitch{Name: s.dest.Name, For: digest(s.dest),
+		Why: why}); err != nil {
 		return err
 	}
-	s.disabled = true
+	s.disabled, s.changed = true, true
 	s.log.WarnContext(ctx, "a destination wants no more messages and is disabled",
 		slog.String("destination", s.dest.Name))
 	return nil
@@ -133,8 +159,8 @@ func (s *session) disable(ctx context.Context) error {
 func (s *session) failingAlert() store.Alert {
 	a := store.Alert{Code: run.CodeDestinationFailing, Level: store.AlertMedium, Subject: s.dest.Name}
 	if s.disabled {
-		a.Note = fmt.Sprintf("The destination %s answered that it wants no more messages, and is disabled until its entry "+
-			"in the file of destinations changes.", s.dest.Name)
+		a.Note = fmt.Sprintf("The destination %s answered that it wants no more messages, and is disabled until somebody "+
+			"enables it or its entry in the file of destinations changes.", s.dest.Name)
 	} else {
 		a.Note = fmt.Sprintf("The destination %s has accepted nothing for %s or longer. Messages wait until it "+
 			"does.", s.dest.Name, s.cfg.Timing.FailingAfter)
@@ -146,6 +172,10 @@ func (s *session) failingAlert() store.Alert {
 func (s *session) checkFailing(ctx context.Context) {
 	var err error
 	switch {
+	case s.byPerson && s.alerted:
+		err = s.cfg.Alerts.Resolve(ctx, "A person disabled the destination.", s.failingAlert())
+		s.alerted = err != nil
+	case s.byPerson:
 	case s.disabled, s.failingSince != nil && time.Since(*s.failingSince) > s.cfg.Timing.FailingAfter:
 		s.alerted = true
 		_, err = s.cfg.Alerts.Raise(ctx, s.failingAlert())

@@ -23,6 +23,8 @@ type position struct {
 	ReplayedUntil time.Time `json:"replayedUntil,omitzero"`
 	// Repeat is when each open alert is due again, by id.
 	Repeat map[string]time.Time `json:"repeat,omitempty"`
+	// Order is how far the order that is carried out has come.
+	Order *orderPosition `json:"order,omitempty"`
 }
 
 // batch is what was read together. Its position may be saved when no delivery of it or of earlier ones is left.
@@ -34,12 +36,14 @@ type batch struct {
 
 // delivery is a message on its way.
 type delivery struct {
-	message destination.Message
-	lane    string
-	bytes   int
-	tries   int
-	failed  time.Time // of the first try that was not accepted
-	batch   *batch
+	message   destination.Message
+	lane      string
+	bytes     int
+	tries     int
+	failed    time.Time // of the first try that was not accepted
+	notBefore time.Time // it waits for more changes of its group
+	batch     *batch
+	part      *orderPart // of an order, and then batch is nil
 }
 
 // lane is the deliveries of one run or one alert, in order. The first one is sent or waits for its next try.
@@ -51,9 +55,8 @@ type lane struct {
 
 // result is the outcome of one try.
 type result struct {
-	d    *delivery
-	err  error
-	took time.Duration
+	d   *delivery
+	err error
 }
 
 // session is the work for one destination under one lease. One goroutine owns it; tries run in goroutines of their own.
@@ -64,6 +67,7 @@ type session struct {
 	cursor   store.Cursor
 	at       position
 	disabled bool
+	byPerson bool // a person disabled it
 
 	reader  *feed.Reader
 	change  int64 // the last change of alerts that was read
@@ -75,7 +79,13 @@ type session struct {
 	results chan result
 	tries   sync.WaitGroup
 
-	nextRead, nextSave, nextRepeat, nextTrim time.Time
+	work        *orderWork // the replay or redrive that is carried out
+	busyOrders  int        // tries of messages of orders
+	testing     bool
+	testResults chan testResult
+	groups      map[string]*group // of changes of alerts about the installation, for people
+
+	nextRead, nextSave, nextReport, nextRepeat, nextTrim time.Time
 
 	report       store.DestinationReport // since the last one
 	changed      bool                    // the report says something new
@@ -88,7 +98,8 @@ type session struct {
 func (n *Notifier) newSession(ctx context.Context, c destination.Config, sender destination.Sender,
 	cursor store.Cursor) (*session, error) {
 	s := &session{Notifier: n, dest: c, sender: sender, cursor: cursor, lanes: map[string]*lane{},
-		results: make(chan result, n.cfg.Timing.Concurrency), alerted: true}
+		groups: map[string]*group{}, results: make(chan result, n.cfg.Timing.Concurrency),
+		testResults: make(chan testResult, 1), alerted: true}
 	if json.Unmarshal([]byte(cursor.Position), &s.at) != nil || s.at.Since.IsZero() {
 		s.at = position{Since: time.Now().UTC()}
 	}
@@ -96,15 +107,12 @@ func (n *Notifier) newSession(ctx context.Context, c destination.Config, sender 
 		s.at.Repeat = map[string]time.Time{}
 	}
 	s.change = s.at.Change
-	states, err := n.cfg.Store.DestinationStates(ctx)
-	if err != nil {
+	d, err := n.cfg.Store.GetDestination(ctx, c.Name)
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return nil, err
 	}
-	for _, d := range states {
-		if d.Name == c.Name {
-			s.disabled, s.failingSince = d.DisabledFor == digest(c), d.FailingSince
-		}
-	}
+	s.failingSince = d.FailingSince
+	s.obey(d)
 	filter := store.RunFilter{EveryTenant: true}
 	if s.reader, err = feed.NewReader(n.cfg.Store, filter, s.at.Checkpoint); err != nil {
 		n.log.WarnContext(ctx, "the position of a destination cannot be read; it starts from the beginning",
@@ -133,12 +141,19 @@ func (s *session) deliver(ctx context.Context) error {
 			if err := s.fill(ctx, now); err != nil {
 				return err
 			}
+			if err := s.fillOrder(ctx); err != nil {
+				return err
+			}
 			s.startTries(ctx, now)
 		}
 		select {
 		case <-ctx.Done():
 		case r := <-s.results:
 			if err := s.finish(ctx, r); err != nil {
+				return err
+			}
+		case r := <-s.testResults:
+			if err := s.finishTest(ctx, r); err != nil {
 				return err
 			}
 		case <-time.After(s.untilNext()):
@@ -159,17 +174,32 @@ func (s *session) untilNext() time.Duration {
 		if s.hasRoom() {
 			earlier(s.nextRead)
 		}
+		if s.work != nil && s.work.hasRoom() && s.hasRoom() {
+			earlier(time.Now())
+		}
 		if s.busy < s.cfg.Timing.Concurrency {
 			for _, l := range s.lanes {
-				if !l.busy && l.next.Before(s.pause) {
-					earlier(s.pause)
-				} else if !l.busy {
-					earlier(l.next)
+				if !s.isBlocked(l) {
+					earlier(latest(l.next, l.queue[0].notBefore, s.pause))
 				}
 			}
 		}
 	}
 	return max(time.Millisecond, time.Until(next))
+}
+
+// isBlocked reports whether the first message of a lane cannot be sent before another try ends.
+func (s *session) isBlocked(l *lane) bool {
+	return l.busy || l.queue[0].part != nil && s.busyOrders >= max(1, s.cfg.Timing.Concurrency/2)
+}
+
+func latest(times ...time.Time) (out time.Time) {
+	for _, t := range times {
+		if t.After(out) {
+			out = t
+		}
+	}
+	return out
 }
 
 func (s *session) hasRoom() bool { return s.waiting < maxWaiting && s.bytes < maxWaitingBytes }
@@ -265,13 +295,21 @@ func (s *session) add(b *batch, name string, m destination.Message) {
 	}
 	m.Replayed = m.At.Before(s.at.ReplayedUntil)
 	d := &delivery{message: m, lane: name, bytes: len(m.Data) + 1024, batch: b}
-	l := s.lanes[name]
+	if s.joinGroup(d) {
+		return
+	}
+	b.left++
+	s.enqueue(d)
+}
+
+// enqueue puts a delivery at the end of its lane.
+func (s *session) enqueue(d *delivery) {
+	l := s.lanes[d.lane]
 	if l == nil {
 		l = &lane{}
-		s.lanes[name] = l
+		s.lanes[d.lane] = l
 	}
 	l.queue = append(l.queue, d)
-	b.left++
 	s.waiting++
 	s.bytes += d.bytes
 }
@@ -285,22 +323,17 @@ func (s *session) startTries(ctx context.Context, now time.Time) {
 		if s.busy >= s.cfg.Timing.Concurrency {
 			return
 		}
-		if l.busy || now.Before(l.next) {
+		d := l.queue[0]
+		if s.isBlocked(l) || now.Before(l.next) || now.Before(d.notBefore) {
 			continue
 		}
 		l.busy = true
 		s.busy++
-		d := l.queue[0]
+		if d.part != nil {
+			s.busyOrders++
+		}
 		s.tries.Go(func() {
-			timeout := s.dest.Timeout
-			if timeout <= 0 {
-				timeout = s.cfg.Timing.SendTimeout
-			}
-			tryCtx, cancel := context.WithTimeout(ctx, timeout)
-			defer cancel()
-			began := time.Now()
-			err := s.send(tryCtx, d.message)
-			s.results <- result{d, err, time.Since(began)} // has room for all tries
+			s.results <- result{d, s.send(ctx, d.message)} // has room for all tries
 		})
 	}
 }
@@ -311,20 +344,49 @@ func (s *session) save(ctx context.Context) error {
 	if err := s.persist(ctx); err != nil {
 		return err
 	}
+	if err := s.followOrders(ctx); err != nil {
+		return err
+	}
 	s.nextSave = time.Now().Add(s.cfg.Timing.Lease / 4)
 	s.metrics.setOldest(s.dest.Name, s.oldest())
 	s.checkFailing(ctx)
-	if s.changed {
-		s.report.Name, s.report.FailingSince = s.dest.Name, s.failingSince
-		if err := s.cfg.Store.ReportDestination(ctx, s.report); err != nil {
-			return err
-		}
-		s.report, s.changed = store.DestinationReport{}, false
+	if err := s.reportState(ctx); err != nil {
+		return err
 	}
 	if time.Now().After(s.nextTrim) {
 		s.nextTrim = time.Now().Add(time.Hour)
 		return s.cfg.Store.TrimAlertChanges(ctx, keepChanges)
 	}
+	return nil
+}
+
+// reportState tells the store what the API shows about the destination: when it changed, and every Timing.Report, because
+// a report also says that a process works for it.
+func (s *session) reportState(ctx context.Context) error {
+	now := time.Now().UTC()
+	if !s.changed && now.Before(s.nextReport) {
+		return nil
+	}
+	entry, err := json.Marshal(s.dest.Entry())
+	if err != nil {
+		return err
+	}
+	r := s.report
+	r.Name, r.Entry, r.Digest, r.FailingSince = s.dest.Name, entry, digest(s.dest), s.failingSince
+	r.Waiting = int64(s.waiting)
+	if at := s.oldest(); !at.IsZero() {
+		r.OldestWaiting = &at
+	}
+	if !s.disabled { // a disabled destination begins where it stood
+		r.BeginsAt = r.OldestWaiting
+		if r.BeginsAt == nil {
+			r.BeginsAt = &now
+		}
+	}
+	if err := s.cfg.Store.ReportDestination(ctx, r); err != nil {
+		return err
+	}
+	s.report, s.changed, s.nextReport = store.DestinationReport{}, false, now.Add(s.cfg.Timing.Report)
 	return nil
 }
 
@@ -337,11 +399,19 @@ func (s *session) persist(ctx context.Context) error {
 	return s.cfg.Store.SaveCursor(ctx, s.cursor, s.cfg.Timing.Lease)
 }
 
-// oldest returns the time of the oldest message that waits.
+// oldest returns the time of the oldest message that waits. Messages of orders and those that wait for their group do
+// not count.
 func (s *session) oldest() (at time.Time) {
+	now := time.Now()
 	for _, l := range s.lanes {
-		if m := l.queue[0].message; at.IsZero() || m.At.Before(at) {
-			at = m.At
+		for _, d := range l.queue {
+			if d.part != nil || now.Before(d.notBefore) {
+				continue
+			}
+			if at.IsZero() || d.message.At.Before(at) {
+				at = d.message.At
+			}
+			break
 		}
 	}
 	return at

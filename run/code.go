@@ -89,6 +89,7 @@ const (
 	CodePauseDrain          Code = "PAUSE_DRAIN_TIMEOUT"
 	CodeIncidentClosed      Code = "INCIDENT_CLOSED"
 	CodeTooManyNotes        Code = "TOO_MANY_NOTES"
+	CodeTooManyOrders       Code = "TOO_MANY_ORDERS"
 	CodeStepStuck           Code = "STEP_STUCK"
 	CodeRecoveryFailed      Code = "RECOVERY_FAILED"
 	CodeRunOverdue          Code = "RUN_OVERDUE"

@@ -63,7 +63,12 @@ var slotKeys = map[string]string{ //nolint:gochecknoglobals // a table
 	"PolicyApprovalInput.projectId": "any", "RerunFromInput.steps": "step", "CreateTokenInput.service": "name",
 	"CreateTokenInput.name": "name",
 	"Query.alert.id":        "alert", "AcknowledgeAlertInput.id": "alert", "EndSilenceInput.id": "silence",
-	"Query.incident.id": "incident", "Query.incidentAlerts.id": "incident", "IncidentNoteInput.id": "incident",
+	"Query.destination.name": "name", "Query.deadDeliveries.name": "name", "Query.previewReplay.name": "name",
+	"TestDestinationInput.name": "name", "SwitchDestinationInput.name": "name",
+	"ReplayDestinationInput.name": "name", "RedriveDeliveriesInput.name": "name",
+	"RedriveDeliveriesInput.ids": "deadLetter", "DeliveryFilter.tenants": "tenant",
+	"DeliveryFilter.projects": "project",
+	"Query.incident.id":       "incident", "Query.incidentAlerts.id": "incident", "IncidentNoteInput.id": "incident",
 	"IncidentSeverityInput.id": "incident",
 }
 
@@ -73,6 +78,7 @@ var textValues = map[string]any{ //nolint:gochecknoglobals // a table
 	"tags": "odd", "add": "odd", "remove": "even", "body": "look at this", "query": "status:FAILED",
 	"reason": "why not", "notes": "done", "note": "look", "evidenceRefs": "https://example.org/e", "destinationDb": "db",
 	"schema": "public", "types": "StepFailed",
+	"topics": "events", "codes": "LAG_HIGH",
 	"action": "PAUSE", "status": "error", "role": "ADMIN", "outcome": "DENIED", "schemaVersion": "v1.2",
 	"planVersion": "1.0", "compression": "gzip", "code": "TIMEOUT", "account": "steps-1", "worker": "host/7",
 }

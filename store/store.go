@@ -80,6 +80,7 @@ type Store interface { //nolint:interfacebloat // the sum of the ports; callers 
 	Workers
 	Cursors
 	Destinations
+	DestinationOrders
 	Transactor
 	Reconciliation
 	Maintenance

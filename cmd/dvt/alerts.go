@@ -15,6 +15,7 @@ import (
 	"github.com/dvt-engine/dvt/client"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/cmdline"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/console"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/destinationcmd"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/incidentcmd"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/runtext"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/watchview"
@@ -32,6 +33,15 @@ func incidentsCommand() *cobra.Command {
 		Client: func() graphql.Client { return s.client }, Out: func() io.Writer { return s.out },
 		Notes: func() io.Writer { return s.err }, IsData: func() bool { return s.output.IsData() }, Print: s.print,
 		Table: s.table, When: s.when})...)
+}
+
+func destinationsCommand() *cobra.Command {
+	s := &session{}
+	return s.command("destinations", "Systems that events and alerts are delivered to",
+		destinationcmd.All(destinationcmd.Session{
+			Client: func() graphql.Client { return s.client }, Out: func() io.Writer { return s.out },
+			Notes: func() io.Writer { return s.err }, IsData: func() bool { return s.output.IsData() }, Print: s.print,
+			Table: s.table, When: s.when, Instant: instant})...)
 }
 
 // alertFlags are the flags that select alerts.

@@ -87,7 +87,7 @@ var groups = []struct {
 	}},
 	{"Operation of an installation:", func() []*cobra.Command {
 		return []*cobra.Command{installcmd.Server(), installcmd.Worker(), installcmd.Migrate(), installcmd.Store(),
-			serviceCommand(), healthCommand(), deadLettersCommand(), traceCommand()}
+			serviceCommand(), healthCommand(), deadLettersCommand(), destinationsCommand(), traceCommand()}
 	}},
 }
 

@@ -50,6 +50,9 @@ func statusLine(m destination.Message) string {
 	if m.Alert.Count > 1 {
 		line += fmt.Sprintf(" Seen %d times.", m.Alert.Count)
 	}
+	if m.Alert.Changes > 1 {
+		line += fmt.Sprintf(" Changed %d times since the last message.", m.Alert.Changes)
+	}
 	if m.Replayed {
 		line += " Sent again on request."
 	}

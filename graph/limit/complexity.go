@@ -42,6 +42,9 @@ const (
 	silencesOfTenant  = 100
 	alertsOfIncident  = 100
 	attentionItems    = 50
+	destinationsHere  = 20
+	ordersOfThing     = 5
+	previewedReplay   = 20_000 // it reads the log for up to ten seconds
 	policyEffect      = 20_000 // up to half a second of CPU time
 )
 
@@ -66,6 +69,14 @@ func Weights() exec.ComplexityRoot {
 		return page(first, nil, 50) * child
 	}
 	c.Query.IncidentAlerts = func(child int, _ string) int { return alertsOfIncident * child }
+	c.Query.Destinations = times(destinationsHere)
+	c.Destination.Orders = times(ordersOfThing)
+	c.Query.DeadDeliveries = func(child int, _ string, first *int, _ *string) int {
+		return page(first, nil, 50) * child
+	}
+	c.Query.PreviewReplay = func(child int, _ string, _ time.Time, _ *time.Time, _ *model.DeliveryFilter) int {
+		return previewedReplay + child
+	}
 	c.Query.AlertSilences = times(silencesOfTenant)
 	c.Query.DeadLetters = func(child int, _ *string, _ *bool, first *int, _ *string) int {
 		return page(first, nil, 50) * child

@@ -88,7 +88,9 @@ var imports = map[string][]string{
 	"control/diagnosis": {"control", "control/runs", "control/reads", "control/health", "plan", "run", "run/doctor",
 		"store", "engine", "authz"},
 	"control/watch": {"control", "control/runs", "control/reads", "plan", "run", "store", "live", "authz", "artifact"},
-	"control/bulk":  {"control", "control/runs", "plan", "run", "store", "live", "authz"},
+	// What people ask of destinations is written in the vocabulary of deliveries; the notifier carries it out.
+	"control/delivery": {"control", "plan", "run", "store", "authz", "destination"},
+	"control/bulk":     {"control", "control/runs", "plan", "run", "store", "live", "authz"},
 	// The recovery acts as a principal of its own, with the rights that the tenant grants it.
 	"control/duty": {"control", "control/runs", "control/admission", "control/health", "plan", "run", "store", "engine",
 		"authz"},
@@ -98,8 +100,8 @@ var imports = map[string][]string{
 	// The fixture of the tests of the use cases: it wires a whole server without HTTP. Only tests import it.
 	"control/controltest": {everything},
 	"graph": {"control", "control/access", "control/admission", "control/bulk", "control/health", "control/reads",
-		"control/runs", "control/watch", "run", "run/doctor", "run/trace", "plan", "live", "authz", "graph/limit",
-		"graph/ws"},
+		"control/runs", "control/watch", "control/delivery", "destination", "run", "run/doctor", "run/trace", "plan",
+		"live", "authz", "graph/limit", "graph/ws"},
 	"graph/ws": {},
 	// Bounds of operations, callers and addresses, with the weights of fields.
 	"graph/limit": {"control", "control/health", "control/reads", "run", "graph"},

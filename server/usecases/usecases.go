@@ -15,6 +15,7 @@ import (
 	"github.com/dvt-engine/dvt/control/access"
 	"github.com/dvt-engine/dvt/control/admission"
 	"github.com/dvt-engine/dvt/control/bulk"
+	"github.com/dvt-engine/dvt/control/delivery"
 	"github.com/dvt-engine/dvt/control/diagnosis"
 	"github.com/dvt-engine/dvt/control/duty"
 	"github.com/dvt-engine/dvt/control/health"
@@ -25,6 +26,7 @@ import (
 	"github.com/dvt-engine/dvt/engine/ticket"
 	"github.com/dvt-engine/dvt/internal/contain"
 	"github.com/dvt-engine/dvt/live"
+	"github.com/dvt-engine/dvt/notifier"
 	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store"
@@ -145,6 +147,9 @@ type UseCases struct {
 	*reads.ViewKeeper
 	*reads.AlertDesk
 	*reads.IncidentDesk
+	*delivery.DestinationReader
+	*delivery.DestinationSteerer
+	*delivery.ReplayPreviewer
 	*bulk.Requester
 	*bulk.Reader
 	*bulk.Estimator
@@ -276,6 +281,10 @@ func New(cfg Config) *UseCases {
 	s.ViewKeeper = reads.NewViewKeeper(s.Rights, st)
 	s.AlertDesk = reads.NewAlertDesk(s.Rights, st)
 	s.IncidentDesk = reads.NewIncidentDesk(s.Rights, st, s.AlertDesk)
+
+	s.DestinationReader = delivery.NewDestinationReader(s.Rights, st)
+	s.DestinationSteerer = delivery.NewDestinationSteerer(s.Rights, st, s.DestinationReader)
+	s.ReplayPreviewer = delivery.NewReplayPreviewer(s.Rights, s.DestinationReader, notifier.NewReplayCounter(st))
 
 	s.Reader = bulk.NewReader(s.Rights, st, st, cfg.KeepAlive)
 	s.Requester = bulk.NewRequester(s.Rights, st, s.Reader, checker, s.Starter)

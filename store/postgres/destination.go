@@ -47,30 +47,88 @@ func (s *Store) execOnce(ctx context.Context, what, sql string, args ...any) err
 	})
 }
 
+const destinationColumns = `name, entry, digest, reported_at, removed_at, disabled_for, disabled_why, disabled_by,
+  disabled_at, failing_since, last_sent, last_error, waiting, oldest_waiting, begins_at, sent, failed, dead, dropped,
+  redriven`
+
+func scanDestination(row pgx.CollectableRow) (d store.DestinationState, err error) {
+	var entry string
+	err = row.Scan(&d.Name, &entry, &d.Digest, utcOrNil{&d.ReportedAt}, utcOrNil{&d.RemovedAt}, &d.DisabledFor,
+		&d.DisabledWhy, &d.DisabledBy, utcOrNil{&d.DisabledAt}, utcOrNil{&d.FailingSince}, utcOrNil{&d.LastSent},
+		&d.LastError, &d.Waiting, utcOrNil{&d.OldestWaiting}, utcOrNil{&d.BeginsAt}, &d.Sent, &d.Failed, &d.Dead,
+		&d.Dropped, &d.Redriven)
+	if entry != "" {
+		d.Entry = json.RawMessage(entry)
+	}
+	return d, err
+}
+
 // DestinationStates implements store.Destinations.
 func (s *Store) DestinationStates(ctx context.Context) ([]store.DestinationState, error) {
-	return collect(ctx, s, "destinations", func(row pgx.CollectableRow) (d store.DestinationState, err error) {
-		return d, row.Scan(&d.Name, &d.DisabledFor, &d.DisabledWhy, utcOrNil{&d.FailingSince}, utcOrNil{&d.LastSent},
-			&d.LastError, &d.Sent, &d.Failed, &d.Dead, &d.Dropped)
-	}, `SELECT name, disabled_for, disabled_why, failing_since, last_sent, last_error, sent, failed, dead, dropped
+	return collect(ctx, s, "destinations", scanDestination, `SELECT `+destinationColumns+`
 		FROM destination ORDER BY name LIMIT $1`, store.MaxPage)
+}
+
+// GetDestination implements store.Destinations.
+func (s *Store) GetDestination(ctx context.Context, name string) (store.DestinationState, error) {
+	return onlyOne(collect(ctx, s, "destination", scanDestination, `SELECT `+destinationColumns+`
+		FROM destination WHERE name = $1`, name))
+}
+
+// onlyOne returns the row of a list of at most one.
+func onlyOne[T any](list []T, err error) (out T, _ error) {
+	if err != nil {
+		return out, err
+	}
+	if len(list) == 0 {
+		return out, store.ErrNotFound
+	}
+	return list[0], nil
 }
 
 // ReportDestination implements store.Destinations.
 func (s *Store) ReportDestination(ctx context.Context, r store.DestinationReport) error {
 	return s.execOnce(ctx, "report destination", `INSERT INTO destination AS d
-		(name, sent, failed, failing_since, last_error, last_sent) VALUES ($1, $2, $3, $4, $5, $6)
+		(name, sent, failed, failing_since, last_error, last_sent, entry, digest, waiting, oldest_waiting, begins_at,
+		reported_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, clock_timestamp())
 		ON CONFLICT (name) DO UPDATE SET sent = d.sent + excluded.sent, failed = d.failed + excluded.failed,
 		failing_since = excluded.failing_since, last_sent = coalesce(excluded.last_sent, d.last_sent),
-		last_error = CASE WHEN excluded.last_error = '' THEN d.last_error ELSE excluded.last_error END`,
-		r.Name, r.Sent, r.Failed, r.FailingSince, r.LastError, r.LastSent)
+		last_error = CASE WHEN excluded.last_error = '' THEN d.last_error ELSE excluded.last_error END,
+		entry = excluded.entry, digest = excluded.digest, waiting = excluded.waiting,
+		oldest_waiting = excluded.oldest_waiting, begins_at = coalesce(excluded.begins_at, d.begins_at),
+		reported_at = excluded.reported_at, removed_at = NULL`,
+		r.Name, r.Sent, r.Failed, r.FailingSince, r.LastError, r.LastSent, string(r.Entry), r.Digest, r.Waiting,
+		r.OldestWaiting, r.BeginsAt)
 }
 
-// DisableDestination implements store.Destinations.
-func (s *Store) DisableDestination(ctx context.Context, name, digest, why string) error {
-	return s.execOnce(ctx, "disable destination", `INSERT INTO destination (name, disabled_for, disabled_why)
-		VALUES ($1, $2, $3) ON CONFLICT (name) DO UPDATE SET disabled_for = excluded.disabled_for,
-		disabled_why = excluded.disabled_why`, name, digest, why)
+// MarkDestinationsRemoved implements store.Destinations.
+func (s *Store) MarkDestinationsRemoved(ctx context.Context, named []string, age, forget time.Duration) error {
+	if named == nil {
+		named = []string{}
+	}
+	err := s.execOnce(ctx, "mark removed destinations", `UPDATE destination SET removed_at = clock_timestamp()
+		WHERE removed_at IS NULL AND name <> ALL($1)
+		AND coalesce(reported_at < clock_timestamp() - $2::interval, true)`, named, age)
+	if err != nil {
+		return err
+	}
+	return s.execOnce(ctx, "forget destinations", `WITH gone AS (DELETE FROM destination
+		WHERE removed_at < clock_timestamp() - $1::interval RETURNING name),
+		dead AS (DELETE FROM destination_dead WHERE name IN (SELECT name FROM gone))
+		DELETE FROM destination_order WHERE name IN (SELECT name FROM gone)`, forget)
+}
+
+// SwitchDestination implements store.Destinations.
+func (s *Store) SwitchDestination(ctx context.Context, x store.DestinationSwitch, audit ...store.AuditRow) error {
+	return s.inTx(ctx, "switch destination", func(_ context.Context, _ *pgx.Conn, last *pgx.Batch) error {
+		last.Queue(`INSERT INTO destination AS d (name, disabled_for, disabled_why, disabled_by, disabled_at)
+			VALUES ($1, $2, $3, $4, CASE WHEN $2 = '' THEN NULL ELSE clock_timestamp() END)
+			ON CONFLICT (name) DO UPDATE SET disabled_for = excluded.disabled_for, disabled_why = excluded.disabled_why,
+			disabled_by = excluded.disabled_by, disabled_at = excluded.disabled_at
+			WHERE d.disabled_for <> $5 OR excluded.disabled_by <> ''`, x.Name, x.For, x.Why, x.By, store.DisabledByPerson)
+		queueAudit(last, audit)
+		return nil
+	})
 }
 
 // BuryDelivery implements store.Destinations. The row of the destination is locked first, so that two processes neither
@@ -107,15 +165,39 @@ func (s *Store) BuryDelivery(ctx context.Context, d store.DeadDelivery, keep int
 }
 
 // DeadDeliveries implements store.Destinations.
-func (s *Store) DeadDeliveries(ctx context.Context, name string, before int64,
-	limit int) ([]store.DeadDelivery, error) {
+func (s *Store) DeadDeliveries(ctx context.Context, f store.DeadDeliveryFilter) ([]store.DeadDelivery, error) {
 	scan := func(row pgx.CollectableRow) (d store.DeadDelivery, err error) {
 		var message string
 		err = row.Scan(&d.N, &d.Destination, &d.MessageID, &d.TenantID, &d.RunID, &d.Tries, &d.Error, &message, utc{&d.At})
 		d.Message = json.RawMessage(message)
 		return d, err
 	}
-	return collect(ctx, s, "dead letters of a destination", scan, `SELECT n, name, message_id, tenant_id, run_id, tries, error, message, at FROM destination_dead
-		WHERE name = $1 AND ($2::bigint = 0 OR n < $2) ORDER BY n DESC LIMIT $3`, name, before,
-		clamp(limit, store.MaxPage))
+	w := new(filter)
+	w.add("name = ?", f.Destination)
+	if f.TenantID != "" {
+		w.add("tenant_id IN (?, '')", f.TenantID)
+	}
+	if f.IDs != nil {
+		w.add("n = ANY(?)", f.IDs)
+	}
+	if f.Before > 0 {
+		w.add("n < ?", f.Before)
+	}
+	if f.After > 0 {
+		w.add("n > ?", f.After)
+	}
+	order := "DESC"
+	if f.OldestFirst {
+		order = "ASC"
+	}
+	query := `SELECT n, name, message_id, tenant_id, run_id, tries, error, message, at FROM destination_dead WHERE ` +
+		w.String() + w.bind(` ORDER BY n `+order+` LIMIT ?`, clamp(f.Limit, store.MaxPage))
+	return collect(ctx, s, "dead letters of a destination", scan, query, w.args...)
+}
+
+// EndDeadDelivery implements store.Destinations.
+func (s *Store) EndDeadDelivery(ctx context.Context, name, messageID string) error {
+	return s.execOnce(ctx, "end dead letter", `WITH gone AS (DELETE FROM destination_dead
+		WHERE name = $1 AND message_id = $2 RETURNING n)
+		UPDATE destination SET redriven = redriven + 1 WHERE name = $1 AND EXISTS (SELECT FROM gone)`, name, messageID)
 }

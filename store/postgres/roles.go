@@ -64,8 +64,9 @@ var rights = []right{ //nolint:gochecknoglobals // a table
 	{"worker_drain", "SELECT, INSERT, DELETE"},
 	{"feed_cursor", "SELECT, INSERT, UPDATE"},
 	{"alert_change", "SELECT, INSERT, DELETE"},
-	{"destination", "SELECT, INSERT, UPDATE"},
+	{"destination", "SELECT, INSERT, UPDATE, DELETE"},
 	{"destination_dead", "SELECT, INSERT, UPDATE, DELETE"},
+	{"destination_order", "SELECT, INSERT, UPDATE, DELETE"},
 	{"goose_db_version", "SELECT"},
 	{"goose_lock", ""},
 }

@@ -41,38 +41,99 @@ func (s *Store) TrimAlertChanges(ctx context.Context, age time.Duration) error {
 	})
 }
 
+const destinationColumns = `name, entry, digest, reported_at, removed_at, disabled_for, disabled_why, disabled_by,
+	disabled_at, failing_since, last_sent, last_error, waiting, oldest_waiting, begins_at, sent, failed, dead, dropped,
+	redriven`
+
+func scanDestination(row scanner) (d store.DestinationState, err error) {
+	var entry string
+	var reported, removed, disabled, failing, sent, oldest, begins sql.NullInt64
+	err = row.Scan(&d.Name, &entry, &d.Digest, &reported, &removed, &d.DisabledFor, &d.DisabledWhy, &d.DisabledBy, &disabled,
+		&failing, &sent, &d.LastError, &d.Waiting, &oldest, &begins, &d.Sent, &d.Failed, &d.Dead, &d.Dropped, &d.Redriven)
+	if entry != "" {
+		d.Entry = json.RawMessage(entry)
+	}
+	d.ReportedAt, d.RemovedAt, d.DisabledAt = instantOrNil(reported), instantOrNil(removed), instantOrNil(disabled)
+	d.FailingSince, d.LastSent = instantOrNil(failing), instantOrNil(sent)
+	d.OldestWaiting, d.BeginsAt = instantOrNil(oldest), instantOrNil(begins)
+	return d, err
+}
+
 // DestinationStates implements store.Destinations.
 func (s *Store) DestinationStates(ctx context.Context) ([]store.DestinationState, error) {
-	return readAll(ctx, s, "destinations", func(row scanner) (d store.DestinationState, err error) {
-		var failing, sent sql.NullInt64
-		err = row.Scan(&d.Name, &d.DisabledFor, &d.DisabledWhy, &failing, &sent, &d.LastError, &d.Sent, &d.Failed, &d.Dead,
-			&d.Dropped)
-		d.FailingSince, d.LastSent = instantOrNil(failing), instantOrNil(sent)
-		return d, err
-	}, `SELECT name, disabled_for, disabled_why, failing_since, last_sent, last_error, sent, failed, dead, dropped
+	return readAll(ctx, s, "destinations", scanDestination, `SELECT `+destinationColumns+`
 		FROM destination ORDER BY name LIMIT ?`, store.MaxPage)
+}
+
+// GetDestination implements store.Destinations.
+func (s *Store) GetDestination(ctx context.Context, name string) (store.DestinationState, error) {
+	return readOne(ctx, s, "destination "+name, scanDestination, `SELECT `+destinationColumns+`
+		FROM destination WHERE name = ?`, name)
 }
 
 // ReportDestination implements store.Destinations.
 func (s *Store) ReportDestination(ctx context.Context, r store.DestinationReport) error {
 	return s.write(ctx, func(c *conn) error {
 		_, err := c.exec(ctx, "report destination", `INSERT INTO destination AS d
-			(name, sent, failed, failing_since, last_error, last_sent) VALUES (?, ?, ?, ?, ?, ?)
+			(name, sent, failed, failing_since, last_error, last_sent, entry, digest, waiting, oldest_waiting, begins_at,
+			reported_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 			ON CONFLICT (name) DO UPDATE SET sent = d.sent + excluded.sent, failed = d.failed + excluded.failed,
 			failing_since = excluded.failing_since, last_sent = coalesce(excluded.last_sent, d.last_sent),
-			last_error = CASE WHEN excluded.last_error = '' THEN d.last_error ELSE excluded.last_error END`,
-			r.Name, r.Sent, r.Failed, microsOrNil(r.FailingSince), r.LastError, microsOrNil(r.LastSent))
+			last_error = CASE WHEN excluded.last_error = '' THEN d.last_error ELSE excluded.last_error END,
+			entry = excluded.entry, digest = excluded.digest, waiting = excluded.waiting,
+			oldest_waiting = excluded.oldest_waiting, begins_at = coalesce(excluded.begins_at, d.begins_at),
+			reported_at = excluded.reported_at, removed_at = NULL`,
+			r.Name, r.Sent, r.Failed, microsOrNil(r.FailingSince), r.LastError, microsOrNil(r.LastSent), string(r.Entry),
+			r.Digest, r.Waiting, microsOrNil(r.OldestWaiting), microsOrNil(r.BeginsAt), micros(s.now()))
 		return err
 	})
 }
 
-// DisableDestination implements store.Destinations.
-func (s *Store) DisableDestination(ctx context.Context, name, digest, why string) error {
-	return s.write(ctx, func(c *conn) error {
-		_, err := c.exec(ctx, "disable destination", `INSERT INTO destination (name, disabled_for, disabled_why)
-			VALUES (?, ?, ?) ON CONFLICT (name) DO UPDATE SET disabled_for = excluded.disabled_for,
-			disabled_why = excluded.disabled_why`, name, digest, why)
+// MarkDestinationsRemoved implements store.Destinations.
+func (s *Store) MarkDestinationsRemoved(ctx context.Context, named []string, age, forget time.Duration) error {
+	if named == nil {
+		named = []string{}
+	}
+	list, err := json.Marshal(named)
+	if err != nil {
 		return err
+	}
+	return s.write(ctx, func(c *conn) error {
+		now := s.now()
+		if _, err := c.exec(ctx, "mark removed destinations", `UPDATE destination SET removed_at = ?1
+			WHERE removed_at IS NULL AND name NOT IN (SELECT value FROM json_each(?2))
+			AND coalesce(reported_at, 0) < ?3`, micros(now), string(list), micros(now.Add(-age))); err != nil {
+			return err
+		}
+		gone := micros(now.Add(-forget))
+		for _, table := range []string{"destination_dead", "destination_order"} {
+			if _, err := c.exec(ctx, "forget destinations", `DELETE FROM `+table+` WHERE name IN
+				(SELECT name FROM destination WHERE removed_at < ?)`, gone); err != nil {
+				return err
+			}
+		}
+		_, err := c.exec(ctx, "forget destinations", `DELETE FROM destination WHERE removed_at < ?`, gone)
+		return err
+	})
+}
+
+// SwitchDestination implements store.Destinations.
+func (s *Store) SwitchDestination(ctx context.Context, x store.DestinationSwitch, rows ...store.AuditRow) error {
+	return s.write(ctx, func(c *conn) error {
+		now := s.now()
+		var at *time.Time
+		if x.For != "" {
+			at = &now
+		}
+		if _, err := c.exec(ctx, "switch destination", `INSERT INTO destination AS d
+			(name, disabled_for, disabled_why, disabled_by, disabled_at) VALUES (?1, ?2, ?3, ?4, ?5)
+			ON CONFLICT (name) DO UPDATE SET disabled_for = excluded.disabled_for, disabled_why = excluded.disabled_why,
+			disabled_by = excluded.disabled_by, disabled_at = excluded.disabled_at
+			WHERE d.disabled_for <> ?6 OR excluded.disabled_by <> ''`, x.Name, x.For, x.Why, x.By, microsOrNil(at),
+			store.DisabledByPerson); err != nil {
+			return err
+		}
+		return audit(ctx, c, now, rows)
 	})
 }
 
@@ -102,8 +163,30 @@ func (s *Store) BuryDelivery(ctx context.Context, d store.DeadDelivery, keep int
 }
 
 // DeadDeliveries implements store.Destinations.
-func (s *Store) DeadDeliveries(ctx context.Context, name string, before int64,
-	limit int) ([]store.DeadDelivery, error) {
+func (s *Store) DeadDeliveries(ctx context.Context, f store.DeadDeliveryFilter) ([]store.DeadDelivery, error) {
+	where, args := "name = ?", []any{f.Destination}
+	add := func(term string, arg any) { where, args = where+" AND "+term, append(args, arg) }
+	if f.TenantID != "" {
+		add("tenant_id IN (?, '')", f.TenantID)
+	}
+	if f.IDs != nil {
+		list, err := json.Marshal(f.IDs)
+		if err != nil {
+			return nil, err
+		}
+		add("n IN (SELECT value FROM json_each(?))", string(list))
+	}
+	if f.Before > 0 {
+		add("n < ?", f.Before)
+	}
+	if f.After > 0 {
+		add("n > ?", f.After)
+	}
+	order := "DESC"
+	if f.OldestFirst {
+		order = "ASC"
+	}
+	args = append(args, clamp(f.Limit, store.MaxPage))
 	return readAll(ctx, s, "dead letters of a destination", func(row scanner) (d store.DeadDelivery, err error) {
 		var at int64
 		var message string
@@ -111,5 +194,18 @@ func (s *Store) DeadDeliveries(ctx context.Context, name string, before int64,
 		d.Message, d.At = json.RawMessage(message), instant(at)
 		return d, err
 	}, `SELECT n, name, message_id, tenant_id, run_id, tries, error, message, at FROM destination_dead
-		WHERE name = ?1 AND (?2 = 0 OR n < ?2) ORDER BY n DESC LIMIT ?3`, name, before, clamp(limit, store.MaxPage))
+		WHERE `+where+` ORDER BY n `+order+` LIMIT ?`, args...)
+}
+
+// EndDeadDelivery implements store.Destinations.
+func (s *Store) EndDeadDelivery(ctx context.Context, name, messageID string) error {
+	return s.write(ctx, func(c *conn) error {
+		n, err := c.exec(ctx, "end dead letter", `DELETE FROM destination_dead WHERE name = ? AND message_id = ?`, name,
+			messageID)
+		if err != nil || n == 0 {
+			return err
+		}
+		_, err = c.exec(ctx, "count redriven", `UPDATE destination SET redriven = redriven + 1 WHERE name = ?`, name)
+		return err
+	})
 }

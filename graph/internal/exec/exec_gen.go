@@ -490,6 +490,28 @@ type ComplexityRoot struct {
 		Status func(childComplexity int) int
 	}
 
+	DeadDelivery struct {
+		At        func(childComplexity int) int
+		Error     func(childComplexity int) int
+		ID        func(childComplexity int) int
+		Message   func(childComplexity int) int
+		MessageID func(childComplexity int) int
+		RunID     func(childComplexity int) int
+		TenantID  func(childComplexity int) int
+		Tries     func(childComplexity int) int
+		Type      func(childComplexity int) int
+	}
+
+	DeadDeliveryConnection struct {
+		Edges    func(childComplexity int) int
+		PageInfo func(childComplexity int) int
+	}
+
+	DeadDeliveryEdge struct {
+		Cursor func(childComplexity int) int
+		Node   func(childComplexity int) int
+	}
+
 	DeadLetter struct {
 		Attempts   func(childComplexity int) int
 		BuriedAt   func(childComplexity int) int
@@ -526,6 +548,64 @@ type ComplexityRoot struct {
 	DeleteViewPayload struct {
 		Change  func(childComplexity int) int
 		Deleted func(childComplexity int) int
+	}
+
+	DeliveryOrder struct {
+		Actor    func(childComplexity int) int
+		At       func(childComplexity int) int
+		EndedAt  func(childComplexity int) int
+		Error    func(childComplexity int) int
+		Failed   func(childComplexity int) int
+		ID       func(childComplexity int) int
+		Kind     func(childComplexity int) int
+		Messages func(childComplexity int) int
+		Reason   func(childComplexity int) int
+		Sent     func(childComplexity int) int
+		Since    func(childComplexity int) int
+		State    func(childComplexity int) int
+		Until    func(childComplexity int) int
+	}
+
+	DeliveryOrderPayload struct {
+		Change func(childComplexity int) int
+		Order  func(childComplexity int) int
+	}
+
+	Destination struct {
+		Address            func(childComplexity int) int
+		BeginsAt           func(childComplexity int) int
+		DeadLetters        func(childComplexity int) int
+		DisabledBy         func(childComplexity int) int
+		DroppedDeadLetters func(childComplexity int) int
+		Failed             func(childComplexity int) int
+		Kind               func(childComplexity int) int
+		LastError          func(childComplexity int) int
+		LastSentAt         func(childComplexity int) int
+		Name               func(childComplexity int) int
+		OldestWaitingAt    func(childComplexity int) int
+		Orders             func(childComplexity int) int
+		Route              func(childComplexity int) int
+		Sent               func(childComplexity int) int
+		Since              func(childComplexity int) int
+		State              func(childComplexity int) int
+		Waiting            func(childComplexity int) int
+		Why                func(childComplexity int) int
+	}
+
+	DestinationPayload struct {
+		Change      func(childComplexity int) int
+		Destination func(childComplexity int) int
+	}
+
+	DestinationRoute struct {
+		Codes        func(childComplexity int) int
+		Installation func(childComplexity int) int
+		Levels       func(childComplexity int) int
+		Projects     func(childComplexity int) int
+		Tenants      func(childComplexity int) int
+		Text         func(childComplexity int) int
+		Topics       func(childComplexity int) int
+		Types        func(childComplexity int) int
 	}
 
 	DevPrincipal struct {
@@ -781,12 +861,16 @@ type ComplexityRoot struct {
 		CompleteManualStep  func(childComplexity int, input model.CompleteManualStepInput) int
 		CreateToken         func(childComplexity int, input model.CreateTokenInput) int
 		DeleteView          func(childComplexity int, input model.DeleteViewInput) int
+		DisableDestination  func(childComplexity int, input model.SwitchDestinationInput) int
 		DrainWorker         func(childComplexity int, input model.DrainWorkerInput) int
+		EnableDestination   func(childComplexity int, input model.SwitchDestinationInput) int
 		EndBreakGlass       func(childComplexity int, input model.EndBreakGlassInput) int
 		EndSilence          func(childComplexity int, input model.EndSilenceInput) int
 		FreezeTenant        func(childComplexity int, input model.FreezeTenantInput) int
 		NoteIncident        func(childComplexity int, input model.IncidentNoteInput) int
 		RedriveDeadLetters  func(childComplexity int, input model.RedriveDeadLettersInput) int
+		RedriveDeliveries   func(childComplexity int, input model.RedriveDeliveriesInput) int
+		ReplayDestination   func(childComplexity int, input model.ReplayDestinationInput) int
 		Rerun               func(childComplexity int, input model.RerunInput) int
 		RevokeToken         func(childComplexity int, input model.RevokeTokenInput) int
 		SaveView            func(childComplexity int, input model.SaveViewInput) int
@@ -802,6 +886,7 @@ type ComplexityRoot struct {
 		SignalRuns          func(childComplexity int, input model.SignalRunsInput) int
 		SilenceAlerts       func(childComplexity int, input model.SilenceAlertsInput) int
 		StartRun            func(childComplexity int, input model.StartRunInput) int
+		TestDestination     func(childComplexity int, input model.TestDestinationInput) int
 	}
 
 	NextStep struct {
@@ -1071,7 +1156,10 @@ type ComplexityRoot struct {
 		Bulks          func(childComplexity int, first *int, after *string) int
 		Capabilities   func(childComplexity int) int
 		CompareRuns    func(childComplexity int, a string, b string) int
+		DeadDeliveries func(childComplexity int, name string, first *int, after *string) int
 		DeadLetters    func(childComplexity int, runID *string, open *bool, first *int, after *string) int
+		Destination    func(childComplexity int, name string) int
+		Destinations   func(childComplexity int) int
 		Health         func(childComplexity int) int
 		HealthHistory  func(childComplexity int, last *int) int
 		Incident       func(childComplexity int, id string) int
@@ -1088,6 +1176,7 @@ type ComplexityRoot struct {
 		Preview        func(childComplexity int, action model.ActionInput) int
 		PreviewPolicy  func(childComplexity int, document model.PolicyInput) int
 		PreviewQuota   func(childComplexity int, settings model.QuotaSettingsInput) int
+		PreviewReplay  func(childComplexity int, name string, since time.Time, until *time.Time, filter *model.DeliveryFilter) int
 		Queue          func(childComplexity int, projectID *string, first *int, after *string) int
 		QuotaHistory   func(childComplexity int, first *int, after *string) int
 		QuotaSettings  func(childComplexity int) int
@@ -1205,6 +1294,13 @@ type ComplexityRoot struct {
 	Rejection struct {
 		Code    func(childComplexity int) int
 		Message func(childComplexity int) int
+	}
+
+	ReplayPreview struct {
+		First    func(childComplexity int) int
+		Last     func(childComplexity int) int
+		Messages func(childComplexity int) int
+		More     func(childComplexity int) int
 	}
 
 	RevokeTokenPayload struct {
@@ -1820,6 +1916,11 @@ type MutationResolver interface {
 	ShareRun(ctx context.Context, input model.ShareRunInput) (*model.ShareRunPayload, error)
 	SetEngineMode(ctx context.Context, input model.SetEngineModeInput) (*model.ServicePayload, error)
 	DrainWorker(ctx context.Context, input model.DrainWorkerInput) (*model.DrainWorkerPayload, error)
+	TestDestination(ctx context.Context, input model.TestDestinationInput) (*model.DeliveryOrderPayload, error)
+	EnableDestination(ctx context.Context, input model.SwitchDestinationInput) (*model.DestinationPayload, error)
+	DisableDestination(ctx context.Context, input model.SwitchDestinationInput) (*model.DestinationPayload, error)
+	ReplayDestination(ctx context.Context, input model.ReplayDestinationInput) (*model.DeliveryOrderPayload, error)
+	RedriveDeliveries(ctx context.Context, input model.RedriveDeliveriesInput) (*model.DeliveryOrderPayload, error)
 }
 type QueryResolver interface {
 	Viewer(ctx context.Context) (*model.Viewer, error)
@@ -1847,6 +1948,10 @@ type QueryResolver interface {
 	Alert(ctx context.Context, id string) (*model.Alert, error)
 	Incidents(ctx context.Context, openOnly *bool, runID *string, first *int, after *string) (*model.IncidentConnection, error)
 	Incident(ctx context.Context, id string) (*model.Incident, error)
+	Destinations(ctx context.Context) ([]model.Destination, error)
+	Destination(ctx context.Context, name string) (*model.Destination, error)
+	DeadDeliveries(ctx context.Context, name string, first *int, after *string) (*model.DeadDeliveryConnection, error)
+	PreviewReplay(ctx context.Context, name string, since time.Time, until *time.Time, filter *model.DeliveryFilter) (*model.ReplayPreview, error)
 	IncidentAlerts(ctx context.Context, id string) ([]model.Alert, error)
 	AlertSilences(ctx context.Context) ([]model.AlertSilence, error)
 	DeadLetters(ctx context.Context, runID *string, open *bool, first *int, after *string) (*model.DeadLetterConnection, error)
@@ -3757,6 +3862,87 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.DbtStatusCount.Status(childComplexity), true
 
+	case "DeadDelivery.at":
+		if e.ComplexityRoot.DeadDelivery.At == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DeadDelivery.At(childComplexity), true
+	case "DeadDelivery.error":
+		if e.ComplexityRoot.DeadDelivery.Error == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DeadDelivery.Error(childComplexity), true
+	case "DeadDelivery.id":
+		if e.ComplexityRoot.DeadDelivery.ID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DeadDelivery.ID(childComplexity), true
+	case "DeadDelivery.message":
+		if e.ComplexityRoot.DeadDelivery.Message == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DeadDelivery.Message(childComplexity), true
+	case "DeadDelivery.messageId":
+		if e.ComplexityRoot.DeadDelivery.MessageID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DeadDelivery.MessageID(childComplexity), true
+	case "DeadDelivery.runId":
+		if e.ComplexityRoot.DeadDelivery.RunID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DeadDelivery.RunID(childComplexity), true
+	case "DeadDelivery.tenantId":
+		if e.ComplexityRoot.DeadDelivery.TenantID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DeadDelivery.TenantID(childComplexity), true
+	case "DeadDelivery.tries":
+		if e.ComplexityRoot.DeadDelivery.Tries == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DeadDelivery.Tries(childComplexity), true
+	case "DeadDelivery.type":
+		if e.ComplexityRoot.DeadDelivery.Type == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DeadDelivery.Type(childComplexity), true
+
+	case "DeadDeliveryConnection.edges":
+		if e.ComplexityRoot.DeadDeliveryConnection.Edges == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DeadDeliveryConnection.Edges(childComplexity), true
+	case "DeadDeliveryConnection.pageInfo":
+		if e.ComplexityRoot.DeadDeliveryConnection.PageInfo == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DeadDeliveryConnection.PageInfo(childComplexity), true
+
+	case "DeadDeliveryEdge.cursor":
+		if e.ComplexityRoot.DeadDeliveryEdge.Cursor == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DeadDeliveryEdge.Cursor(childComplexity), true
+	case "DeadDeliveryEdge.node":
+		if e.ComplexityRoot.DeadDeliveryEdge.Node == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DeadDeliveryEdge.Node(childComplexity), true
+
 	case "DeadLetter.attempts":
 		if e.ComplexityRoot.DeadLetter.Attempts == nil {
 			break
@@ -3899,6 +4085,269 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.DeleteViewPayload.Deleted(childComplexity), true
+
+	case "DeliveryOrder.actor":
+		if e.ComplexityRoot.DeliveryOrder.Actor == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DeliveryOrder.Actor(childComplexity), true
+	case "DeliveryOrder.at":
+		if e.ComplexityRoot.DeliveryOrder.At == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DeliveryOrder.At(childComplexity), true
+	case "DeliveryOrder.endedAt":
+		if e.ComplexityRoot.DeliveryOrder.EndedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DeliveryOrder.EndedAt(childComplexity), true
+	case "DeliveryOrder.error":
+		if e.ComplexityRoot.DeliveryOrder.Error == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DeliveryOrder.Error(childComplexity), true
+	case "DeliveryOrder.failed":
+		if e.ComplexityRoot.DeliveryOrder.Failed == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DeliveryOrder.Failed(childComplexity), true
+	case "DeliveryOrder.id":
+		if e.ComplexityRoot.DeliveryOrder.ID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DeliveryOrder.ID(childComplexity), true
+	case "DeliveryOrder.kind":
+		if e.ComplexityRoot.DeliveryOrder.Kind == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DeliveryOrder.Kind(childComplexity), true
+	case "DeliveryOrder.messages":
+		if e.ComplexityRoot.DeliveryOrder.Messages == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DeliveryOrder.Messages(childComplexity), true
+	case "DeliveryOrder.reason":
+		if e.ComplexityRoot.DeliveryOrder.Reason == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DeliveryOrder.Reason(childComplexity), true
+	case "DeliveryOrder.sent":
+		if e.ComplexityRoot.DeliveryOrder.Sent == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DeliveryOrder.Sent(childComplexity), true
+	case "DeliveryOrder.since":
+		if e.ComplexityRoot.DeliveryOrder.Since == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DeliveryOrder.Since(childComplexity), true
+	case "DeliveryOrder.state":
+		if e.ComplexityRoot.DeliveryOrder.State == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DeliveryOrder.State(childComplexity), true
+	case "DeliveryOrder.until":
+		if e.ComplexityRoot.DeliveryOrder.Until == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DeliveryOrder.Until(childComplexity), true
+
+	case "DeliveryOrderPayload.change":
+		if e.ComplexityRoot.DeliveryOrderPayload.Change == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DeliveryOrderPayload.Change(childComplexity), true
+	case "DeliveryOrderPayload.order":
+		if e.ComplexityRoot.DeliveryOrderPayload.Order == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DeliveryOrderPayload.Order(childComplexity), true
+
+	case "Destination.address":
+		if e.ComplexityRoot.Destination.Address == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Destination.Address(childComplexity), true
+	case "Destination.beginsAt":
+		if e.ComplexityRoot.Destination.BeginsAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Destination.BeginsAt(childComplexity), true
+	case "Destination.deadLetters":
+		if e.ComplexityRoot.Destination.DeadLetters == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Destination.DeadLetters(childComplexity), true
+	case "Destination.disabledBy":
+		if e.ComplexityRoot.Destination.DisabledBy == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Destination.DisabledBy(childComplexity), true
+	case "Destination.droppedDeadLetters":
+		if e.ComplexityRoot.Destination.DroppedDeadLetters == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Destination.DroppedDeadLetters(childComplexity), true
+	case "Destination.failed":
+		if e.ComplexityRoot.Destination.Failed == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Destination.Failed(childComplexity), true
+	case "Destination.kind":
+		if e.ComplexityRoot.Destination.Kind == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Destination.Kind(childComplexity), true
+	case "Destination.lastError":
+		if e.ComplexityRoot.Destination.LastError == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Destination.LastError(childComplexity), true
+	case "Destination.lastSentAt":
+		if e.ComplexityRoot.Destination.LastSentAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Destination.LastSentAt(childComplexity), true
+	case "Destination.name":
+		if e.ComplexityRoot.Destination.Name == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Destination.Name(childComplexity), true
+	case "Destination.oldestWaitingAt":
+		if e.ComplexityRoot.Destination.OldestWaitingAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Destination.OldestWaitingAt(childComplexity), true
+	case "Destination.orders":
+		if e.ComplexityRoot.Destination.Orders == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Destination.Orders(childComplexity), true
+	case "Destination.route":
+		if e.ComplexityRoot.Destination.Route == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Destination.Route(childComplexity), true
+	case "Destination.sent":
+		if e.ComplexityRoot.Destination.Sent == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Destination.Sent(childComplexity), true
+	case "Destination.since":
+		if e.ComplexityRoot.Destination.Since == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Destination.Since(childComplexity), true
+	case "Destination.state":
+		if e.ComplexityRoot.Destination.State == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Destination.State(childComplexity), true
+	case "Destination.waiting":
+		if e.ComplexityRoot.Destination.Waiting == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Destination.Waiting(childComplexity), true
+	case "Destination.why":
+		if e.ComplexityRoot.Destination.Why == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Destination.Why(childComplexity), true
+
+	case "DestinationPayload.change":
+		if e.ComplexityRoot.DestinationPayload.Change == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DestinationPayload.Change(childComplexity), true
+	case "DestinationPayload.destination":
+		if e.ComplexityRoot.DestinationPayload.Destination == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DestinationPayload.Destination(childComplexity), true
+
+	case "DestinationRoute.codes":
+		if e.ComplexityRoot.DestinationRoute.Codes == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DestinationRoute.Codes(childComplexity), true
+	case "DestinationRoute.installation":
+		if e.ComplexityRoot.DestinationRoute.Installation == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DestinationRoute.Installation(childComplexity), true
+	case "DestinationRoute.levels":
+		if e.ComplexityRoot.DestinationRoute.Levels == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DestinationRoute.Levels(childComplexity), true
+	case "DestinationRoute.projects":
+		if e.ComplexityRoot.DestinationRoute.Projects == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DestinationRoute.Projects(childComplexity), true
+	case "DestinationRoute.tenants":
+		if e.ComplexityRoot.DestinationRoute.Tenants == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DestinationRoute.Tenants(childComplexity), true
+	case "DestinationRoute.text":
+		if e.ComplexityRoot.DestinationRoute.Text == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DestinationRoute.Text(childComplexity), true
+	case "DestinationRoute.topics":
+		if e.ComplexityRoot.DestinationRoute.Topics == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DestinationRoute.Topics(childComplexity), true
+	case "DestinationRoute.types":
+		if e.ComplexityRoot.DestinationRoute.Types == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DestinationRoute.Types(childComplexity), true
 
 	case "DevPrincipal.principal":
 		if e.ComplexityRoot.DevPrincipal.Principal == nil {
@@ -4928,6 +5377,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.DeleteView(childComplexity, args["input"].(model.DeleteViewInput)), true
+	case "Mutation.disableDestination":
+		if e.ComplexityRoot.Mutation.DisableDestination == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_disableDestination_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.DisableDestination(childComplexity, args["input"].(model.SwitchDestinationInput)), true
 	case "Mutation.drainWorker":
 		if e.ComplexityRoot.Mutation.DrainWorker == nil {
 			break
@@ -4939,6 +5399,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.DrainWorker(childComplexity, args["input"].(model.DrainWorkerInput)), true
+	case "Mutation.enableDestination":
+		if e.ComplexityRoot.Mutation.EnableDestination == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_enableDestination_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.EnableDestination(childComplexity, args["input"].(model.SwitchDestinationInput)), true
 	case "Mutation.endBreakGlass":
 		if e.ComplexityRoot.Mutation.EndBreakGlass == nil {
 			break
@@ -4994,6 +5465,28 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.RedriveDeadLetters(childComplexity, args["input"].(model.RedriveDeadLettersInput)), true
+	case "Mutation.redriveDeliveries":
+		if e.ComplexityRoot.Mutation.RedriveDeliveries == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_redriveDeliveries_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.RedriveDeliveries(childComplexity, args["input"].(model.RedriveDeliveriesInput)), true
+	case "Mutation.replayDestination":
+		if e.ComplexityRoot.Mutation.ReplayDestination == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_replayDestination_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.ReplayDestination(childComplexity, args["input"].(model.ReplayDestinationInput)), true
 	case "Mutation.rerun":
 		if e.ComplexityRoot.Mutation.Rerun == nil {
 			break
@@ -5159,6 +5652,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.StartRun(childComplexity, args["input"].(model.StartRunInput)), true
+	case "Mutation.testDestination":
+		if e.ComplexityRoot.Mutation.TestDestination == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_testDestination_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.TestDestination(childComplexity, args["input"].(model.TestDestinationInput)), true
 
 	case "NextStep.safe":
 		if e.ComplexityRoot.NextStep.Safe == nil {
@@ -6296,6 +6800,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Query.CompareRuns(childComplexity, args["a"].(string), args["b"].(string)), true
+	case "Query.deadDeliveries":
+		if e.ComplexityRoot.Query.DeadDeliveries == nil {
+			break
+		}
+
+		args, err := ec.field_Query_deadDeliveries_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Query.DeadDeliveries(childComplexity, args["name"].(string), args["first"].(*int), args["after"].(*string)), true
 	case "Query.deadLetters":
 		if e.ComplexityRoot.Query.DeadLetters == nil {
 			break
@@ -6307,6 +6822,23 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Query.DeadLetters(childComplexity, args["runId"].(*string), args["open"].(*bool), args["first"].(*int), args["after"].(*string)), true
+	case "Query.destination":
+		if e.ComplexityRoot.Query.Destination == nil {
+			break
+		}
+
+		args, err := ec.field_Query_destination_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Query.Destination(childComplexity, args["name"].(string)), true
+	case "Query.destinations":
+		if e.ComplexityRoot.Query.Destinations == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Query.Destinations(childComplexity), true
 	case "Query.health":
 		if e.ComplexityRoot.Query.Health == nil {
 			break
@@ -6474,6 +7006,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Query.PreviewQuota(childComplexity, args["settings"].(model.QuotaSettingsInput)), true
+	case "Query.previewReplay":
+		if e.ComplexityRoot.Query.PreviewReplay == nil {
+			break
+		}
+
+		args, err := ec.field_Query_previewReplay_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Query.PreviewReplay(childComplexity, args["name"].(string), args["since"].(time.Time), args["until"].(*time.Time), args["filter"].(*model.DeliveryFilter)), true
 	case "Query.queue":
 		if e.ComplexityRoot.Query.Queue == nil {
 			break
@@ -7042,6 +7585,31 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Rejection.Message(childComplexity), true
+
+	case "ReplayPreview.first":
+		if e.ComplexityRoot.ReplayPreview.First == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReplayPreview.First(childComplexity), true
+	case "ReplayPreview.last":
+		if e.ComplexityRoot.ReplayPreview.Last == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReplayPreview.Last(childComplexity), true
+	case "ReplayPreview.messages":
+		if e.ComplexityRoot.ReplayPreview.Messages == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReplayPreview.Messages(childComplexity), true
+	case "ReplayPreview.more":
+		if e.ComplexityRoot.ReplayPreview.More == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReplayPreview.More(childComplexity), true
 
 	case "RevokeTokenPayload.change":
 		if e.ComplexityRoot.RevokeTokenPayload.Change == nil {
@@ -9575,6 +10143,7 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 		ec.unmarshalInputCreateTokenInput,
 		ec.unmarshalInputDeadLettersInput,
 		ec.unmarshalInputDeleteViewInput,
+		ec.unmarshalInputDeliveryFilter,
 		ec.unmarshalInputDrainWorkerInput,
 		ec.unmarshalInputEmergencyStopInput,
 		ec.unmarshalInputEndBreakGlassInput,
@@ -9600,6 +10169,8 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 		ec.unmarshalInputQuotaLimitsInput,
 		ec.unmarshalInputQuotaSettingsInput,
 		ec.unmarshalInputRedriveDeadLettersInput,
+		ec.unmarshalInputRedriveDeliveriesInput,
+		ec.unmarshalInputReplayDestinationInput,
 		ec.unmarshalInputRerunFromInput,
 		ec.unmarshalInputRerunInput,
 		ec.unmarshalInputResumeInput,
@@ -9621,7 +10192,9 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 		ec.unmarshalInputSilenceAlertsInput,
 		ec.unmarshalInputSkipStepInput,
 		ec.unmarshalInputStartRunInput,
+		ec.unmarshalInputSwitchDestinationInput,
 		ec.unmarshalInputTargetInput,
+		ec.unmarshalInputTestDestinationInput,
 		ec.unmarshalInputTokenGrantInput,
 		ec.unmarshalInputUpdateParamsInput,
 		ec.unmarshalInputUpdateTargetInput,
@@ -9857,6 +10430,26 @@ type Query {
   incidents(openOnly: Boolean = false, runId: String, first: Int = 50, after: String): IncidentConnection!
   "With its notes. Null when there is no such incident, or it is not yours."
   incident(id: ID!): Incident
+  """
+  The systems that events and alerts are delivered to, by name. Only for who may see the health of the installation in detail.
+  Processes with the duty notify report them every 15 s. Errors: FORBIDDEN, STORE_UNAVAILABLE.
+  Example: ` + "`" + `destinations { name kind state why lastSentAt deadLetters }` + "`" + `.
+  """
+  destinations: [Destination!]!
+  "Null when there is none of this name. Rights and errors as for destinations."
+  destination(name: String!): Destination
+  """
+  Messages that a destination refused, or did not accept within all tries, the newest first. ` + "`" + `first` + "`" + ` is at most 200. Without an
+  operators' tenant only those of the viewer's tenant and of the installation. Rights as for destinations. Errors: FORBIDDEN,
+  NOT_FOUND, BAD_USER_INPUT, CURSOR_INVALID, STORE_UNAVAILABLE.
+  """
+  deadDeliveries(name: String!, first: Int = 50, after: String): DeadDeliveryConnection!
+  """
+  How many messages replayDestination with the same arguments would send. It changes nothing. It counts up to 100,000, and for at
+  most 10 s; then ` + "`" + `more` + "`" + ` is true. Rights as for destinations. Errors: FORBIDDEN, NOT_FOUND, BAD_USER_INPUT, STORE_UNAVAILABLE.
+  Example: ` + "`" + `previewReplay(name: "hook", since: "2026-01-02T03:00:00Z") { messages more first last }` + "`" + `.
+  """
+  previewReplay(name: String!, since: Time!, until: Time, filter: DeliveryFilter): ReplayPreview!
   "The newest alerts of an incident, at most 100. Errors: NOT_FOUND (also another tenant's)."
   incidentAlerts(id: ID!): [Alert!]!
   """
@@ -10169,6 +10762,34 @@ type Mutation {
   STORE_UNAVAILABLE.
   """
   drainWorker(input: DrainWorkerInput!): DrainWorkerPayload!
+  """
+  Sends one message to a destination that says that it is a test, whatever its route, also while it is disabled. It waits up to
+  15 s for the answer; then the order's ` + "`" + `state` + "`" + ` is WAITING or RUNNING. Only for principals of the operators' tenant with the action
+  SET_ENGINE_MODE; audited. Safe to repeat. Errors: FORBIDDEN, BAD_USER_INPUT, NOT_FOUND, TOO_MANY_ORDERS (20 are open),
+  STORE_UNAVAILABLE.
+  """
+  testDestination(input: TestDestinationInput!): DeliveryOrderPayload!
+  """
+  Sends messages to a destination again, also after a 410: those that waited, in order, from ` + "`" + `beginsAt` + "`" + ` on, and then new ones. In
+  force within 5 s. Rights, errors and audit as for testDestination.
+  """
+  enableDestination(input: SwitchDestinationInput!): DestinationPayload!
+  """
+  Sends nothing to a destination until somebody enables it; its entry in the file does not matter. In force within 5 s. Its messages
+  wait: events as long as the log has them, changes of alerts for 7 days. Rights, errors and audit as for testDestination.
+  """
+  disableDestination(input: SwitchDestinationInput!): DestinationPayload!
+  """
+  Sends the messages of a range of time again, with the same ids and marked as replayed, as the route of the destination and ` + "`" + `filter` + "`" + `
+  select them. New messages of other runs do not wait for it. It goes on after a crash and while the destination fails.
+  Look at previewReplay first. Rights, errors and audit as for testDestination.
+  """
+  replayDestination(input: ReplayDestinationInput!): DeliveryOrderPayload!
+  """
+  Sends dead letters again, with the same ids: ` + "`" + `ids` + "`" + ` (at most 200) or all that there are. Those that are accepted are no longer dead
+  letters. Rights, errors and audit as for testDestination.
+  """
+  redriveDeliveries(input: RedriveDeliveriesInput!): DeliveryOrderPayload!
 }
 
 type Subscription {
@@ -12259,6 +12880,174 @@ type IncidentPayload {
   incident: Incident!
   change: ChangeReceipt!
 }
+enum DestinationKind { WEBHOOK PAGERDUTY SLACK EMAIL SYSLOG UNKNOWN }
+enum DestinationState {
+  "A process works for it and it accepts messages."
+  SENDING
+  "No process works for it; messages wait."
+  WAITING
+  "It has accepted nothing since ` + "`" + `since` + "`" + `; messages wait and are sent again."
+  FAILING
+  "A person disabled it, or it answered that it wants no more messages (410)."
+  DISABLED
+  "It is no longer in the file."
+  REMOVED
+  UNKNOWN
+}
+"A system that events and alerts are delivered to. Its entry stands in a file of the servers with the duty notify."
+type Destination {
+  name: String!
+  "Null until a process has reported."
+  kind: DestinationKind
+  "Scheme and host only; null until a process has reported, and for PagerDuty's own address."
+  address: String
+  state: DestinationState!
+  "Why it is in this state, as a sentence."
+  why: String!
+  "Since when; null when that is not known."
+  since: Time
+  "Who disabled it; null when dvt did, and for one that is not disabled."
+  disabledBy: String
+  "A disabled destination gets the messages from this time on when it is enabled; null in other states."
+  beginsAt: Time
+  lastSentAt: Time
+  lastError: String
+  "Messages that it accepted."
+  sent: Int!
+  "Tries that it did not accept; most are repeated."
+  failed: Int!
+  "Dead letters that are kept."
+  deadLetters: Int!
+  "Dead letters that fell out because more than 10,000 were kept."
+  droppedDeadLetters: Int!
+  "Messages that were read and wait: at most 1,000. More may not be read yet."
+  waiting: Int!
+  oldestWaitingAt: Time
+  "Null until a process has reported."
+  route: DestinationRoute
+  "The newest 20, the newest first."
+  orders: [DeliveryOrder!]!
+}
+"Which messages go to a destination. Empty lists do not restrict."
+type DestinationRoute {
+  "events, alerts"
+  topics: [String!]!
+  tenants: [String!]!
+  projects: [String!]!
+  "Types of events and changes of alerts."
+  types: [String!]!
+  levels: [AlertLevel!]!
+  codes: [String!]!
+  "Alerts about the installation too, when tenants or projects restrict."
+  installation: Boolean!
+  "What it selects, as a sentence: also that of an empty route, which depends on the kind."
+  text: String!
+}
+"Empty fields do not restrict."
+input DeliveryFilter {
+  "events, alerts"
+  topics: [String!]
+  tenants: [String!]
+  projects: [String!]
+  types: [String!]
+  levels: [AlertLevel!]
+  codes: [String!]
+}
+enum DeliveryOrderKind { TEST REPLAY REDRIVE UNKNOWN }
+enum DeliveryOrderState {
+  "No process has taken it up yet, or the destination is disabled."
+  WAITING
+  RUNNING
+  DONE
+  "` + "`" + `error` + "`" + ` says why."
+  FAILED
+  UNKNOWN
+}
+"What somebody asked of a destination. It is kept for 30 days."
+type DeliveryOrder {
+  id: ID!
+  kind: DeliveryOrderKind!
+  state: DeliveryOrderState!
+  actor: String!
+  reason: String
+  at: Time!
+  endedAt: Time
+  "Messages that were selected so far."
+  messages: Int!
+  "Those of them that the destination accepted."
+  sent: Int!
+  "Those of them that became dead letters, or stayed so."
+  failed: Int!
+  error: String
+  "The range of a replay; null for other kinds."
+  since: Time
+  until: Time
+}
+type DeadDelivery {
+  id: ID!
+  "Receivers recognise repetitions by it."
+  messageId: String!
+  type: String!
+  at: Time!
+  "Null for a message about the installation."
+  tenantId: String
+  runId: String
+  tries: Int!
+  error: String!
+  "The text that was not accepted."
+  message: JSON!
+}
+type DeadDeliveryConnection {
+  edges: [DeadDeliveryEdge!]!
+  pageInfo: PageInfo!
+}
+type DeadDeliveryEdge {
+  cursor: String!
+  node: DeadDelivery!
+}
+type ReplayPreview {
+  messages: Int!
+  "There are more than ` + "`" + `messages` + "`" + `."
+  more: Boolean!
+  "The times of the first and the last message that were counted; null without one."
+  first: Time
+  last: Time
+}
+input TestDestinationInput {
+  requestId: String!
+  name: String!
+}
+input SwitchDestinationInput {
+  requestId: String!
+  name: String!
+  reason: String!
+}
+input ReplayDestinationInput {
+  requestId: String!
+  name: String!
+  reason: String!
+  since: Time!
+  "Messages before it; default: now."
+  until: Time
+  filter: DeliveryFilter
+}
+"Either ` + "`" + `ids` + "`" + ` or ` + "`" + `all: true` + "`" + `."
+input RedriveDeliveriesInput {
+  requestId: String!
+  name: String!
+  reason: String!
+  ids: [ID!]
+  all: Boolean = false
+}
+type DestinationPayload {
+  destination: Destination!
+  "Null when the destination was already as asked."
+  change: ChangeReceipt
+}
+type DeliveryOrderPayload {
+  order: DeliveryOrder!
+  change: ChangeReceipt!
+}
 "Alerts that it matches do not ask for somebody until its end. A matcher that is null matches every alert of the tenant."
 type AlertSilence {
   id: ID!
@@ -14036,6 +14825,50 @@ func (ec *executionContext) childFields_DbtStatusCount(ctx context.Context, fiel
 	return nil, fmt.Errorf("no field named %q was found under type DbtStatusCount", field.Name)
 }
 
+func (ec *executionContext) childFields_DeadDelivery(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "id":
+		return ec.fieldContext_DeadDelivery_id(ctx, field)
+	case "messageId":
+		return ec.fieldContext_DeadDelivery_messageId(ctx, field)
+	case "type":
+		return ec.fieldContext_DeadDelivery_type(ctx, field)
+	case "at":
+		return ec.fieldContext_DeadDelivery_at(ctx, field)
+	case "tenantId":
+		return ec.fieldContext_DeadDelivery_tenantId(ctx, field)
+	case "runId":
+		return ec.fieldContext_DeadDelivery_runId(ctx, field)
+	case "tries":
+		return ec.fieldContext_DeadDelivery_tries(ctx, field)
+	case "error":
+		return ec.fieldContext_DeadDelivery_error(ctx, field)
+	case "message":
+		return ec.fieldContext_DeadDelivery_message(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type DeadDelivery", field.Name)
+}
+
+func (ec *executionContext) childFields_DeadDeliveryConnection(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "edges":
+		return ec.fieldContext_DeadDeliveryConnection_edges(ctx, field)
+	case "pageInfo":
+		return ec.fieldContext_DeadDeliveryConnection_pageInfo(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type DeadDeliveryConnection", field.Name)
+}
+
+func (ec *executionContext) childFields_DeadDeliveryEdge(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "cursor":
+		return ec.fieldContext_DeadDeliveryEdge_cursor(ctx, field)
+	case "node":
+		return ec.fieldContext_DeadDeliveryEdge_node(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type DeadDeliveryEdge", field.Name)
+}
+
 func (ec *executionContext) childFields_DeadLetter(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "id":
@@ -14110,6 +14943,122 @@ func (ec *executionContext) childFields_DeleteViewPayload(ctx context.Context, f
 		return ec.fieldContext_DeleteViewPayload_change(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type DeleteViewPayload", field.Name)
+}
+
+func (ec *executionContext) childFields_DeliveryOrder(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "id":
+		return ec.fieldContext_DeliveryOrder_id(ctx, field)
+	case "kind":
+		return ec.fieldContext_DeliveryOrder_kind(ctx, field)
+	case "state":
+		return ec.fieldContext_DeliveryOrder_state(ctx, field)
+	case "actor":
+		return ec.fieldContext_DeliveryOrder_actor(ctx, field)
+	case "reason":
+		return ec.fieldContext_DeliveryOrder_reason(ctx, field)
+	case "at":
+		return ec.fieldContext_DeliveryOrder_at(ctx, field)
+	case "endedAt":
+		return ec.fieldContext_DeliveryOrder_endedAt(ctx, field)
+	case "messages":
+		return ec.fieldContext_DeliveryOrder_messages(ctx, field)
+	case "sent":
+		return ec.fieldContext_DeliveryOrder_sent(ctx, field)
+	case "failed":
+		return ec.fieldContext_DeliveryOrder_failed(ctx, field)
+	case "error":
+		return ec.fieldContext_DeliveryOrder_error(ctx, field)
+	case "since":
+		return ec.fieldContext_DeliveryOrder_since(ctx, field)
+	case "until":
+		return ec.fieldContext_DeliveryOrder_until(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type DeliveryOrder", field.Name)
+}
+
+func (ec *executionContext) childFields_DeliveryOrderPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "order":
+		return ec.fieldContext_DeliveryOrderPayload_order(ctx, field)
+	case "change":
+		return ec.fieldContext_DeliveryOrderPayload_change(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type DeliveryOrderPayload", field.Name)
+}
+
+func (ec *executionContext) childFields_Destination(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "name":
+		return ec.fieldContext_Destination_name(ctx, field)
+	case "kind":
+		return ec.fieldContext_Destination_kind(ctx, field)
+	case "address":
+		return ec.fieldContext_Destination_address(ctx, field)
+	case "state":
+		return ec.fieldContext_Destination_state(ctx, field)
+	case "why":
+		return ec.fieldContext_Destination_why(ctx, field)
+	case "since":
+		return ec.fieldContext_Destination_since(ctx, field)
+	case "disabledBy":
+		return ec.fieldContext_Destination_disabledBy(ctx, field)
+	case "beginsAt":
+		return ec.fieldContext_Destination_beginsAt(ctx, field)
+	case "lastSentAt":
+		return ec.fieldContext_Destination_lastSentAt(ctx, field)
+	case "lastError":
+		return ec.fieldContext_Destination_lastError(ctx, field)
+	case "sent":
+		return ec.fieldContext_Destination_sent(ctx, field)
+	case "failed":
+		return ec.fieldContext_Destination_failed(ctx, field)
+	case "deadLetters":
+		return ec.fieldContext_Destination_deadLetters(ctx, field)
+	case "droppedDeadLetters":
+		return ec.fieldContext_Destination_droppedDeadLetters(ctx, field)
+	case "waiting":
+		return ec.fieldContext_Destination_waiting(ctx, field)
+	case "oldestWaitingAt":
+		return ec.fieldContext_Destination_oldestWaitingAt(ctx, field)
+	case "route":
+		return ec.fieldContext_Destination_route(ctx, field)
+	case "orders":
+		return ec.fieldContext_Destination_orders(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type Destination", field.Name)
+}
+
+func (ec *executionContext) childFields_DestinationPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "destination":
+		return ec.fieldContext_DestinationPayload_destination(ctx, field)
+	case "change":
+		return ec.fieldContext_DestinationPayload_change(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type DestinationPayload", field.Name)
+}
+
+func (ec *executionContext) childFields_DestinationRoute(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "topics":
+		return ec.fieldContext_DestinationRoute_topics(ctx, field)
+	case "tenants":
+		return ec.fieldContext_DestinationRoute_tenants(ctx, field)
+	case "projects":
+		return ec.fieldContext_DestinationRoute_projects(ctx, field)
+	case "types":
+		return ec.fieldContext_DestinationRoute_types(ctx, field)
+	case "levels":
+		return ec.fieldContext_DestinationRoute_levels(ctx, field)
+	case "codes":
+		return ec.fieldContext_DestinationRoute_codes(ctx, field)
+	case "installation":
+		return ec.fieldContext_DestinationRoute_installation(ctx, field)
+	case "text":
+		return ec.fieldContext_DestinationRoute_text(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type DestinationRoute", field.Name)
 }
 
 func (ec *executionContext) childFields_DevPrincipal(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -15292,6 +16241,20 @@ func (ec *executionContext) childFields_Rejection(ctx context.Context, field gra
 		return ec.fieldContext_Rejection_message(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type Rejection", field.Name)
+}
+
+func (ec *executionContext) childFields_ReplayPreview(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "messages":
+		return ec.fieldContext_ReplayPreview_messages(ctx, field)
+	case "more":
+		return ec.fieldContext_ReplayPreview_more(ctx, field)
+	case "first":
+		return ec.fieldContext_ReplayPreview_first(ctx, field)
+	case "last":
+		return ec.fieldContext_ReplayPreview_last(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ReplayPreview", field.Name)
 }
 
 func (ec *executionContext) childFields_RevokeTokenPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -16728,12 +17691,40 @@ func (ec *executionContext) field_Mutation_deleteView_args(ctx context.Context, 
 	return args, nil
 }
 
+func (ec *executionContext) field_Mutation_disableDestination_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (model.SwitchDestinationInput, error) {
+			return ec.unmarshalNSwitchDestinationInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐSwitchDestinationInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
 func (ec *executionContext) field_Mutation_drainWorker_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
 	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
 		func(ctx context.Context, v any) (model.DrainWorkerInput, error) {
 			return ec.unmarshalNDrainWorkerInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐDrainWorkerInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Mutation_enableDestination_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (model.SwitchDestinationInput, error) {
+			return ec.unmarshalNSwitchDestinationInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐSwitchDestinationInput(ctx, v)
 		})
 	if err != nil {
 		return nil, err
@@ -16804,6 +17795,34 @@ func (ec *executionContext) field_Mutation_redriveDeadLetters_args(ctx context.C
 	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
 		func(ctx context.Context, v any) (model.RedriveDeadLettersInput, error) {
 			return ec.unmarshalNRedriveDeadLettersInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRedriveDeadLettersInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Mutation_redriveDeliveries_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (model.RedriveDeliveriesInput, error) {
+			return ec.unmarshalNRedriveDeliveriesInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRedriveDeliveriesInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Mutation_replayDestination_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (model.ReplayDestinationInput, error) {
+			return ec.unmarshalNReplayDestinationInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐReplayDestinationInput(ctx, v)
 		})
 	if err != nil {
 		return nil, err
@@ -17014,6 +18033,20 @@ func (ec *executionContext) field_Mutation_startRun_args(ctx context.Context, ra
 	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
 		func(ctx context.Context, v any) (model.StartRunInput, error) {
 			return ec.unmarshalNStartRunInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐStartRunInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Mutation_testDestination_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (model.TestDestinationInput, error) {
+			return ec.unmarshalNTestDestinationInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐTestDestinationInput(ctx, v)
 		})
 	if err != nil {
 		return nil, err
@@ -17248,6 +18281,36 @@ func (ec *executionContext) field_Query_compareRuns_args(ctx context.Context, ra
 	return args, nil
 }
 
+func (ec *executionContext) field_Query_deadDeliveries_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "name",
+		func(ctx context.Context, v any) (string, error) {
+			return ec.unmarshalNString2string(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["name"] = arg0
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "first",
+		func(ctx context.Context, v any) (*int, error) {
+			return ec.unmarshalOInt2ᚖint(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["first"] = arg1
+	arg2, err := graphql.ProcessArgField(ctx, rawArgs, "after",
+		func(ctx context.Context, v any) (*string, error) {
+			return ec.unmarshalOString2ᚖstring(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["after"] = arg2
+	return args, nil
+}
+
 func (ec *executionContext) field_Query_deadLetters_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
@@ -17283,6 +18346,20 @@ func (ec *executionContext) field_Query_deadLetters_args(ctx context.Context, ra
 		return nil, err
 	}
 	args["after"] = arg3
+	return args, nil
+}
+
+func (ec *executionContext) field_Query_destination_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "name",
+		func(ctx context.Context, v any) (string, error) {
+			return ec.unmarshalNString2string(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["name"] = arg0
 	return args, nil
 }
 
@@ -17625,6 +18702,44 @@ func (ec *executionContext) field_Query_previewQuota_args(ctx context.Context, r
 		return nil, err
 	}
 	args["settings"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Query_previewReplay_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "name",
+		func(ctx context.Context, v any) (string, error) {
+			return ec.unmarshalNString2string(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["name"] = arg0
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "since",
+		func(ctx context.Context, v any) (time.Time, error) {
+			return ec.unmarshalNTime2timeᚐTime(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["since"] = arg1
+	arg2, err := graphql.ProcessArgField(ctx, rawArgs, "until",
+		func(ctx context.Context, v any) (*time.Time, error) {
+			return ec.unmarshalOTime2ᚖtimeᚐTime(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["until"] = arg2
+	arg3, err := graphql.ProcessArgField(ctx, rawArgs, "filter",
+		func(ctx context.Context, v any) (*model.DeliveryFilter, error) {
+			return ec.unmarshalODeliveryFilter2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐDeliveryFilter(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["filter"] = arg3
 	return args, nil
 }
 
@@ -25642,6 +26757,332 @@ func (ec *executionContext) fieldContext_DbtStatusCount_count(_ context.Context,
 	return graphql.NewScalarFieldContext("DbtStatusCount", field, false, false, errors.New("field of type Int does not have child fields"))
 }
 
+func (ec *executionContext) _DeadDelivery_id(ctx context.Context, field graphql.CollectedField, obj *model.DeadDelivery) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DeadDelivery_id(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNID2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_DeadDelivery_id(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DeadDelivery", field, false, false, errors.New("field of type ID does not have child fields"))
+}
+
+func (ec *executionContext) _DeadDelivery_messageId(ctx context.Context, field graphql.CollectedField, obj *model.DeadDelivery) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DeadDelivery_messageId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.MessageID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_DeadDelivery_messageId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DeadDelivery", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _DeadDelivery_type(ctx context.Context, field graphql.CollectedField, obj *model.DeadDelivery) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DeadDelivery_type(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Type, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_DeadDelivery_type(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DeadDelivery", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _DeadDelivery_at(ctx context.Context, field graphql.CollectedField, obj *model.DeadDelivery) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DeadDelivery_at(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.At, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_DeadDelivery_at(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DeadDelivery", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _DeadDelivery_tenantId(ctx context.Context, field graphql.CollectedField, obj *model.DeadDelivery) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DeadDelivery_tenantId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.TenantID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_DeadDelivery_tenantId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DeadDelivery", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _DeadDelivery_runId(ctx context.Context, field graphql.CollectedField, obj *model.DeadDelivery) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DeadDelivery_runId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.RunID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_DeadDelivery_runId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DeadDelivery", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _DeadDelivery_tries(ctx context.Context, field graphql.CollectedField, obj *model.DeadDelivery) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DeadDelivery_tries(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Tries, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_DeadDelivery_tries(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DeadDelivery", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _DeadDelivery_error(ctx context.Context, field graphql.CollectedField, obj *model.DeadDelivery) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DeadDelivery_error(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Error, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_DeadDelivery_error(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DeadDelivery", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _DeadDelivery_message(ctx context.Context, field graphql.CollectedField, obj *model.DeadDelivery) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DeadDelivery_message(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Message, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v json.RawMessage) graphql.Marshaler {
+			return ec.marshalNJSON2encodingᚋjsonᚐRawMessage(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_DeadDelivery_message(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DeadDelivery", field, false, false, errors.New("field of type JSON does not have child fields"))
+}
+
+func (ec *executionContext) _DeadDeliveryConnection_edges(ctx context.Context, field graphql.CollectedField, obj *model.DeadDeliveryConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DeadDeliveryConnection_edges(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Edges, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []model.DeadDeliveryEdge) graphql.Marshaler {
+			return ec.marshalNDeadDeliveryEdge2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐDeadDeliveryEdgeᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_DeadDeliveryConnection_edges(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "DeadDeliveryConnection",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_DeadDeliveryEdge(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _DeadDeliveryConnection_pageInfo(ctx context.Context, field graphql.CollectedField, obj *model.DeadDeliveryConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DeadDeliveryConnection_pageInfo(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.PageInfo, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.PageInfo) graphql.Marshaler {
+			return ec.marshalNPageInfo2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐPageInfo(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_DeadDeliveryConnection_pageInfo(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "DeadDeliveryConnection",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_PageInfo(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _DeadDeliveryEdge_cursor(ctx context.Context, field graphql.CollectedField, obj *model.DeadDeliveryEdge) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DeadDeliveryEdge_cursor(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Cursor, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_DeadDeliveryEdge_cursor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DeadDeliveryEdge", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _DeadDeliveryEdge_node(ctx context.Context, field graphql.CollectedField, obj *model.DeadDeliveryEdge) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DeadDeliveryEdge_node(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Node, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.DeadDelivery) graphql.Marshaler {
+			return ec.marshalNDeadDelivery2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐDeadDelivery(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_DeadDeliveryEdge_node(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "DeadDeliveryEdge",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_DeadDelivery(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _DeadLetter_id(ctx context.Context, field graphql.CollectedField, obj *model.DeadLetter) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -26214,6 +27655,1049 @@ func (ec *executionContext) fieldContext_DeleteViewPayload_change(_ context.Cont
 		},
 	}
 	return fc, nil
+}
+
+func (ec *executionContext) _DeliveryOrder_id(ctx context.Context, field graphql.CollectedField, obj *model.DeliveryOrder) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DeliveryOrder_id(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNID2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_DeliveryOrder_id(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DeliveryOrder", field, false, false, errors.New("field of type ID does not have child fields"))
+}
+
+func (ec *executionContext) _DeliveryOrder_kind(ctx context.Context, field graphql.CollectedField, obj *model.DeliveryOrder) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DeliveryOrder_kind(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Kind, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v model.DeliveryOrderKind) graphql.Marshaler {
+			return ec.marshalNDeliveryOrderKind2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐDeliveryOrderKind(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_DeliveryOrder_kind(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DeliveryOrder", field, false, false, errors.New("field of type DeliveryOrderKind does not have child fields"))
+}
+
+func (ec *executionContext) _DeliveryOrder_state(ctx context.Context, field graphql.CollectedField, obj *model.DeliveryOrder) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DeliveryOrder_state(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.State, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v model.DeliveryOrderState) graphql.Marshaler {
+			return ec.marshalNDeliveryOrderState2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐDeliveryOrderState(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_DeliveryOrder_state(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DeliveryOrder", field, false, false, errors.New("field of type DeliveryOrderState does not have child fields"))
+}
+
+func (ec *executionContext) _DeliveryOrder_actor(ctx context.Context, field graphql.CollectedField, obj *model.DeliveryOrder) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DeliveryOrder_actor(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Actor, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_DeliveryOrder_actor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DeliveryOrder", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _DeliveryOrder_reason(ctx context.Context, field graphql.CollectedField, obj *model.DeliveryOrder) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DeliveryOrder_reason(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Reason, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_DeliveryOrder_reason(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DeliveryOrder", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _DeliveryOrder_at(ctx context.Context, field graphql.CollectedField, obj *model.DeliveryOrder) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DeliveryOrder_at(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.At, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_DeliveryOrder_at(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DeliveryOrder", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _DeliveryOrder_endedAt(ctx context.Context, field graphql.CollectedField, obj *model.DeliveryOrder) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DeliveryOrder_endedAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.EndedAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_DeliveryOrder_endedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DeliveryOrder", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _DeliveryOrder_messages(ctx context.Context, field graphql.CollectedField, obj *model.DeliveryOrder) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DeliveryOrder_messages(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Messages, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_DeliveryOrder_messages(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DeliveryOrder", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _DeliveryOrder_sent(ctx context.Context, field graphql.CollectedField, obj *model.DeliveryOrder) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DeliveryOrder_sent(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Sent, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_DeliveryOrder_sent(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DeliveryOrder", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _DeliveryOrder_failed(ctx context.Context, field graphql.CollectedField, obj *model.DeliveryOrder) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DeliveryOrder_failed(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Failed, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_DeliveryOrder_failed(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DeliveryOrder", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _DeliveryOrder_error(ctx context.Context, field graphql.CollectedField, obj *model.DeliveryOrder) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DeliveryOrder_error(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Error, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_DeliveryOrder_error(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DeliveryOrder", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _DeliveryOrder_since(ctx context.Context, field graphql.CollectedField, obj *model.DeliveryOrder) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DeliveryOrder_since(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Since, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_DeliveryOrder_since(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DeliveryOrder", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _DeliveryOrder_until(ctx context.Context, field graphql.CollectedField, obj *model.DeliveryOrder) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DeliveryOrder_until(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Until, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_DeliveryOrder_until(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DeliveryOrder", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _DeliveryOrderPayload_order(ctx context.Context, field graphql.CollectedField, obj *model.DeliveryOrderPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DeliveryOrderPayload_order(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Order, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.DeliveryOrder) graphql.Marshaler {
+			return ec.marshalNDeliveryOrder2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐDeliveryOrder(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_DeliveryOrderPayload_order(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "DeliveryOrderPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_DeliveryOrder(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _DeliveryOrderPayload_change(ctx context.Context, field graphql.CollectedField, obj *model.DeliveryOrderPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DeliveryOrderPayload_change(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Change, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.ChangeReceipt) graphql.Marshaler {
+			return ec.marshalNChangeReceipt2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐChangeReceipt(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_DeliveryOrderPayload_change(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "DeliveryOrderPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ChangeReceipt(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Destination_name(ctx context.Context, field graphql.CollectedField, obj *model.Destination) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Destination_name(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Name, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Destination_name(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Destination", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _Destination_kind(ctx context.Context, field graphql.CollectedField, obj *model.Destination) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Destination_kind(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Kind, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.DestinationKind) graphql.Marshaler {
+			return ec.marshalODestinationKind2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐDestinationKind(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Destination_kind(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Destination", field, false, false, errors.New("field of type DestinationKind does not have child fields"))
+}
+
+func (ec *executionContext) _Destination_address(ctx context.Context, field graphql.CollectedField, obj *model.Destination) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Destination_address(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Address, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Destination_address(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Destination", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _Destination_state(ctx context.Context, field graphql.CollectedField, obj *model.Destination) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Destination_state(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.State, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v model.DestinationState) graphql.Marshaler {
+			return ec.marshalNDestinationState2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐDestinationState(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Destination_state(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Destination", field, false, false, errors.New("field of type DestinationState does not have child fields"))
+}
+
+func (ec *executionContext) _Destination_why(ctx context.Context, field graphql.CollectedField, obj *model.Destination) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Destination_why(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Why, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Destination_why(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Destination", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _Destination_since(ctx context.Context, field graphql.CollectedField, obj *model.Destination) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Destination_since(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Since, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Destination_since(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Destination", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _Destination_disabledBy(ctx context.Context, field graphql.CollectedField, obj *model.Destination) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Destination_disabledBy(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.DisabledBy, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Destination_disabledBy(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Destination", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _Destination_beginsAt(ctx context.Context, field graphql.CollectedField, obj *model.Destination) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Destination_beginsAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.BeginsAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Destination_beginsAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Destination", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _Destination_lastSentAt(ctx context.Context, field graphql.CollectedField, obj *model.Destination) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Destination_lastSentAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.LastSentAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Destination_lastSentAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Destination", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _Destination_lastError(ctx context.Context, field graphql.CollectedField, obj *model.Destination) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Destination_lastError(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.LastError, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Destination_lastError(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Destination", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _Destination_sent(ctx context.Context, field graphql.CollectedField, obj *model.Destination) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Destination_sent(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Sent, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Destination_sent(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Destination", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _Destination_failed(ctx context.Context, field graphql.CollectedField, obj *model.Destination) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Destination_failed(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Failed, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Destination_failed(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Destination", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _Destination_deadLetters(ctx context.Context, field graphql.CollectedField, obj *model.Destination) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Destination_deadLetters(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.DeadLetters, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Destination_deadLetters(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Destination", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _Destination_droppedDeadLetters(ctx context.Context, field graphql.CollectedField, obj *model.Destination) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Destination_droppedDeadLetters(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.DroppedDeadLetters, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Destination_droppedDeadLetters(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Destination", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _Destination_waiting(ctx context.Context, field graphql.CollectedField, obj *model.Destination) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Destination_waiting(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Waiting, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Destination_waiting(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Destination", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _Destination_oldestWaitingAt(ctx context.Context, field graphql.CollectedField, obj *model.Destination) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Destination_oldestWaitingAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.OldestWaitingAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Destination_oldestWaitingAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Destination", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _Destination_route(ctx context.Context, field graphql.CollectedField, obj *model.Destination) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Destination_route(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Route, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.DestinationRoute) graphql.Marshaler {
+			return ec.marshalODestinationRoute2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐDestinationRoute(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Destination_route(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Destination",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_DestinationRoute(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Destination_orders(ctx context.Context, field graphql.CollectedField, obj *model.Destination) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Destination_orders(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Orders, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []model.DeliveryOrder) graphql.Marshaler {
+			return ec.marshalNDeliveryOrder2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐDeliveryOrderᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Destination_orders(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Destination",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_DeliveryOrder(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _DestinationPayload_destination(ctx context.Context, field graphql.CollectedField, obj *model.DestinationPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DestinationPayload_destination(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Destination, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.Destination) graphql.Marshaler {
+			return ec.marshalNDestination2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐDestination(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_DestinationPayload_destination(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "DestinationPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Destination(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _DestinationPayload_change(ctx context.Context, field graphql.CollectedField, obj *model.DestinationPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DestinationPayload_change(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Change, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.ChangeReceipt) graphql.Marshaler {
+			return ec.marshalOChangeReceipt2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐChangeReceipt(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_DestinationPayload_change(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "DestinationPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ChangeReceipt(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _DestinationRoute_topics(ctx context.Context, field graphql.CollectedField, obj *model.DestinationRoute) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DestinationRoute_topics(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Topics, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
+			return ec.marshalNString2ᚕstringᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_DestinationRoute_topics(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DestinationRoute", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _DestinationRoute_tenants(ctx context.Context, field graphql.CollectedField, obj *model.DestinationRoute) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DestinationRoute_tenants(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Tenants, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
+			return ec.marshalNString2ᚕstringᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_DestinationRoute_tenants(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DestinationRoute", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _DestinationRoute_projects(ctx context.Context, field graphql.CollectedField, obj *model.DestinationRoute) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DestinationRoute_projects(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Projects, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
+			return ec.marshalNString2ᚕstringᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_DestinationRoute_projects(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DestinationRoute", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _DestinationRoute_types(ctx context.Context, field graphql.CollectedField, obj *model.DestinationRoute) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DestinationRoute_types(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Types, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
+			return ec.marshalNString2ᚕstringᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_DestinationRoute_types(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DestinationRoute", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _DestinationRoute_levels(ctx context.Context, field graphql.CollectedField, obj *model.DestinationRoute) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DestinationRoute_levels(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Levels, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []model.AlertLevel) graphql.Marshaler {
+			return ec.marshalNAlertLevel2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐAlertLevelᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_DestinationRoute_levels(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DestinationRoute", field, false, false, errors.New("field of type AlertLevel does not have child fields"))
+}
+
+func (ec *executionContext) _DestinationRoute_codes(ctx context.Context, field graphql.CollectedField, obj *model.DestinationRoute) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DestinationRoute_codes(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Codes, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
+			return ec.marshalNString2ᚕstringᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_DestinationRoute_codes(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DestinationRoute", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _DestinationRoute_installation(ctx context.Context, field graphql.CollectedField, obj *model.DestinationRoute) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DestinationRoute_installation(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Installation, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_DestinationRoute_installation(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DestinationRoute", field, false, false, errors.New("field of type Boolean does not have child fields"))
+}
+
+func (ec *executionContext) _DestinationRoute_text(ctx context.Context, field graphql.CollectedField, obj *model.DestinationRoute) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DestinationRoute_text(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Text, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_DestinationRoute_text(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DestinationRoute", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
 func (ec *executionContext) _DevPrincipal_principal(ctx context.Context, field graphql.CollectedField, obj *model.DevPrincipal) (ret graphql.Marshaler) {
@@ -31208,6 +33692,226 @@ func (ec *executionContext) fieldContext_Mutation_drainWorker(ctx context.Contex
 	}()
 	ctx = graphql.WithFieldContext(ctx, fc)
 	if fc.Args, err = ec.field_Mutation_drainWorker_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_testDestination(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_testDestination(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().TestDestination(ctx, fc.Args["input"].(model.TestDestinationInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.DeliveryOrderPayload) graphql.Marshaler {
+			return ec.marshalNDeliveryOrderPayload2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐDeliveryOrderPayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_testDestination(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_DeliveryOrderPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_testDestination_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_enableDestination(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_enableDestination(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().EnableDestination(ctx, fc.Args["input"].(model.SwitchDestinationInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.DestinationPayload) graphql.Marshaler {
+			return ec.marshalNDestinationPayload2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐDestinationPayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_enableDestination(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_DestinationPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_enableDestination_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_disableDestination(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_disableDestination(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().DisableDestination(ctx, fc.Args["input"].(model.SwitchDestinationInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.DestinationPayload) graphql.Marshaler {
+			return ec.marshalNDestinationPayload2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐDestinationPayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_disableDestination(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_DestinationPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_disableDestination_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_replayDestination(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_replayDestination(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().ReplayDestination(ctx, fc.Args["input"].(model.ReplayDestinationInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.DeliveryOrderPayload) graphql.Marshaler {
+			return ec.marshalNDeliveryOrderPayload2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐDeliveryOrderPayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_replayDestination(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_DeliveryOrderPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_replayDestination_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_redriveDeliveries(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_redriveDeliveries(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().RedriveDeliveries(ctx, fc.Args["input"].(model.RedriveDeliveriesInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.DeliveryOrderPayload) graphql.Marshaler {
+			return ec.marshalNDeliveryOrderPayload2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐDeliveryOrderPayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_redriveDeliveries(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_DeliveryOrderPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_redriveDeliveries_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
 		ec.Error(ctx, err)
 		return fc, err
 	}
@@ -36314,6 +39018,170 @@ func (ec *executionContext) fieldContext_Query_incident(ctx context.Context, fie
 	return fc, nil
 }
 
+func (ec *executionContext) _Query_destinations(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Query_destinations(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Query().Destinations(ctx)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []model.Destination) graphql.Marshaler {
+			return ec.marshalNDestination2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐDestinationᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Query_destinations(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Query",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Destination(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Query_destination(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Query_destination(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Query().Destination(ctx, fc.Args["name"].(string))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.Destination) graphql.Marshaler {
+			return ec.marshalODestination2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐDestination(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Query_destination(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Query",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Destination(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Query_destination_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Query_deadDeliveries(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Query_deadDeliveries(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Query().DeadDeliveries(ctx, fc.Args["name"].(string), fc.Args["first"].(*int), fc.Args["after"].(*string))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.DeadDeliveryConnection) graphql.Marshaler {
+			return ec.marshalNDeadDeliveryConnection2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐDeadDeliveryConnection(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Query_deadDeliveries(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Query",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_DeadDeliveryConnection(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Query_deadDeliveries_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Query_previewReplay(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Query_previewReplay(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Query().PreviewReplay(ctx, fc.Args["name"].(string), fc.Args["since"].(time.Time), fc.Args["until"].(*time.Time), fc.Args["filter"].(*model.DeliveryFilter))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.ReplayPreview) graphql.Marshaler {
+			return ec.marshalNReplayPreview2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐReplayPreview(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Query_previewReplay(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Query",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ReplayPreview(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Query_previewReplay_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _Query_incidentAlerts(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -38868,6 +41736,98 @@ func (ec *executionContext) _Rejection_message(ctx context.Context, field graphq
 }
 func (ec *executionContext) fieldContext_Rejection_message(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Rejection", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _ReplayPreview_messages(ctx context.Context, field graphql.CollectedField, obj *model.ReplayPreview) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ReplayPreview_messages(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Messages, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ReplayPreview_messages(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ReplayPreview", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _ReplayPreview_more(ctx context.Context, field graphql.CollectedField, obj *model.ReplayPreview) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ReplayPreview_more(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.More, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ReplayPreview_more(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ReplayPreview", field, false, false, errors.New("field of type Boolean does not have child fields"))
+}
+
+func (ec *executionContext) _ReplayPreview_first(ctx context.Context, field graphql.CollectedField, obj *model.ReplayPreview) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ReplayPreview_first(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.First, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ReplayPreview_first(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ReplayPreview", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _ReplayPreview_last(ctx context.Context, field graphql.CollectedField, obj *model.ReplayPreview) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ReplayPreview_last(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Last, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ReplayPreview_last(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ReplayPreview", field, false, false, errors.New("field of type Time does not have child fields"))
 }
 
 func (ec *executionContext) _RevokeTokenPayload_token(ctx context.Context, field graphql.CollectedField, obj *model.RevokeTokenPayload) (ret graphql.Marshaler) {
@@ -51236,6 +54196,71 @@ func (ec *executionContext) unmarshalInputDeleteViewInput(ctx context.Context, o
 	return it, nil
 }
 
+func (ec *executionContext) unmarshalInputDeliveryFilter(ctx context.Context, obj any) (model.DeliveryFilter, error) {
+	var it model.DeliveryFilter
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"topics", "tenants", "projects", "types", "levels", "codes"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "topics":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("topics"))
+			data, err := ec.unmarshalOString2ᚕstringᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Topics = data
+		case "tenants":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("tenants"))
+			data, err := ec.unmarshalOString2ᚕstringᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Tenants = data
+		case "projects":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("projects"))
+			data, err := ec.unmarshalOString2ᚕstringᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Projects = data
+		case "types":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("types"))
+			data, err := ec.unmarshalOString2ᚕstringᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Types = data
+		case "levels":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("levels"))
+			data, err := ec.unmarshalOAlertLevel2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐAlertLevelᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Levels = data
+		case "codes":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("codes"))
+			data, err := ec.unmarshalOString2ᚕstringᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Codes = data
+		}
+	}
+	return it, nil
+}
+
 func (ec *executionContext) unmarshalInputDrainWorkerInput(ctx context.Context, obj any) (model.DrainWorkerInput, error) {
 	var it model.DrainWorkerInput
 	if obj == nil {
@@ -52511,6 +55536,133 @@ func (ec *executionContext) unmarshalInputRedriveDeadLettersInput(ctx context.Co
 	return it, nil
 }
 
+func (ec *executionContext) unmarshalInputRedriveDeliveriesInput(ctx context.Context, obj any) (model.RedriveDeliveriesInput, error) {
+	var it model.RedriveDeliveriesInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	if _, present := asMap["all"]; !present {
+		asMap["all"] = false
+	}
+
+	fieldsInOrder := [...]string{"requestId", "name", "reason", "ids", "all"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "requestId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("requestId"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.RequestID = data
+		case "name":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("name"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Name = data
+		case "reason":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("reason"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Reason = data
+		case "ids":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("ids"))
+			data, err := ec.unmarshalOID2ᚕstringᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Ids = data
+		case "all":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("all"))
+			data, err := ec.unmarshalOBoolean2ᚖbool(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.All = data
+		}
+	}
+	return it, nil
+}
+
+func (ec *executionContext) unmarshalInputReplayDestinationInput(ctx context.Context, obj any) (model.ReplayDestinationInput, error) {
+	var it model.ReplayDestinationInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"requestId", "name", "reason", "since", "until", "filter"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "requestId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("requestId"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.RequestID = data
+		case "name":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("name"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Name = data
+		case "reason":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("reason"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Reason = data
+		case "since":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("since"))
+			data, err := ec.unmarshalNTime2timeᚐTime(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Since = data
+		case "until":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("until"))
+			data, err := ec.unmarshalOTime2ᚖtimeᚐTime(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Until = data
+		case "filter":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("filter"))
+			data, err := ec.unmarshalODeliveryFilter2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐDeliveryFilter(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Filter = data
+		}
+	}
+	return it, nil
+}
+
 func (ec *executionContext) unmarshalInputRerunFromInput(ctx context.Context, obj any) (model.RerunFromInput, error) {
 	var it model.RerunFromInput
 	if obj == nil {
@@ -53611,6 +56763,50 @@ func (ec *executionContext) unmarshalInputStartRunInput(ctx context.Context, obj
 	return it, nil
 }
 
+func (ec *executionContext) unmarshalInputSwitchDestinationInput(ctx context.Context, obj any) (model.SwitchDestinationInput, error) {
+	var it model.SwitchDestinationInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"requestId", "name", "reason"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "requestId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("requestId"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.RequestID = data
+		case "name":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("name"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Name = data
+		case "reason":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("reason"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Reason = data
+		}
+	}
+	return it, nil
+}
+
 func (ec *executionContext) unmarshalInputTargetInput(ctx context.Context, obj any) (model.TargetInput, error) {
 	var it model.TargetInput
 	if obj == nil {
@@ -53643,6 +56839,43 @@ func (ec *executionContext) unmarshalInputTargetInput(ctx context.Context, obj a
 				return it, err
 			}
 			it.Schema = data
+		}
+	}
+	return it, nil
+}
+
+func (ec *executionContext) unmarshalInputTestDestinationInput(ctx context.Context, obj any) (model.TestDestinationInput, error) {
+	var it model.TestDestinationInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"requestId", "name"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "requestId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("requestId"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.RequestID = data
+		case "name":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("name"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Name = data
 		}
 	}
 	return it, nil
@@ -57050,6 +60283,170 @@ func (ec *executionContext) _DbtStatusCount(ctx context.Context, sel ast.Selecti
 	return out
 }
 
+var deadDeliveryImplementors = []string{"DeadDelivery"}
+
+func (ec *executionContext) _DeadDelivery(ctx context.Context, sel ast.SelectionSet, obj *model.DeadDelivery) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, deadDeliveryImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("DeadDelivery")
+		case "id":
+			out.Values[i] = ec._DeadDelivery_id(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "messageId":
+			out.Values[i] = ec._DeadDelivery_messageId(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "type":
+			out.Values[i] = ec._DeadDelivery_type(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "at":
+			out.Values[i] = ec._DeadDelivery_at(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "tenantId":
+			out.Values[i] = ec._DeadDelivery_tenantId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "runId":
+			out.Values[i] = ec._DeadDelivery_runId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "tries":
+			out.Values[i] = ec._DeadDelivery_tries(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "error":
+			out.Values[i] = ec._DeadDelivery_error(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "message":
+			out.Values[i] = ec._DeadDelivery_message(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var deadDeliveryConnectionImplementors = []string{"DeadDeliveryConnection"}
+
+func (ec *executionContext) _DeadDeliveryConnection(ctx context.Context, sel ast.SelectionSet, obj *model.DeadDeliveryConnection) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, deadDeliveryConnectionImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("DeadDeliveryConnection")
+		case "edges":
+			out.Values[i] = ec._DeadDeliveryConnection_edges(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "pageInfo":
+			out.Values[i] = ec._DeadDeliveryConnection_pageInfo(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var deadDeliveryEdgeImplementors = []string{"DeadDeliveryEdge"}
+
+func (ec *executionContext) _DeadDeliveryEdge(ctx context.Context, sel ast.SelectionSet, obj *model.DeadDeliveryEdge) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, deadDeliveryEdgeImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("DeadDeliveryEdge")
+		case "cursor":
+			out.Values[i] = ec._DeadDeliveryEdge_cursor(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "node":
+			out.Values[i] = ec._DeadDeliveryEdge_node(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
 var deadLetterImplementors = []string{"DeadLetter", "Node"}
 
 func (ec *executionContext) _DeadLetter(ctx context.Context, sel ast.SelectionSet, obj *model.DeadLetter) graphql.Marshaler {
@@ -57307,6 +60704,386 @@ func (ec *executionContext) _DeleteViewPayload(ctx context.Context, sel ast.Sele
 		case "change":
 			out.Values[i] = ec._DeleteViewPayload_change(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var deliveryOrderImplementors = []string{"DeliveryOrder"}
+
+func (ec *executionContext) _DeliveryOrder(ctx context.Context, sel ast.SelectionSet, obj *model.DeliveryOrder) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, deliveryOrderImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("DeliveryOrder")
+		case "id":
+			out.Values[i] = ec._DeliveryOrder_id(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "kind":
+			out.Values[i] = ec._DeliveryOrder_kind(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "state":
+			out.Values[i] = ec._DeliveryOrder_state(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "actor":
+			out.Values[i] = ec._DeliveryOrder_actor(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "reason":
+			out.Values[i] = ec._DeliveryOrder_reason(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "at":
+			out.Values[i] = ec._DeliveryOrder_at(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "endedAt":
+			out.Values[i] = ec._DeliveryOrder_endedAt(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "messages":
+			out.Values[i] = ec._DeliveryOrder_messages(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "sent":
+			out.Values[i] = ec._DeliveryOrder_sent(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "failed":
+			out.Values[i] = ec._DeliveryOrder_failed(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "error":
+			out.Values[i] = ec._DeliveryOrder_error(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "since":
+			out.Values[i] = ec._DeliveryOrder_since(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "until":
+			out.Values[i] = ec._DeliveryOrder_until(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var deliveryOrderPayloadImplementors = []string{"DeliveryOrderPayload"}
+
+func (ec *executionContext) _DeliveryOrderPayload(ctx context.Context, sel ast.SelectionSet, obj *model.DeliveryOrderPayload) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, deliveryOrderPayloadImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("DeliveryOrderPayload")
+		case "order":
+			out.Values[i] = ec._DeliveryOrderPayload_order(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "change":
+			out.Values[i] = ec._DeliveryOrderPayload_change(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var destinationImplementors = []string{"Destination"}
+
+func (ec *executionContext) _Destination(ctx context.Context, sel ast.SelectionSet, obj *model.Destination) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, destinationImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("Destination")
+		case "name":
+			out.Values[i] = ec._Destination_name(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "kind":
+			out.Values[i] = ec._Destination_kind(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "address":
+			out.Values[i] = ec._Destination_address(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "state":
+			out.Values[i] = ec._Destination_state(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "why":
+			out.Values[i] = ec._Destination_why(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "since":
+			out.Values[i] = ec._Destination_since(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "disabledBy":
+			out.Values[i] = ec._Destination_disabledBy(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "beginsAt":
+			out.Values[i] = ec._Destination_beginsAt(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "lastSentAt":
+			out.Values[i] = ec._Destination_lastSentAt(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "lastError":
+			out.Values[i] = ec._Destination_lastError(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "sent":
+			out.Values[i] = ec._Destination_sent(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "failed":
+			out.Values[i] = ec._Destination_failed(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "deadLetters":
+			out.Values[i] = ec._Destination_deadLetters(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "droppedDeadLetters":
+			out.Values[i] = ec._Destination_droppedDeadLetters(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "waiting":
+			out.Values[i] = ec._Destination_waiting(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "oldestWaitingAt":
+			out.Values[i] = ec._Destination_oldestWaitingAt(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "route":
+			out.Values[i] = ec._Destination_route(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "orders":
+			out.Values[i] = ec._Destination_orders(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var destinationPayloadImplementors = []string{"DestinationPayload"}
+
+func (ec *executionContext) _DestinationPayload(ctx context.Context, sel ast.SelectionSet, obj *model.DestinationPayload) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, destinationPayloadImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("DestinationPayload")
+		case "destination":
+			out.Values[i] = ec._DestinationPayload_destination(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "change":
+			out.Values[i] = ec._DestinationPayload_change(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var destinationRouteImplementors = []string{"DestinationRoute"}
+
+func (ec *executionContext) _DestinationRoute(ctx context.Context, sel ast.SelectionSet, obj *model.DestinationRoute) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, destinationRouteImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("DestinationRoute")
+		case "topics":
+			out.Values[i] = ec._DestinationRoute_topics(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "tenants":
+			out.Values[i] = ec._DestinationRoute_tenants(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "projects":
+			out.Values[i] = ec._DestinationRoute_projects(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "types":
+			out.Values[i] = ec._DestinationRoute_types(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "levels":
+			out.Values[i] = ec._DestinationRoute_levels(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "codes":
+			out.Values[i] = ec._DestinationRoute_codes(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "installation":
+			out.Values[i] = ec._DestinationRoute_installation(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "text":
+			out.Values[i] = ec._DestinationRoute_text(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		default:
@@ -59353,6 +63130,41 @@ func (ec *executionContext) _Mutation(ctx context.Context, sel ast.SelectionSet)
 		case "drainWorker":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_drainWorker(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "testDestination":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_testDestination(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "enableDestination":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_enableDestination(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "disableDestination":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_disableDestination(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "replayDestination":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_replayDestination(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "redriveDeliveries":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_redriveDeliveries(ctx, field)
 			})
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
@@ -61758,6 +65570,94 @@ func (ec *executionContext) _Query(ctx context.Context, sel ast.SelectionSet) gr
 			}
 
 			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return rrm(innerCtx) })
+		case "destinations":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Query_destinations(ctx, field)
+				if res == graphql.Null {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			rrm := func(ctx context.Context) graphql.Marshaler {
+				return ec.OperationContext.RootResolverMiddleware(ctx,
+					func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return rrm(innerCtx) })
+		case "destination":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Query_destination(ctx, field)
+				if res == graphql.RequiredNull {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			rrm := func(ctx context.Context) graphql.Marshaler {
+				return ec.OperationContext.RootResolverMiddleware(ctx,
+					func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return rrm(innerCtx) })
+		case "deadDeliveries":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Query_deadDeliveries(ctx, field)
+				if res == graphql.Null {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			rrm := func(ctx context.Context) graphql.Marshaler {
+				return ec.OperationContext.RootResolverMiddleware(ctx,
+					func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return rrm(innerCtx) })
+		case "previewReplay":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Query_previewReplay(ctx, field)
+				if res == graphql.Null {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			rrm := func(ctx context.Context) graphql.Marshaler {
+				return ec.OperationContext.RootResolverMiddleware(ctx,
+					func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return rrm(innerCtx) })
 		case "incidentAlerts":
 			field := field
 
@@ -62999,6 +66899,59 @@ func (ec *executionContext) _Rejection(ctx context.Context, sel ast.SelectionSet
 		case "message":
 			out.Values[i] = ec._Rejection_message(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var replayPreviewImplementors = []string{"ReplayPreview"}
+
+func (ec *executionContext) _ReplayPreview(ctx context.Context, sel ast.SelectionSet, obj *model.ReplayPreview) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, replayPreviewImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("ReplayPreview")
+		case "messages":
+			out.Values[i] = ec._ReplayPreview_messages(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "more":
+			out.Values[i] = ec._ReplayPreview_more(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "first":
+			out.Values[i] = ec._ReplayPreview_first(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "last":
+			out.Values[i] = ec._ReplayPreview_last(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		default:
@@ -68321,6 +72274,36 @@ func (ec *executionContext) marshalNAlertLevel2githubᚗcomᚋdvtᚑengineᚋdvt
 	return v
 }
 
+func (ec *executionContext) unmarshalNAlertLevel2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐAlertLevelᚄ(ctx context.Context, v any) ([]model.AlertLevel, error) {
+	vSlice := graphql.CoerceList(v)
+	var err error
+	res := make([]model.AlertLevel, len(vSlice))
+	for i := range vSlice {
+		ctx := graphql.WithPathContext(ctx, graphql.NewPathWithIndex(i))
+		res[i], err = ec.unmarshalNAlertLevel2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐAlertLevel(ctx, vSlice[i])
+		if err != nil {
+			return nil, err
+		}
+	}
+	return res, nil
+}
+
+func (ec *executionContext) marshalNAlertLevel2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐAlertLevelᚄ(ctx context.Context, sel ast.SelectionSet, v []model.AlertLevel) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNAlertLevel2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐAlertLevel(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
 func (ec *executionContext) marshalNAlertSilence2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐAlertSilence(ctx context.Context, sel ast.SelectionSet, v model.AlertSilence) graphql.Marshaler {
 	return ec._AlertSilence(ctx, sel, &v)
 }
@@ -69016,6 +72999,46 @@ func (ec *executionContext) marshalNDbtStatusCount2ᚕgithubᚗcomᚋdvtᚑengin
 	return ret
 }
 
+func (ec *executionContext) marshalNDeadDelivery2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐDeadDelivery(ctx context.Context, sel ast.SelectionSet, v *model.DeadDelivery) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._DeadDelivery(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNDeadDeliveryConnection2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐDeadDeliveryConnection(ctx context.Context, sel ast.SelectionSet, v *model.DeadDeliveryConnection) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._DeadDeliveryConnection(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNDeadDeliveryEdge2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐDeadDeliveryEdge(ctx context.Context, sel ast.SelectionSet, v model.DeadDeliveryEdge) graphql.Marshaler {
+	return ec._DeadDeliveryEdge(ctx, sel, &v)
+}
+
+func (ec *executionContext) marshalNDeadDeliveryEdge2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐDeadDeliveryEdgeᚄ(ctx context.Context, sel ast.SelectionSet, v []model.DeadDeliveryEdge) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNDeadDeliveryEdge2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐDeadDeliveryEdge(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
 func (ec *executionContext) marshalNDeadLetter2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐDeadLetter(ctx context.Context, sel ast.SelectionSet, v *model.DeadLetter) graphql.Marshaler {
 	if v == nil {
 		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
@@ -69104,6 +73127,116 @@ func (ec *executionContext) marshalNDeleteViewPayload2ᚖgithubᚗcomᚋdvtᚑen
 		return graphql.Null
 	}
 	return ec._DeleteViewPayload(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNDeliveryOrder2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐDeliveryOrder(ctx context.Context, sel ast.SelectionSet, v model.DeliveryOrder) graphql.Marshaler {
+	return ec._DeliveryOrder(ctx, sel, &v)
+}
+
+func (ec *executionContext) marshalNDeliveryOrder2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐDeliveryOrderᚄ(ctx context.Context, sel ast.SelectionSet, v []model.DeliveryOrder) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNDeliveryOrder2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐDeliveryOrder(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNDeliveryOrder2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐDeliveryOrder(ctx context.Context, sel ast.SelectionSet, v *model.DeliveryOrder) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._DeliveryOrder(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNDeliveryOrderKind2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐDeliveryOrderKind(ctx context.Context, v any) (model.DeliveryOrderKind, error) {
+	var res model.DeliveryOrderKind
+	err := res.UnmarshalGQL(v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNDeliveryOrderKind2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐDeliveryOrderKind(ctx context.Context, sel ast.SelectionSet, v model.DeliveryOrderKind) graphql.Marshaler {
+	return v
+}
+
+func (ec *executionContext) marshalNDeliveryOrderPayload2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐDeliveryOrderPayload(ctx context.Context, sel ast.SelectionSet, v *model.DeliveryOrderPayload) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._DeliveryOrderPayload(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNDeliveryOrderState2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐDeliveryOrderState(ctx context.Context, v any) (model.DeliveryOrderState, error) {
+	var res model.DeliveryOrderState
+	err := res.UnmarshalGQL(v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNDeliveryOrderState2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐDeliveryOrderState(ctx context.Context, sel ast.SelectionSet, v model.DeliveryOrderState) graphql.Marshaler {
+	return v
+}
+
+func (ec *executionContext) marshalNDestination2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐDestination(ctx context.Context, sel ast.SelectionSet, v model.Destination) graphql.Marshaler {
+	return ec._Destination(ctx, sel, &v)
+}
+
+func (ec *executionContext) marshalNDestination2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐDestinationᚄ(ctx context.Context, sel ast.SelectionSet, v []model.Destination) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNDestination2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐDestination(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNDestination2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐDestination(ctx context.Context, sel ast.SelectionSet, v *model.Destination) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._Destination(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNDestinationPayload2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐDestinationPayload(ctx context.Context, sel ast.SelectionSet, v *model.DestinationPayload) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._DestinationPayload(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNDestinationState2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐDestinationState(ctx context.Context, v any) (model.DestinationState, error) {
+	var res model.DestinationState
+	err := res.UnmarshalGQL(v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNDestinationState2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐDestinationState(ctx context.Context, sel ast.SelectionSet, v model.DestinationState) graphql.Marshaler {
+	return v
 }
 
 func (ec *executionContext) marshalNDevPrincipal2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐDevPrincipal(ctx context.Context, sel ast.SelectionSet, v model.DevPrincipal) graphql.Marshaler {
@@ -70521,6 +74654,11 @@ func (ec *executionContext) marshalNRedriveDeadLettersPayload2ᚖgithubᚗcomᚋ
 	return ec._RedriveDeadLettersPayload(ctx, sel, v)
 }
 
+func (ec *executionContext) unmarshalNRedriveDeliveriesInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRedriveDeliveriesInput(ctx context.Context, v any) (model.RedriveDeliveriesInput, error) {
+	res, err := ec.unmarshalInputRedriveDeliveriesInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
 func (ec *executionContext) unmarshalNRedriveOutcome2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRedriveOutcome(ctx context.Context, v any) (model.RedriveOutcome, error) {
 	var res model.RedriveOutcome
 	err := res.UnmarshalGQL(v)
@@ -70549,6 +74687,21 @@ func (ec *executionContext) marshalNRedriveResult2ᚕgithubᚗcomᚋdvtᚑengine
 	}
 
 	return ret
+}
+
+func (ec *executionContext) unmarshalNReplayDestinationInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐReplayDestinationInput(ctx context.Context, v any) (model.ReplayDestinationInput, error) {
+	res, err := ec.unmarshalInputReplayDestinationInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNReplayPreview2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐReplayPreview(ctx context.Context, sel ast.SelectionSet, v *model.ReplayPreview) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._ReplayPreview(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalNRerunFromInput2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRerunFromInput(ctx context.Context, v any) (*model.RerunFromInput, error) {
@@ -71431,6 +75584,11 @@ func (ec *executionContext) marshalNString2ᚕstringᚄ(ctx context.Context, sel
 	return ret
 }
 
+func (ec *executionContext) unmarshalNSwitchDestinationInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐSwitchDestinationInput(ctx context.Context, v any) (model.SwitchDestinationInput, error) {
+	res, err := ec.unmarshalInputSwitchDestinationInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
 func (ec *executionContext) unmarshalNSyncState2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐSyncState(ctx context.Context, v any) (model.SyncState, error) {
 	var res model.SyncState
 	err := res.UnmarshalGQL(v)
@@ -71444,6 +75602,11 @@ func (ec *executionContext) marshalNSyncState2githubᚗcomᚋdvtᚑengineᚋdvt�
 func (ec *executionContext) unmarshalNTargetInput2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐTargetInput(ctx context.Context, v any) (*model.TargetInput, error) {
 	res, err := ec.unmarshalInputTargetInput(ctx, v)
 	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) unmarshalNTestDestinationInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐTestDestinationInput(ctx context.Context, v any) (model.TestDestinationInput, error) {
+	res, err := ec.unmarshalInputTestDestinationInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) unmarshalNTime2timeᚐTime(ctx context.Context, v any) (time.Time, error) {
@@ -72053,6 +76216,44 @@ func (ec *executionContext) marshalODeadLetter2ᚖgithubᚗcomᚋdvtᚑengineᚋ
 		return graphql.Null
 	}
 	return ec._DeadLetter(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalODeliveryFilter2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐDeliveryFilter(ctx context.Context, v any) (*model.DeliveryFilter, error) {
+	if v == nil {
+		return nil, nil
+	}
+	res, err := ec.unmarshalInputDeliveryFilter(ctx, v)
+	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalODestination2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐDestination(ctx context.Context, sel ast.SelectionSet, v *model.Destination) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._Destination(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalODestinationKind2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐDestinationKind(ctx context.Context, v any) (*model.DestinationKind, error) {
+	if v == nil {
+		return nil, nil
+	}
+	var res = new(model.DestinationKind)
+	err := res.UnmarshalGQL(v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalODestinationKind2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐDestinationKind(ctx context.Context, sel ast.SelectionSet, v *model.DestinationKind) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return v
+}
+
+func (ec *executionContext) marshalODestinationRoute2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐDestinationRoute(ctx context.Context, sel ast.SelectionSet, v *model.DestinationRoute) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._DestinationRoute(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalODuration2ᚖtimeᚐDuration(ctx context.Context, v any) (*time.Duration, error) {

@@ -796,6 +796,31 @@ type DbtStatusCount struct {
 	Count  int    `json:"count"`
 }
 
+type DeadDelivery struct {
+	ID string `json:"id"`
+	// Receivers recognise repetitions by it.
+	MessageID string    `json:"messageId"`
+	Type      string    `json:"type"`
+	At        time.Time `json:"at"`
+	// Null for a message about the installation.
+	TenantID *string `json:"tenantId,omitempty"`
+	RunID    *string `json:"runId,omitempty"`
+	Tries    int     `json:"tries"`
+	Error    string  `json:"error"`
+	// The text that was not accepted.
+	Message json.RawMessage `json:"message"`
+}
+
+type DeadDeliveryConnection struct {
+	Edges    []DeadDeliveryEdge `json:"edges"`
+	PageInfo *PageInfo          `json:"pageInfo"`
+}
+
+type DeadDeliveryEdge struct {
+	Cursor string        `json:"cursor"`
+	Node   *DeadDelivery `json:"node"`
+}
+
 // A message that dvt gave up: the changes of a run after fromSeq, up to toSeq, were
 // not published separately. Example: `{fromSeq: 5, toSeq: 6, attempts: 10, cause: "message too large"}`
 type DeadLetter struct {
@@ -858,6 +883,100 @@ type DeleteViewPayload struct {
 	Deleted bool `json:"deleted"`
 	// Null when there is no such view.
 	Change *ChangeReceipt `json:"change,omitempty"`
+}
+
+// Empty fields do not restrict.
+type DeliveryFilter struct {
+	// events, alerts
+	Topics   []string     `json:"topics,omitempty"`
+	Tenants  []string     `json:"tenants,omitempty"`
+	Projects []string     `json:"projects,omitempty"`
+	Types    []string     `json:"types,omitempty"`
+	Levels   []AlertLevel `json:"levels,omitempty"`
+	Codes    []string     `json:"codes,omitempty"`
+}
+
+// What somebody asked of a destination. It is kept for 30 days.
+type DeliveryOrder struct {
+	ID      string             `json:"id"`
+	Kind    DeliveryOrderKind  `json:"kind"`
+	State   DeliveryOrderState `json:"state"`
+	Actor   string             `json:"actor"`
+	Reason  *string            `json:"reason,omitempty"`
+	At      time.Time          `json:"at"`
+	EndedAt *time.Time         `json:"endedAt,omitempty"`
+	// Messages that were selected so far.
+	Messages int `json:"messages"`
+	// Those of them that the destination accepted.
+	Sent int `json:"sent"`
+	// Those of them that became dead letters, or stayed so.
+	Failed int     `json:"failed"`
+	Error  *string `json:"error,omitempty"`
+	// The range of a replay; null for other kinds.
+	Since *time.Time `json:"since,omitempty"`
+	Until *time.Time `json:"until,omitempty"`
+}
+
+type DeliveryOrderPayload struct {
+	Order  *DeliveryOrder `json:"order"`
+	Change *ChangeReceipt `json:"change"`
+}
+
+// A system that events and alerts are delivered to. Its entry stands in a file of the servers with the duty notify.
+type Destination struct {
+	Name string `json:"name"`
+	// Null until a process has reported.
+	Kind *DestinationKind `json:"kind,omitempty"`
+	// Scheme and host only; null until a process has reported, and for PagerDuty's own address.
+	Address *string          `json:"address,omitempty"`
+	State   DestinationState `json:"state"`
+	// Why it is in this state, as a sentence.
+	Why string `json:"why"`
+	// Since when; null when that is not known.
+	Since *time.Time `json:"since,omitempty"`
+	// Who disabled it; null when dvt did, and for one that is not disabled.
+	DisabledBy *string `json:"disabledBy,omitempty"`
+	// A disabled destination gets the messages from this time on when it is enabled; null in other states.
+	BeginsAt   *time.Time `json:"beginsAt,omitempty"`
+	LastSentAt *time.Time `json:"lastSentAt,omitempty"`
+	LastError  *string    `json:"lastError,omitempty"`
+	// Messages that it accepted.
+	Sent int `json:"sent"`
+	// Tries that it did not accept; most are repeated.
+	Failed int `json:"failed"`
+	// Dead letters that are kept.
+	DeadLetters int `json:"deadLetters"`
+	// Dead letters that fell out because more than 10,000 were kept.
+	DroppedDeadLetters int `json:"droppedDeadLetters"`
+	// Messages that were read and wait: at most 1,000. More may not be read yet.
+	Waiting         int        `json:"waiting"`
+	OldestWaitingAt *time.Time `json:"oldestWaitingAt,omitempty"`
+	// Null until a process has reported.
+	Route *DestinationRoute `json:"route,omitempty"`
+	// The newest 20, the newest first.
+	Orders []DeliveryOrder `json:"orders"`
+}
+
+type DestinationPayload struct {
+	Destination *Destination `json:"destination"`
+	// Null when the destination was already as asked.
+	Change *ChangeReceipt `json:"change,omitempty"`
+}
+
+// Which messages go to a destination. Empty lists do not restrict.
+type DestinationRoute struct {
+	// events, alerts
+	Topics   []string `json:"topics"`
+	Tenants  []string `json:"tenants"`
+	Projects []string `json:"projects"`
+	// Types of events and changes of alerts.
+	Types  []string     `json:"types"`
+	Levels []AlertLevel `json:"levels"`
+	Codes  []string     `json:"codes"`
+	// Alerts about the installation too, when tenants or projects restrict.
+	Installation bool `json:"installation"`
+	// What it selects, as a sentence: also that of an empty route, which depends on the kind.
+	Text string `json:"text"`
 }
 
 type DevPrincipal struct {
@@ -1801,6 +1920,15 @@ type RedriveDeadLettersPayload struct {
 	More bool `json:"more"`
 }
 
+// Either `ids` or `all: true`.
+type RedriveDeliveriesInput struct {
+	RequestID string   `json:"requestId"`
+	Name      string   `json:"name"`
+	Reason    string   `json:"reason"`
+	Ids       []string `json:"ids,omitempty"`
+	All       *bool    `json:"all,omitempty"`
+}
+
 type RedriveResult struct {
 	ID      string         `json:"id"`
 	Outcome RedriveOutcome `json:"outcome"`
@@ -1814,6 +1942,25 @@ type RedriveResult struct {
 type Rejection struct {
 	Code    string `json:"code"`
 	Message string `json:"message"`
+}
+
+type ReplayDestinationInput struct {
+	RequestID string    `json:"requestId"`
+	Name      string    `json:"name"`
+	Reason    string    `json:"reason"`
+	Since     time.Time `json:"since"`
+	// Messages before it; default: now.
+	Until  *time.Time      `json:"until,omitempty"`
+	Filter *DeliveryFilter `json:"filter,omitempty"`
+}
+
+type ReplayPreview struct {
+	Messages int `json:"messages"`
+	// There are more than `messages`.
+	More bool `json:"more"`
+	// The times of the first and the last message that were counted; null without one.
+	First *time.Time `json:"first,omitempty"`
+	Last  *time.Time `json:"last,omitempty"`
 }
 
 // The steps that run again. The new run takes over the outputs of the others.
@@ -2649,12 +2796,23 @@ type StepLogUpdate struct {
 type Subscription struct {
 }
 
+type SwitchDestinationInput struct {
+	RequestID string `json:"requestId"`
+	Name      string `json:"name"`
+	Reason    string `json:"reason"`
+}
+
 // Where a dbt step writes; at least one member. Other steps have no target: use injectOverride.
 type TargetInput struct {
 	// The value of the var dvt_target_database, which the dbt profile must read.
 	DestinationDb *string `json:"destinationDb,omitempty"`
 	// The value of the var dvt_target_schema, which the dbt profile must read.
 	Schema *string `json:"schema,omitempty"`
+}
+
+type TestDestinationInput struct {
+	RequestID string `json:"requestId"`
+	Name      string `json:"name"`
 }
 
 // An API token or the session of a browser. Example: `{kind: "API", name: "ci", principal: "service/ci", grants: [{role: "OPERATOR", projectId: "shop", environmentId: "*"}]}`
@@ -3652,6 +3810,259 @@ func (e *Decision) UnmarshalJSON(b []byte) error {
 }
 
 func (e Decision) MarshalJSON() ([]byte, error) {
+	var buf bytes.Buffer
+	e.MarshalGQL(&buf)
+	return buf.Bytes(), nil
+}
+
+type DeliveryOrderKind string
+
+const (
+	DeliveryOrderKindTest    DeliveryOrderKind = "TEST"
+	DeliveryOrderKindReplay  DeliveryOrderKind = "REPLAY"
+	DeliveryOrderKindRedrive DeliveryOrderKind = "REDRIVE"
+	DeliveryOrderKindUnknown DeliveryOrderKind = "UNKNOWN"
+)
+
+var AllDeliveryOrderKind = []DeliveryOrderKind{
+	DeliveryOrderKindTest,
+	DeliveryOrderKindReplay,
+	DeliveryOrderKindRedrive,
+	DeliveryOrderKindUnknown,
+}
+
+func (e DeliveryOrderKind) IsValid() bool {
+	switch e {
+	case DeliveryOrderKindTest, DeliveryOrderKindReplay, DeliveryOrderKindRedrive, DeliveryOrderKindUnknown:
+		return true
+	}
+	return false
+}
+
+func (e DeliveryOrderKind) String() string {
+	return string(e)
+}
+
+func (e *DeliveryOrderKind) UnmarshalGQL(v any) error {
+	str, ok := v.(string)
+	if !ok {
+		return fmt.Errorf("enums must be strings")
+	}
+
+	*e = DeliveryOrderKind(str)
+	if !e.IsValid() {
+		return fmt.Errorf("%s is not a valid DeliveryOrderKind", str)
+	}
+	return nil
+}
+
+func (e DeliveryOrderKind) MarshalGQL(w io.Writer) {
+	_, _ = fmt.Fprint(w, strconv.Quote(e.String()))
+}
+
+func (e *DeliveryOrderKind) UnmarshalJSON(b []byte) error {
+	s, err := strconv.Unquote(string(b))
+	if err != nil {
+		return err
+	}
+	return e.UnmarshalGQL(s)
+}
+
+func (e DeliveryOrderKind) MarshalJSON() ([]byte, error) {
+	var buf bytes.Buffer
+	e.MarshalGQL(&buf)
+	return buf.Bytes(), nil
+}
+
+type DeliveryOrderState string
+
+const (
+	// No process has taken it up yet, or the destination is disabled.
+	DeliveryOrderStateWaiting DeliveryOrderState = "WAITING"
+	DeliveryOrderStateRunning DeliveryOrderState = "RUNNING"
+	DeliveryOrderStateDone    DeliveryOrderState = "DONE"
+	// `error` says why.
+	DeliveryOrderStateFailed  DeliveryOrderState = "FAILED"
+	DeliveryOrderStateUnknown DeliveryOrderState = "UNKNOWN"
+)
+
+var AllDeliveryOrderState = []DeliveryOrderState{
+	DeliveryOrderStateWaiting,
+	DeliveryOrderStateRunning,
+	DeliveryOrderStateDone,
+	DeliveryOrderStateFailed,
+	DeliveryOrderStateUnknown,
+}
+
+func (e DeliveryOrderState) IsValid() bool {
+	switch e {
+	case DeliveryOrderStateWaiting, DeliveryOrderStateRunning, DeliveryOrderStateDone, DeliveryOrderStateFailed, DeliveryOrderStateUnknown:
+		return true
+	}
+	return false
+}
+
+func (e DeliveryOrderState) String() string {
+	return string(e)
+}
+
+func (e *DeliveryOrderState) UnmarshalGQL(v any) error {
+	str, ok := v.(string)
+	if !ok {
+		return fmt.Errorf("enums must be strings")
+	}
+
+	*e = DeliveryOrderState(str)
+	if !e.IsValid() {
+		return fmt.Errorf("%s is not a valid DeliveryOrderState", str)
+	}
+	return nil
+}
+
+func (e DeliveryOrderState) MarshalGQL(w io.Writer) {
+	_, _ = fmt.Fprint(w, strconv.Quote(e.String()))
+}
+
+func (e *DeliveryOrderState) UnmarshalJSON(b []byte) error {
+	s, err := strconv.Unquote(string(b))
+	if err != nil {
+		return err
+	}
+	return e.UnmarshalGQL(s)
+}
+
+func (e DeliveryOrderState) MarshalJSON() ([]byte, error) {
+	var buf bytes.Buffer
+	e.MarshalGQL(&buf)
+	return buf.Bytes(), nil
+}
+
+type DestinationKind string
+
+const (
+	DestinationKindWebhook   DestinationKind = "WEBHOOK"
+	DestinationKindPagerduty DestinationKind = "PAGERDUTY"
+	DestinationKindSLACk     DestinationKind = "SLACK"
+	DestinationKindEmail     DestinationKind = "EMAIL"
+	DestinationKindSyslog    DestinationKind = "SYSLOG"
+	DestinationKindUnknown   DestinationKind = "UNKNOWN"
+)
+
+var AllDestinationKind = []DestinationKind{
+	DestinationKindWebhook,
+	DestinationKindPagerduty,
+	DestinationKindSLACk,
+	DestinationKindEmail,
+	DestinationKindSyslog,
+	DestinationKindUnknown,
+}
+
+func (e DestinationKind) IsValid() bool {
+	switch e {
+	case DestinationKindWebhook, DestinationKindPagerduty, DestinationKindSLACk, DestinationKindEmail, DestinationKindSyslog, DestinationKindUnknown:
+		return true
+	}
+	return false
+}
+
+func (e DestinationKind) String() string {
+	return string(e)
+}
+
+func (e *DestinationKind) UnmarshalGQL(v any) error {
+	str, ok := v.(string)
+	if !ok {
+		return fmt.Errorf("enums must be strings")
+	}
+
+	*e = DestinationKind(str)
+	if !e.IsValid() {
+		return fmt.Errorf("%s is not a valid DestinationKind", str)
+	}
+	return nil
+}
+
+func (e DestinationKind) MarshalGQL(w io.Writer) {
+	_, _ = fmt.Fprint(w, strconv.Quote(e.String()))
+}
+
+func (e *DestinationKind) UnmarshalJSON(b []byte) error {
+	s, err := strconv.Unquote(string(b))
+	if err != nil {
+		return err
+	}
+	return e.UnmarshalGQL(s)
+}
+
+func (e DestinationKind) MarshalJSON() ([]byte, error) {
+	var buf bytes.Buffer
+	e.MarshalGQL(&buf)
+	return buf.Bytes(), nil
+}
+
+type DestinationState string
+
+const (
+	// A process works for it and it accepts messages.
+	DestinationStateSending DestinationState = "SENDING"
+	// No process works for it; messages wait.
+	DestinationStateWaiting DestinationState = "WAITING"
+	// It has accepted nothing since `since`; messages wait and are sent again.
+	DestinationStateFailing DestinationState = "FAILING"
+	// A person disabled it, or it answered that it wants no more messages (410).
+	DestinationStateDisabled DestinationState = "DISABLED"
+	// It is no longer in the file.
+	DestinationStateRemoved DestinationState = "REMOVED"
+	DestinationStateUnknown DestinationState = "UNKNOWN"
+)
+
+var AllDestinationState = []DestinationState{
+	DestinationStateSending,
+	DestinationStateWaiting,
+	DestinationStateFailing,
+	DestinationStateDisabled,
+	DestinationStateRemoved,
+	DestinationStateUnknown,
+}
+
+func (e DestinationState) IsValid() bool {
+	switch e {
+	case DestinationStateSending, DestinationStateWaiting, DestinationStateFailing, DestinationStateDisabled, DestinationStateRemoved, DestinationStateUnknown:
+		return true
+	}
+	return false
+}
+
+func (e DestinationState) String() string {
+	return string(e)
+}
+
+func (e *DestinationState) UnmarshalGQL(v any) error {
+	str, ok := v.(string)
+	if !ok {
+		return fmt.Errorf("enums must be strings")
+	}
+
+	*e = DestinationState(str)
+	if !e.IsValid() {
+		return fmt.Errorf("%s is not a valid DestinationState", str)
+	}
+	return nil
+}
+
+func (e DestinationState) MarshalGQL(w io.Writer) {
+	_, _ = fmt.Fprint(w, strconv.Quote(e.String()))
+}
+
+func (e *DestinationState) UnmarshalJSON(b []byte) error {
+	s, err := strconv.Unquote(string(b))
+	if err != nil {
+		return err
+	}
+	return e.UnmarshalGQL(s)
+}
+
+func (e DestinationState) MarshalJSON() ([]byte, error) {
 	var buf bytes.Buffer
 	e.MarshalGQL(&buf)
 	return buf.Bytes(), nil
