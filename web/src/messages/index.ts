@@ -16,7 +16,7 @@ import { start } from "./start";
 import { inbox } from "./inbox";
 import { queue } from "./queue";
 import { audit } from "./audit";
-import { admin, policy, service, breakGlass } from "./admin";
+import { admin, policy, breakGlass } from "./admin";
 
 export const m = {
   app: "dvt",
@@ -60,7 +60,6 @@ export const m = {
   audit,
   admin,
   policy,
-  service,
   breakGlass,
   copyAs,
   share,
