@@ -53,7 +53,7 @@ test("a destination says what it does, is tested, redriven, replayed after a pre
   await page.getByRole("link", { name: "billing" }).press("Enter", { timeout: 60_000 });
   const state = page.getByRole("main");
   await startRun(url, "delivered", sleeps(50, 1));
-  await expect(state).toContainText(/Fails: has accepted nothing since .* 500.*messages? waits?/, { timeout: 60_000 });
+  await expect(state).toContainText(/Has accepted nothing since .* 500.*messages? waits?/, { timeout: 60_000 });
   await page.getByRole("button", { name: "Send a test" }).press("Enter");
   await expect(page.getByText(/^The test was not accepted: .*500/)).toBeVisible();
 

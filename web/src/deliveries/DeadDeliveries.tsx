@@ -39,21 +39,24 @@ export function DeadDeliveries({ destination, may, done }: { destination: Destin
     { head: words.tries, cell: ({ tries }) => tries },
     { head: words.error, text: true, cell: ({ error }) => error },
     {
+      head: words.content,
+      cell: (letter) => (
+        <Button kind="quiet" label={words.contentOf(letter.messageId)} onClick={() => setRead(letter)}>
+          {words.look}…
+        </Button>
+      ),
+    },
+    {
       head: words.act,
       cell: (letter) => (
-        <span className={css.actions}>
-          <Button kind="quiet" label={words.contentOf(letter.messageId)} onClick={() => setRead(letter)}>
-            {words.content}…
-          </Button>
-          <Button
-            label={words.redriveOf(letter.messageId)}
-            refusal={may.refusal}
-            saidBy={may.saidBy}
-            onClick={() => setRedriven({ letter })}
-          >
-            {words.redrive}…
-          </Button>
-        </span>
+        <Button
+          label={words.redriveOf(letter.messageId)}
+          refusal={may.refusal}
+          saidBy={may.saidBy}
+          onClick={() => setRedriven({ letter })}
+        >
+          {words.redrive}…
+        </Button>
       ),
     },
   ];

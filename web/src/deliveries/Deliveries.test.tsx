@@ -36,7 +36,7 @@ it.each([
   [
     "fails",
     { state: "FAILING", lastError: "connection refused", waiting: 214, oldestWaitingAt: AT },
-    /^✕ Fails: has accepted nothing since 2026-11-21 02:14:00 UTC: connection refused; 214 messages wait, the oldest/,
+    /^✕ Has accepted nothing since 2026-11-21 02:14:00 UTC: connection refused; 214 messages wait, the oldest is from/,
   ],
   [
     "was disabled by a person",

@@ -25,7 +25,7 @@ const SIGNS: Record<DestinationState, string> = {
 export function StateOf({ destination }: { destination: Destination }) {
   const { state, lastSentAt, waiting, oldestWaitingAt } = destination;
   return (
-    <>
+    <span>
       <span className={css.tone} data-tone={TONES[state]}>
         <span aria-hidden="true">{SIGNS[state]}</span>{" "}
         {state === "SENDING" && lastSentAt === null ? words.fresh : words.states[state]}
@@ -41,7 +41,7 @@ export function StateOf({ destination }: { destination: Destination }) {
           )}
         </>
       )}
-    </>
+    </span>
   );
 }
 
@@ -57,8 +57,12 @@ function Why({ destination: { state, why, since, disabledBy, lastSentAt, lastErr
     case "FAILING":
       return (
         <>
-          : {since === null ? words.neverAccepted : words.nothingSince}{" "}
-          {since !== null && <Time at={instant(since)} format="full" />}
+          {since !== null && (
+            <>
+              {" "}
+              {words.since} <Time at={instant(since)} format="full" />
+            </>
+          )}
           {lastError !== null && `: ${lastError}`}
         </>
       );

@@ -53,12 +53,12 @@ export function Orders({ orders }: { orders: readonly Order[] }) {
 
 function Outcome({ order: { kind, state, messages, sent, failed, error } }: { order: Order }) {
   return (
-    <>
+    <span>
       <span className={css.tone} data-tone={TONES[state]}>
         {words.orderStates[state]}
       </span>
       {kind !== "TEST" && messages > 0 && `: ${words.counts(messages, sent, failed)}`}
       {error !== null && `: ${error}`}
-    </>
+    </span>
   );
 }

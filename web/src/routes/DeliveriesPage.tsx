@@ -29,11 +29,14 @@ const COLUMNS: Column<Destination>[] = [
   { head: words.accepted, wide: true, cell: ({ sent }) => count(sent) },
   {
     head: words.dead,
-    cell: ({ deadLetters }) => (
-      <span className={css.tone} data-tone={deadLetters > 0 ? "bad" : undefined}>
-        {count(deadLetters)}
-      </span>
-    ),
+    cell: ({ deadLetters }) =>
+      deadLetters === 0 ? (
+        "0"
+      ) : (
+        <span className={css.tone} data-tone="bad">
+          {count(deadLetters)}
+        </span>
+      ),
   },
 ];
 
