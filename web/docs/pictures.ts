@@ -155,7 +155,7 @@ export function pictures(take: Take, all: boolean): void {
     await cancelRun(url, runId);
     await become(page, "dev-sre");
     await open(page, `${url}/workers`);
-    await expect(page.getByText(/^\d+ of \d+ slots$/)).toBeVisible({ timeout: 60_000 });
+    await expect(page.getByText(/^0 of \d+ slots$/)).toBeVisible({ timeout: 120_000 });
     await picture(page, "workers");
     await open(page, `${url}/deliveries`);
     const end = await destinations();

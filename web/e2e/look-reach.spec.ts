@@ -19,6 +19,7 @@ const PATHS = [
   "workers",
   "alerts",
   "incidents",
+  "deliveries",
 ];
 const STOPS = 45;
 
