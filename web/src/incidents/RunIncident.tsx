@@ -4,6 +4,7 @@ import css from "../alerts/Alerts.module.css";
 import { RunIncidentsDocument } from "../api/gen/graphql";
 import { useQuery } from "../api/useQuery";
 import { incidents as words } from "../messages/incidents";
+import { toneOf } from "./incident";
 
 const EVERY_MS = 30_000;
 
@@ -23,7 +24,7 @@ export function RunIncident({ runId }: { runId: string }) {
       to="/incidents/$incidentId"
       params={{ incidentId: id }}
       className={css.chip}
-      data-level={severity === "SEV_3" ? "MEDIUM" : "HIGH"}
+      data-level={toneOf(answer) === "bad" ? "HIGH" : "MEDIUM"}
       title={`${title} ${who}`}
     >
       <Siren size={14} aria-hidden="true" /> {words.one}

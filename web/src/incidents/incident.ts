@@ -21,7 +21,7 @@ export function affected({ installation, projectId, environmentId }: Incident): 
 }
 
 /** The colour of an open incident: severities 0 and 1 wake people. */
-export function toneOf({ severity, closedAt }: Incident): "bad" | "warn" | undefined {
+export function toneOf({ severity, closedAt }: Pick<Incident, "severity" | "closedAt">): "bad" | "warn" | undefined {
   if (closedAt !== null) return undefined;
   return severity === "SEV_3" || severity === "SEV_2" ? "warn" : "bad";
 }

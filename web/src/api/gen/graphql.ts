@@ -1255,7 +1255,7 @@ export type RunIncidentsQueryVariables = Exact<{
 }>;
 
 
-export type RunIncidentsQuery = { incidents: { edges: Array<{ node: { id: string, severity: IncidentSeverity, title: string, acknowledgedBy: string | null } }> } };
+export type RunIncidentsQuery = { incidents: { edges: Array<{ node: { id: string, severity: IncidentSeverity, title: string, acknowledgedBy: string | null, closedAt: string | null } }> } };
 
 export type IncidentQueryVariables = Exact<{
   id: string | number;
@@ -3761,6 +3761,7 @@ export const RunIncidentsDocument = new TypedDocumentString(`
         severity
         title
         acknowledgedBy
+        closedAt
       }
     }
   }
