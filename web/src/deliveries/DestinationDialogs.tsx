@@ -145,11 +145,11 @@ export function ReplayDialog({ destination, done, close }: DialogProps) {
       <div className={css.row}>
         <label className={css.field}>
           <span>{words.from(zoneName(zone))}</span>
-          <input type="datetime-local" value={from} onChange={(event) => setFrom(event.target.value)} />
+          <input type="datetime-local" step={1} value={from} onChange={(event) => setFrom(event.target.value)} />
         </label>
         <label className={css.field}>
           <span>{words.until(zoneName(zone))}</span>
-          <input type="datetime-local" value={to} onChange={(event) => setTo(event.target.value)} />
+          <input type="datetime-local" step={1} value={to} onChange={(event) => setTo(event.target.value)} />
         </label>
       </div>
       <div className={css.row}>
