@@ -182,6 +182,7 @@ func TestWhoCould_ListsAtMostTenPrincipals(t *testing.T) {
 	accounts := []authz.Account{
 		account("zoe", grant(authz.Engineer)), account("eng", grant(authz.Engineer, "shop", "dev")),
 		account("prod", grant(authz.Engineer, "shop", "prod")), account("ola", grant(authz.Operator)), gone,
+		authz.RecoveryAccount("acme"), // nobody signs in as it, so it cannot help
 	}
 	other := account("mallory", grant(authz.Admin))
 	other.TenantID = "globex"

@@ -65,7 +65,7 @@ func (a *Authorizer) WhoCould(action Action, o Object) []string {
 	var out []string
 	for _, id := range names {
 		d, err := a.Decide(Principal{ID: id, TenantID: o.TenantID}, action, o)
-		if err == nil && d.Allowed && (t == nil || a.reachable(s, o.TenantID, id)) {
+		if err == nil && d.Allowed && !IsSystem(id) && (t == nil || a.reachable(s, o.TenantID, id)) {
 			out = append(out, id)
 			if len(out) == MaxWhoCould {
 				break

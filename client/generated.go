@@ -3589,12 +3589,14 @@ const (
 	IncidentActAcknowledge IncidentAct = "ACKNOWLEDGE"
 	IncidentActNote        IncidentAct = "NOTE"
 	IncidentActClose       IncidentAct = "CLOSE"
+	IncidentActSeverity    IncidentAct = "SEVERITY"
 )
 
 var AllIncidentAct = []IncidentAct{
 	IncidentActAcknowledge,
 	IncidentActNote,
 	IncidentActClose,
+	IncidentActSeverity,
 }
 
 // IncidentLine includes the GraphQL fields of Incident requested by the fragment IncidentLine.
@@ -3610,6 +3612,8 @@ type IncidentLine struct {
 	Title string `json:"title"`
 	// What people should do about it; null without a code.
 	WhatToDo *string `json:"whatToDo"`
+	// The address of the runbook for it.
+	Runbook string `json:"runbook"`
 	// It concerns the installation and not a tenant.
 	Installation  bool    `json:"installation"`
 	ProjectId     *string `json:"projectId"`
@@ -3642,6 +3646,9 @@ func (v *IncidentLine) GetTitle() string { return v.Title }
 
 // GetWhatToDo returns IncidentLine.WhatToDo, and is useful for accessing the field via an interface.
 func (v *IncidentLine) GetWhatToDo() *string { return v.WhatToDo }
+
+// GetRunbook returns IncidentLine.Runbook, and is useful for accessing the field via an interface.
+func (v *IncidentLine) GetRunbook() string { return v.Runbook }
 
 // GetInstallation returns IncidentLine.Installation, and is useful for accessing the field via an interface.
 func (v *IncidentLine) GetInstallation() bool { return v.Installation }
@@ -3684,7 +3691,9 @@ type IncidentLineNotesIncidentNote struct {
 	At    time.Time   `json:"at"`
 	Actor string      `json:"actor"`
 	Act   IncidentAct `json:"act"`
-	Text  string      `json:"text"`
+	// That SEVERITY set; null for other acts.
+	Severity *IncidentSeverity `json:"severity"`
+	Text     string            `json:"text"`
 }
 
 // GetAt returns IncidentLineNotesIncidentNote.At, and is useful for accessing the field via an interface.
@@ -3695,6 +3704,9 @@ func (v *IncidentLineNotesIncidentNote) GetActor() string { return v.Actor }
 
 // GetAct returns IncidentLineNotesIncidentNote.Act, and is useful for accessing the field via an interface.
 func (v *IncidentLineNotesIncidentNote) GetAct() IncidentAct { return v.Act }
+
+// GetSeverity returns IncidentLineNotesIncidentNote.Severity, and is useful for accessing the field via an interface.
+func (v *IncidentLineNotesIncidentNote) GetSeverity() *IncidentSeverity { return v.Severity }
 
 // GetText returns IncidentLineNotesIncidentNote.Text, and is useful for accessing the field via an interface.
 func (v *IncidentLineNotesIncidentNote) GetText() string { return v.Text }
@@ -3735,6 +3747,27 @@ var AllIncidentSeverity = []IncidentSeverity{
 	IncidentSeveritySev2,
 	IncidentSeveritySev3,
 }
+
+type IncidentSeverityInput struct {
+	Id string `json:"id"`
+	// The client's name for this request; the audit has it.
+	RequestId string           `json:"requestId"`
+	Severity  IncidentSeverity `json:"severity"`
+	// At most 1,000 bytes.
+	Note string `json:"note"`
+}
+
+// GetId returns IncidentSeverityInput.Id, and is useful for accessing the field via an interface.
+func (v *IncidentSeverityInput) GetId() string { return v.Id }
+
+// GetRequestId returns IncidentSeverityInput.RequestId, and is useful for accessing the field via an interface.
+func (v *IncidentSeverityInput) GetRequestId() string { return v.RequestId }
+
+// GetSeverity returns IncidentSeverityInput.Severity, and is useful for accessing the field via an interface.
+func (v *IncidentSeverityInput) GetSeverity() IncidentSeverity { return v.Severity }
+
+// GetNote returns IncidentSeverityInput.Note, and is useful for accessing the field via an interface.
+func (v *IncidentSeverityInput) GetNote() string { return v.Note }
 
 type InjectOverrideInput struct {
 	StepId string `json:"stepId"`
@@ -4562,7 +4595,7 @@ func (v *ListIncidentsIncidentsIncidentConnectionEdgesIncidentEdge) GetNode() In
 type ListIncidentsResponse struct {
 	// Incidents, newest first: trouble that people look after until one of them closes it. dvt opens one for each alert of level HIGH
 	// and adds later alerts of the same code, project and environment to it. A viewer sees the incidents whose alerts it may see.
-	// `first` is at most 200. Example: `incidents(openOnly: true) { edges { node { severity code title } } }`.
+	// `runId` selects those with an alert about the run. `first` is at most 200. Example: `incidents(openOnly: true) { edges { node { severity code title } } }`.
 	// Errors: BAD_USER_INPUT, CURSOR_INVALID.
 	Incidents ListIncidentsIncidentsIncidentConnection `json:"incidents"`
 }
@@ -8060,6 +8093,29 @@ func (v *SetEngineModeSetEngineModeServicePayload) GetService() ServiceRow { ret
 
 // GetChange returns SetEngineModeSetEngineModeServicePayload.Change, and is useful for accessing the field via an interface.
 func (v *SetEngineModeSetEngineModeServicePayload) GetChange() ChangeRow { return v.Change }
+
+// SetIncidentSeverityResponse is returned by SetIncidentSeverity on success.
+type SetIncidentSeverityResponse struct {
+	// Raises or lowers the severity of an open incident; the note says why. Rights and errors as for acknowledgeIncident; BAD_USER_INPUT
+	// also for the severity that it has.
+	// Example: `setIncidentSeverity(input: {id: "…", requestId: "i-1", severity: SEV_1, note: "all runs stand still"}) { incident { severity } }`.
+	SetIncidentSeverity SetIncidentSeveritySetIncidentSeverityIncidentPayload `json:"setIncidentSeverity"`
+}
+
+// GetSetIncidentSeverity returns SetIncidentSeverityResponse.SetIncidentSeverity, and is useful for accessing the field via an interface.
+func (v *SetIncidentSeverityResponse) GetSetIncidentSeverity() SetIncidentSeveritySetIncidentSeverityIncidentPayload {
+	return v.SetIncidentSeverity
+}
+
+// SetIncidentSeveritySetIncidentSeverityIncidentPayload includes the requested fields of the GraphQL type IncidentPayload.
+type SetIncidentSeveritySetIncidentSeverityIncidentPayload struct {
+	Incident IncidentLine `json:"incident"`
+}
+
+// GetIncident returns SetIncidentSeveritySetIncidentSeverityIncidentPayload.Incident, and is useful for accessing the field via an interface.
+func (v *SetIncidentSeveritySetIncidentSeverityIncidentPayload) GetIncident() IncidentLine {
+	return v.Incident
+}
 
 type SetPolicyInput struct {
 	// Client key, alphabet [A-Za-z0-9_.-], at most 128; it stands in the audit.
@@ -11995,6 +12051,14 @@ type __SetEngineModeInput struct {
 // GetInput returns __SetEngineModeInput.Input, and is useful for accessing the field via an interface.
 func (v *__SetEngineModeInput) GetInput() SetEngineModeInput { return v.Input }
 
+// __SetIncidentSeverityInput is used internally by genqlient
+type __SetIncidentSeverityInput struct {
+	Input IncidentSeverityInput `json:"input"`
+}
+
+// GetInput returns __SetIncidentSeverityInput.Input, and is useful for accessing the field via an interface.
+func (v *__SetIncidentSeverityInput) GetInput() IncidentSeverityInput { return v.Input }
+
 // __SetPolicyInput is used internally by genqlient
 type __SetPolicyInput struct {
 	Input SetPolicyInput `json:"input"`
@@ -12300,6 +12364,7 @@ fragment IncidentLine on Incident {
 	code
 	title
 	whatToDo
+	runbook
 	installation
 	projectId
 	environmentId
@@ -12315,6 +12380,7 @@ fragment IncidentLine on Incident {
 		at
 		actor
 		act
+		severity
 		text
 	}
 }
@@ -12760,6 +12826,7 @@ fragment IncidentLine on Incident {
 	code
 	title
 	whatToDo
+	runbook
 	installation
 	projectId
 	environmentId
@@ -12775,6 +12842,7 @@ fragment IncidentLine on Incident {
 		at
 		actor
 		act
+		severity
 		text
 	}
 }
@@ -14773,6 +14841,7 @@ fragment IncidentLine on Incident {
 	code
 	title
 	whatToDo
+	runbook
 	installation
 	projectId
 	environmentId
@@ -14788,6 +14857,7 @@ fragment IncidentLine on Incident {
 		at
 		actor
 		act
+		severity
 		text
 	}
 }
@@ -15555,6 +15625,7 @@ fragment IncidentLine on Incident {
 	code
 	title
 	whatToDo
+	runbook
 	installation
 	projectId
 	environmentId
@@ -15570,6 +15641,7 @@ fragment IncidentLine on Incident {
 		at
 		actor
 		act
+		severity
 		text
 	}
 }
@@ -16467,6 +16539,68 @@ func SetEngineMode(
 	return data_, err_
 }
 
+// The mutation executed by SetIncidentSeverity.
+const SetIncidentSeverity_Operation = `
+mutation SetIncidentSeverity ($input: IncidentSeverityInput!) {
+	setIncidentSeverity(input: $input) {
+		incident {
+			... IncidentLine
+		}
+	}
+}
+fragment IncidentLine on Incident {
+	id
+	severity
+	code
+	title
+	whatToDo
+	runbook
+	installation
+	projectId
+	environmentId
+	runId
+	openedAt
+	acknowledgedAt
+	acknowledgedBy
+	closedAt
+	closedBy
+	alerts
+	openAlerts
+	notes {
+		at
+		actor
+		act
+		severity
+		text
+	}
+}
+`
+
+func SetIncidentSeverity(
+	ctx_ context.Context,
+	client_ graphql.Client,
+	input IncidentSeverityInput,
+) (data_ *SetIncidentSeverityResponse, err_ error) {
+	req_ := &graphql.Request{
+		OpName: "SetIncidentSeverity",
+		Query:  SetIncidentSeverity_Operation,
+		Variables: &__SetIncidentSeverityInput{
+			Input: input,
+		},
+	}
+
+	data_ = &SetIncidentSeverityResponse{}
+	resp_ := &graphql.Response{Data: data_}
+
+	err_ = client_.MakeRequest(
+		ctx_,
+		req_,
+		resp_,
+	)
+
+	return data_, err_
+}
+
 // The mutation executed by SetPolicy.
 const SetPolicy_Operation = `
 mutation SetPolicy ($input: SetPolicyInput!) {
@@ -17032,6 +17166,7 @@ fragment IncidentLine on Incident {
 	code
 	title
 	whatToDo
+	runbook
 	installation
 	projectId
 	environmentId
@@ -17047,6 +17182,7 @@ fragment IncidentLine on Incident {
 		at
 		actor
 		act
+		severity
 		text
 	}
 }

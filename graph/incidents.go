@@ -19,7 +19,7 @@ type IncidentService interface {
 	SetRecovery(ctx context.Context, p authz.Principal, in admission.SetRecovery) (admission.ModeChange, error)
 }
 
-func (q queries) Incidents(ctx context.Context, openOnly *bool, first *int,
+func (q queries) Incidents(ctx context.Context, openOnly *bool, runID *string, first *int,
 	after *string) (*model.IncidentConnection, error) {
 	if err := pageSizes(first, nil); err != nil {
 		return nil, err
@@ -29,7 +29,7 @@ func (q queries) Incidents(ctx context.Context, openOnly *bool, first *int,
 		return nil, err
 	}
 	page, err := q.control.ListIncidents(ctx, principal(ctx), reads.IncidentsQuery{OpenOnly: mapping.OrZero(openOnly),
-		First: mapping.OrZero(first), After: cursor})
+		RunID: mapping.OrZero(runID), First: mapping.OrZero(first), After: cursor})
 	if err != nil {
 		return nil, err
 	}
@@ -55,21 +55,31 @@ func (q queries) IncidentAlerts(ctx context.Context, id string) ([]model.Alert, 
 
 func (m mutations) AcknowledgeIncident(ctx context.Context,
 	in model.IncidentNoteInput) (*model.IncidentPayload, error) {
-	return m.actOnIncident(ctx, in, model.IncidentActAcknowledge)
+	return m.noteOnIncident(ctx, in, model.IncidentActAcknowledge)
 }
 
 func (m mutations) NoteIncident(ctx context.Context, in model.IncidentNoteInput) (*model.IncidentPayload, error) {
-	return m.actOnIncident(ctx, in, model.IncidentActNote)
+	return m.noteOnIncident(ctx, in, model.IncidentActNote)
 }
 
 func (m mutations) CloseIncident(ctx context.Context, in model.IncidentNoteInput) (*model.IncidentPayload, error) {
-	return m.actOnIncident(ctx, in, model.IncidentActClose)
+	return m.noteOnIncident(ctx, in, model.IncidentActClose)
 }
 
-func (m mutations) actOnIncident(ctx context.Context, in model.IncidentNoteInput,
+func (m mutations) SetIncidentSeverity(ctx context.Context,
+	in model.IncidentSeverityInput) (*model.IncidentPayload, error) {
+	return m.actOnIncident(ctx, reads.ActOnIncident{ID: in.ID, RequestID: in.RequestID, Note: in.Note,
+		Act: reads.IncidentAct(model.IncidentActSeverity), Severity: reads.Severity(in.Severity)})
+}
+
+func (m mutations) noteOnIncident(ctx context.Context, in model.IncidentNoteInput,
 	act model.IncidentAct) (*model.IncidentPayload, error) {
-	out, err := m.control.ActOnIncident(ctx, principal(ctx), reads.ActOnIncident{ID: in.ID, RequestID: in.RequestID,
-		Note: mapping.OrZero(in.Note), Act: reads.IncidentAct(act)})
+	return m.actOnIncident(ctx, reads.ActOnIncident{ID: in.ID, RequestID: in.RequestID, Note: mapping.OrZero(in.Note),
+		Act: reads.IncidentAct(act)})
+}
+
+func (m mutations) actOnIncident(ctx context.Context, in reads.ActOnIncident) (*model.IncidentPayload, error) {
+	out, err := m.control.ActOnIncident(ctx, principal(ctx), in)
 	if err != nil {
 		return nil, err
 	}

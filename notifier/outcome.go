@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	"github.com/dvt-engine/dvt/destination"
@@ -188,9 +189,10 @@ func (s *session) checkFailing(ctx context.Context) {
 	}
 }
 
-// short bounds the text of an error.
+// short bounds the text of an error for people, and leaves out the name of the package.
 func short(text string) string {
 	const most = 300
+	text = strings.TrimPrefix(text, "destination: ")
 	if len(text) > most {
 		return text[:most]
 	}

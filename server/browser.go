@@ -53,8 +53,8 @@ const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; 
 	"trusted-types dvt-layout"
 
 // pages are the first path segments under which the UI has pages.
-var pages = []string{"", "admin", "alerts", "audit", "bulk", "compare", "dlq", "graphiql", "health", "inbox",
-	"moment", "plans", "queue", "runs", "signin", "start", "workers"}
+var pages = []string{"", "admin", "alerts", "audit", "bulk", "compare", "deliveries", "dlq", "graphiql", "health",
+	"inbox", "incidents", "moment", "plans", "queue", "runs", "signin", "start", "workers"}
 
 // isPage reports whether the UI has pages under the first segment of name, a cleaned path without its leading slash.
 func isPage(name string) bool {

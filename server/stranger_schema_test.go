@@ -70,6 +70,7 @@ var slotKeys = map[string]string{ //nolint:gochecknoglobals // a table
 	"RedriveDeliveriesInput.ids":  "deadLetter", "DeliveryFilter.tenants": "tenant",
 	"DeliveryFilter.projects": "project",
 	"Query.incident.id":       "incident", "Query.incidentAlerts.id": "incident", "IncidentNoteInput.id": "incident",
+	"IncidentSeverityInput.id": "incident",
 }
 
 // textValues has values for inputs of type String that name no thing.

@@ -51,10 +51,30 @@ type Incident struct {
 
 // IncidentNote is what somebody did or found out.
 type IncidentNote struct {
-	At    time.Time
-	Actor string
-	Act   IncidentAct
-	Text  string
+	At       time.Time
+	Actor    string
+	Act      IncidentAct
+	Severity Severity // that IncidentSetSeverity set, "" for other acts
+	Text     string
+}
+
+// ActColumn returns the act as stores write it. IncidentSetSeverity is written as its severity, so that one column
+// holds both.
+func (n IncidentNote) ActColumn() string {
+	if n.Act == IncidentSetSeverity {
+		return string(n.Severity)
+	}
+	return string(n.Act)
+}
+
+// SetActColumn sets the act, and the severity that it set, from what ActColumn returned.
+func (n *IncidentNote) SetActColumn(column string) {
+	switch s := Severity(column); s {
+	case Sev0, Sev1, Sev2, Sev3:
+		n.Act, n.Severity = IncidentSetSeverity, s
+	default:
+		n.Act = IncidentAct(column)
+	}
 }
 
 // IncidentAct is what a person does to an incident.
@@ -65,6 +85,7 @@ const (
 	IncidentAcknowledge IncidentAct = "ACKNOWLEDGE"
 	IncidentAddNote     IncidentAct = "NOTE"
 	IncidentClose       IncidentAct = "CLOSE"
+	IncidentSetSeverity IncidentAct = "SEVERITY"
 )
 
 // Incidents stores incidents.
@@ -93,6 +114,7 @@ type IncidentFilter struct {
 	Installation bool   // adds the incidents of the installation
 	Scopes       Scopes // nil: every scope
 	OpenOnly     bool
+	RunID        string // only those with an alert about this run
 	Before       string // id of an incident: only those opened before it
 	Limit        int    // 1..MaxPage
 }

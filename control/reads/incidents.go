@@ -29,11 +29,14 @@ type (
 	Incident = store.Incident
 	// IncidentAct is what a person does to an incident.
 	IncidentAct = store.IncidentAct
+	// Severity is how bad an incident is.
+	Severity = store.Severity
 )
 
 // IncidentsQuery asks for a page of incidents, the newest first.
 type IncidentsQuery struct {
 	OpenOnly bool
+	RunID    string // only those with an alert about this run
 	First    int
 	After    string // id of the last incident of the page before
 }
@@ -44,10 +47,11 @@ type IncidentsPage struct {
 	HasNext   bool
 }
 
-// ActOnIncident asks to record what a person did. IncidentClose needs a note that says what the cause was.
+// ActOnIncident asks to record what a person did. All acts but IncidentAcknowledge need a note.
 type ActOnIncident struct {
 	ID, RequestID, Note string
 	Act                 IncidentAct
+	Severity            Severity // that IncidentSetSeverity sets
 }
 
 // ChangedIncident is the incident and the receipt of the change.
@@ -73,7 +77,7 @@ func (s *IncidentDesk) ListIncidents(ctx context.Context, p authz.Principal, q I
 	}
 	scope := s.alerts.AlertScope(p)
 	rows, err := s.store.ListIncidents(ctx, store.IncidentFilter{TenantID: scope.TenantID, Scopes: scope.Scopes,
-		Installation: scope.Installation, OpenOnly: q.OpenOnly, Before: q.After, Limit: n + 1})
+		Installation: scope.Installation, OpenOnly: q.OpenOnly, RunID: q.RunID, Before: q.After, Limit: n + 1})
 	if err != nil {
 		return IncidentsPage{}, control.Translate(err)
 	}
@@ -88,6 +92,23 @@ func (s *IncidentDesk) GetIncident(ctx context.Context, p authz.Principal, id st
 	}
 	i.Notes, err = s.store.IncidentNotes(ctx, id)
 	return i, control.Translate(err)
+}
+
+// Runbook returns the name of the page in docs/runbooks that says what to do about an incident.
+func Runbook(i Incident) string {
+	if i.Severity == store.Sev0 {
+		return "sev-0-escape"
+	}
+	switch i.Code {
+	case run.CodeStoreRegressed, run.CodeCausalViolation, run.CodeAuditUnlinked, run.CodeAuditHeads:
+		return "data-corruption"
+	case run.CodeStepStuck, run.CodeEngineLost, run.CodeRecoveryFailed, run.CodePauseDrain, run.CodeNoWorker:
+		return "stuck-run"
+	case run.CodeDeliveryFailed:
+		return "outbox-backlog"
+	}
+	return map[Severity]string{store.Sev1: "sev-1-outage", store.Sev2: "sev-2-partial",
+		store.Sev3: "sev-3-performance"}[i.Severity]
 }
 
 // readable reads an incident that p may read, without its notes.
@@ -119,8 +140,8 @@ func (s *IncidentDesk) IncidentAlerts(ctx context.Context, p authz.Principal, id
 }
 
 // ActOnIncident records what p did. It takes ANNOTATE in the scope of the incident; for one of the installation the
-// right to see it is enough. It is audited as ACKNOWLEDGE_INCIDENT, NOTE_INCIDENT or CLOSE_INCIDENT. Errors: NOT_FOUND,
-// FORBIDDEN, BAD_USER_INPUT, INCIDENT_CLOSED, TOO_MANY_NOTES.
+// right to see it is enough. It is audited as ACKNOWLEDGE_INCIDENT, NOTE_INCIDENT, SEVERITY_INCIDENT or CLOSE_INCIDENT.
+// Errors: NOT_FOUND, FORBIDDEN, BAD_USER_INPUT (also for the severity that it has), INCIDENT_CLOSED, TOO_MANY_NOTES.
 func (s *IncidentDesk) ActOnIncident(ctx context.Context, p authz.Principal,
 	in ActOnIncident) (ChangedIncident, error) {
 	i, err := s.readable(ctx, p, in.ID)
@@ -142,15 +163,23 @@ func (s *IncidentDesk) ActOnIncident(ctx context.Context, p authz.Principal,
 	if in.Note == "" && in.Act != store.IncidentAcknowledge {
 		vs = append(vs, plan.Violation{Path: "note", Code: "REQUIRED", Message: "must say what was found or done"})
 	}
+	facts := map[string]string{"incident": i.ID, "code": string(i.Code), "note": in.Note}
+	if in.Act == store.IncidentSetSeverity {
+		facts["severity"], facts["severityBefore"] = string(in.Severity), string(i.Severity)
+		if in.Severity == i.Severity && i.ClosedAt == nil {
+			vs = append(vs, plan.Violation{Path: "severity", Code: plan.CodeInvalid,
+				Message: "must differ from the present one"})
+		}
+	}
 	if len(vs) > 0 {
 		return ChangedIncident{}, control.BadInput(vs)
 	}
 	row.Action = string(in.Act) + "_INCIDENT"
-	if err := s.alerts.stamp(p, &row, map[string]string{"incident": i.ID, "code": string(i.Code),
-		"note": in.Note}); err != nil {
+	if err := s.alerts.stamp(p, &row, facts); err != nil {
 		return ChangedIncident{}, err
 	}
-	i, err = s.store.ActOnIncident(ctx, in.ID, store.IncidentNote{Actor: p.ID, Act: in.Act, Text: in.Note}, row)
+	i, err = s.store.ActOnIncident(ctx, in.ID, store.IncidentNote{Actor: p.ID, Act: in.Act, Severity: in.Severity,
+		Text: in.Note}, row)
 	switch {
 	case errors.Is(err, store.ErrConflict):
 		return ChangedIncident{}, control.Refuse(run.CodeIncidentClosed,

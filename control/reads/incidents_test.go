@@ -1,7 +1,9 @@
 package reads_test
 
 import (
+	"os"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/dvt-engine/dvt/authz"
@@ -69,6 +71,18 @@ func TestActOnIncident_IsAuditedAndEndsWithTheIncident(t *testing.T) {
 	}
 	controltest.Refusal(t, act(w.Principal("dev-viewer"), store.IncidentAcknowledge, "me"), run.CodeForbidden)
 	controltest.Refusal(t, act(w.Engineer(), store.IncidentClose, ""), run.CodeBadInput)
+	set := func(p authz.Principal, severity reads.Severity) error {
+		return controltest.ErrorOf(w.ActOnIncident(t.Context(), p, reads.ActOnIncident{ID: id, RequestID: "q", Note: "worse",
+			Act: store.IncidentSetSeverity, Severity: severity}))
+	}
+	controltest.Refusal(t, set(w.Principal("dev-viewer"), store.Sev1), run.CodeForbidden)
+	controltest.Refusal(t, set(w.Engineer(), store.Sev2), run.CodeBadInput)
+	if err := set(w.Engineer(), store.Sev1); err != nil {
+		t.Fatalf("to raise the severity: %v", err)
+	}
+	if n := w.CountAuditRows("action = 'SEVERITY_INCIDENT' AND detail LIKE '%SEV_1%SEV_2%'"); n != 1 {
+		t.Errorf("the raised severity left %d audit rows with both severities, want one", n)
+	}
 	for _, a := range []reads.IncidentAct{store.IncidentAcknowledge, store.IncidentAddNote, store.IncidentClose} {
 		if err := act(w.Engineer(), a, "note"); err != nil {
 			t.Fatalf("%s: %v", a, err)
@@ -78,8 +92,31 @@ func TestActOnIncident_IsAuditedAndEndsWithTheIncident(t *testing.T) {
 		}
 	}
 	controltest.Refusal(t, act(w.Engineer(), store.IncidentAddNote, "late"), run.CodeIncidentClosed)
+	controltest.Refusal(t, set(w.Engineer(), store.Sev1), run.CodeIncidentClosed)
 	i := controltest.Must[reads.Incident](t)(w.GetIncident(t.Context(), w.Engineer(), id))
-	if i.ClosedBy != w.Engineer().ID || len(i.Notes) != 3 {
-		t.Errorf("the incident is %+v, want it closed with three notes", i)
+	if i.ClosedBy != w.Engineer().ID || len(i.Notes) != 4 || i.Severity != store.Sev1 {
+		t.Errorf("the incident is %+v, want it closed with four notes and the raised severity", i)
+	}
+}
+
+func TestRunbook_IsAPageForEverySeverityAndNamesItsCode(t *testing.T) {
+	t.Parallel()
+	page := func(i reads.Incident) string {
+		t.Helper()
+		text, err := os.ReadFile("../../docs/runbooks/" + reads.Runbook(i) + ".md")
+		if err != nil {
+			t.Errorf("the runbook of %s, %s: %v", i.Severity, i.Code, err)
+		}
+		return string(text)
+	}
+	for _, s := range []reads.Severity{store.Sev0, store.Sev1, store.Sev2, store.Sev3} {
+		page(reads.Incident{Severity: s})
+	}
+	for _, code := range []run.Code{run.CodeStoreRegressed, run.CodeCausalViolation, run.CodeAuditUnlinked,
+		run.CodeAuditHeads, run.CodeStepStuck, run.CodeEngineLost, run.CodeRecoveryFailed, run.CodePauseDrain,
+		run.CodeNoWorker, run.CodeDeliveryFailed} {
+		if !strings.Contains(page(reads.Incident{Severity: store.Sev2, Code: code}), string(code)) {
+			t.Errorf("the runbook of %s does not name it", code)
+		}
 	}
 }

@@ -65,7 +65,9 @@ func Weights() exec.ComplexityRoot {
 	c.Query.Alerts = func(child int, _ *model.AlertFilter, first *int, _ *string) int {
 		return page(first, nil, 50) * child
 	}
-	c.Query.Incidents = func(child int, _ *bool, first *int, _ *string) int { return page(first, nil, 50) * child }
+	c.Query.Incidents = func(child int, _ *bool, _ *string, first *int, _ *string) int {
+		return page(first, nil, 50) * child
+	}
 	c.Query.IncidentAlerts = func(child int, _ string) int { return alertsOfIncident * child }
 	c.Query.Destinations = times(destinationsHere)
 	c.Destination.Orders = times(ordersOfThing)

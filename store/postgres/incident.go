@@ -23,7 +23,10 @@ func scanIncident(row pgx.CollectableRow) (i store.Incident, err error) {
 }
 
 func scanIncidentNote(row pgx.CollectableRow) (n store.IncidentNote, err error) {
-	return n, row.Scan(utc{&n.At}, &n.Actor, &n.Act, &n.Text)
+	var act string
+	err = row.Scan(utc{&n.At}, &n.Actor, &act, &n.Text)
+	n.SetActColumn(act)
+	return n, err
 }
 
 // newAlertsSQL lists the positions first, so that the lock of the cursor serialises the callers.
@@ -103,9 +106,11 @@ func (s *Store) ActOnIncident(ctx context.Context, id string, note store.Inciden
 			store.IncidentAcknowledge: `acknowledged_at = clock_timestamp(), acknowledged_by = $2`,
 			store.IncidentAddNote:     `severity = severity`,
 			store.IncidentClose:       `closed_at = clock_timestamp(), closed_by = $2`,
+			store.IncidentSetSeverity: `severity = $3`,
 		}[note.Act]
 		pos, err := one(ctx, c, pgx.RowTo[int64], `UPDATE incident SET `+change+`
-			WHERE id::text = $1 AND closed_at IS NULL AND $2 <> '' RETURNING pos`, id, note.Actor)
+			WHERE id::text = $1 AND closed_at IS NULL AND $2 <> '' AND $3::text IS NOT NULL RETURNING pos`, id, note.Actor,
+			note.Severity)
 		if errors.Is(err, pgx.ErrNoRows) {
 			n, err := one(ctx, c, pgx.RowTo[int], `SELECT count(*) FROM incident WHERE id::text = $1`, id)
 			if err == nil && n == 0 {
@@ -124,7 +129,7 @@ func (s *Store) ActOnIncident(ctx context.Context, id string, note store.Inciden
 			return store.ErrTooMany
 		}
 		if _, err := c.Exec(ctx, `INSERT INTO incident_note (incident, n, actor, act, text) VALUES ($1, $2, $3, $4, $5)`, pos,
-			n+1, note.Actor, note.Act, note.Text); err != nil {
+			n+1, note.Actor, note.ActColumn(), note.Text); err != nil {
 			return err
 		}
 		out, err = one(ctx, c, scanIncident, `SELECT `+incidentColumns+` FROM incident i WHERE i.pos = $1`, pos)
@@ -172,6 +177,10 @@ func (s *Store) ListIncidents(ctx context.Context, f store.IncidentFilter) ([]st
 	w.where = []string{term}
 	if f.OpenOnly {
 		w.add("i.closed_at IS NULL")
+	}
+	if f.RunID != "" {
+		w.add(`i.pos IN (SELECT x.incident FROM incident_alert x JOIN alert_state s ON s.pos = x.alert
+			WHERE s.run_id = ?)`, f.RunID)
 	}
 	if f.Before != "" {
 		w.add("i.pos < (SELECT pos FROM incident WHERE id::text = ?)", f.Before)

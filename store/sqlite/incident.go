@@ -27,8 +27,10 @@ func scanIncident(row scanner) (i store.Incident, err error) {
 
 func scanIncidentNote(row scanner) (n store.IncidentNote, err error) {
 	var at int64
-	err = row.Scan(&at, &n.Actor, &n.Act, &n.Text)
+	var act string
+	err = row.Scan(&at, &n.Actor, &act, &n.Text)
 	n.At = instant(at)
+	n.SetActColumn(act)
 	return n, err
 }
 
@@ -119,9 +121,11 @@ func (s *Store) ActOnIncident(ctx context.Context, id string, note store.Inciden
 			store.IncidentAcknowledge: `acknowledged_at = ?2, acknowledged_by = ?3`,
 			store.IncidentAddNote:     `severity = severity`,
 			store.IncidentClose:       `closed_at = ?2, closed_by = ?3`,
+			store.IncidentSetSeverity: `severity = ?4`,
 		}[note.Act]
 		changed, err := c.exec(ctx, "act on incident", `UPDATE incident SET `+change+`
-			WHERE pos = ?1 AND closed_at IS NULL AND ?2 > 0 AND ?3 <> ''`, pos, micros(now), note.Actor)
+			WHERE pos = ?1 AND closed_at IS NULL AND ?2 > 0 AND ?3 <> '' AND ?4 IS NOT NULL`, pos, micros(now), note.Actor,
+			string(note.Severity))
 		if err != nil {
 			return err
 		}
@@ -129,7 +133,7 @@ func (s *Store) ActOnIncident(ctx context.Context, id string, note store.Inciden
 			return store.ErrConflict
 		}
 		if _, err := c.exec(ctx, "note of an incident", `INSERT INTO incident_note (incident, n, at, actor, act, text)
-			VALUES (?, ?, ?, ?, ?, ?)`, pos, n+1, micros(now), note.Actor, string(note.Act), note.Text); err != nil {
+			VALUES (?, ?, ?, ?, ?, ?)`, pos, n+1, micros(now), note.Actor, note.ActColumn(), note.Text); err != nil {
 			return err
 		}
 		if err := audit(ctx, c, now, rows); err != nil {
@@ -170,6 +174,10 @@ func (s *Store) ListIncidents(ctx context.Context, f store.IncidentFilter) ([]st
 	w.add(tenant, args...)
 	if f.OpenOnly {
 		w.add("i.closed_at IS NULL")
+	}
+	if f.RunID != "" {
+		w.add(`i.pos IN (SELECT x.incident FROM incident_alert x JOIN alert_state s ON s.pos = x.alert
+			WHERE s.run_id = ?)`, f.RunID)
 	}
 	if f.Before != "" {
 		w.add("i.pos < (SELECT pos FROM incident WHERE id = ?)", f.Before)

@@ -13,6 +13,7 @@ var incidentCases = []testCase{
 	{"IncidentTakesTheAlertsOfItsGroup", testIncidentTakesItsGroup},
 	{"IncidentIsOpenedOnceByManyAtOnce", testIncidentIsOpenedOnce},
 	{"IncidentIsAcknowledgedNotedAndClosed", testIncidentIsClosed},
+	{"IncidentIsRaisedAndLowered", testIncidentSeverity},
 	{"IncidentsAreFiltered", testIncidentsAreFiltered},
 	{"IncidentNotesAreBounded", testIncidentNotesAreBounded},
 	{"QuietRunHasItsRootCause", testQuietRunHasItsRootCause},
@@ -127,6 +128,35 @@ func testIncidentIsClosed(f *fixture) {
 	f.equal(1, f.db.Count(f, `SELECT count(*) FROM audit WHERE action = 'CLOSE_INCIDENT'`), "audit rows")
 }
 
+func testIncidentSeverity(f *fixture) {
+	id := f.run()
+	f.raise(alertOf(id, 1, store.AlertHigh))
+	x := f.openIncidents()[0]
+	set := func(severity store.Severity, text string) (store.Incident, error) {
+		return f.store.ActOnIncident(f.ctx(), x.ID, store.IncidentNote{Actor: "ola", Act: store.IncidentSetSeverity,
+			Severity: severity, Text: text})
+	}
+	_, err := set(store.Sev0, "data leaked")
+	f.ok(err)
+	f.act(x.ID, store.IncidentAddNote, "it did not")
+	_, err = set(store.Sev3, "slow only")
+	f.ok(err)
+	notes, err := f.store.IncidentNotes(f.ctx(), x.ID)
+	f.ok(err)
+	var said []string
+	for _, n := range notes {
+		said = append(said, fmt.Sprint(n.Act, " ", n.Severity, " ", n.Text))
+	}
+	f.equal([]string{"SEVERITY SEV_0 data leaked", "NOTE  it did not", "SEVERITY SEV_3 slow only"}, said, "the notes")
+	x = f.incident(x.ID)
+	f.equal(store.Sev3, x.Severity, "the severity")
+	f.equal(false, x.AcknowledgedAt != nil || x.ClosedAt != nil, "whether it is acknowledged or closed")
+	f.act(x.ID, store.IncidentClose, "done")
+	_, err = set(store.Sev1, "late")
+	f.wantError(err, store.ErrConflict)
+	f.equal(store.Sev3, f.incident(x.ID).Severity, "the severity after the end")
+}
+
 func testIncidentsAreFiltered(f *fixture) {
 	id := f.run()
 	f.raise(alertOf(id, 1, store.AlertHigh))
@@ -156,6 +186,10 @@ func testIncidentsAreFiltered(f *fixture) {
 	f.equal(0, len(list(scoped)), "in another project")
 	scoped.Scopes = store.Scopes{{ProjectID: id.ProjectID}}
 	f.equal([]string{a.ID}, list(scoped), "in the project")
+	of := store.IncidentFilter{TenantID: id.TenantID, RunID: id.RunID, Limit: 10}
+	f.equal([]string{a.ID}, list(of), "of the run")
+	of.RunID = "another"
+	f.equal(0, len(list(of)), "of another run")
 	f.act(a.ID, store.IncidentClose, "done")
 	mine.OpenOnly = true
 	f.equal(0, len(list(mine)), "open incidents")

@@ -1,6 +1,11 @@
 // The way to every picture of the guides, on the real interface. internal/archtest compares the names with those that
 // the documents show.
+import { chmodSync, rmSync, writeFileSync } from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import type { Page } from "@playwright/test";
+import { signal } from "../e2e/api";
+import { destinationsOf, load } from "../e2e/dvt";
 import { become, cancelRun, expect, startRun, status, sync, test } from "../e2e/page";
 import { requireApproval } from "../e2e/policy";
 import { calm, large, nightly, slow } from "./states";
@@ -131,4 +136,61 @@ export function pictures(take: Take, all: boolean): void {
     await expect(page.getByRole("figure").first()).toBeVisible();
     await picture(page, "health");
   });
+
+  test("alerts, an incident, workers and deliveries", async ({ page, url }) => {
+    const runId = await startRun(url, "backfill", slow(), "prod");
+    const note = "the source of orders answers no more; the marts of the night wait for it";
+    await signal(url, "dev-system", runId, { escalateAlert: { level: "HIGH", note } });
+    await open(page, `${url}/alerts`);
+    await expect(page.getByText(note)).toBeVisible();
+    await picture(page, "alerts");
+    await open(page, `${url}/incidents`);
+    await page.getByRole("link", { name: note }).click({ timeout: 60_000 });
+    await page.getByRole("button", { name: "Take it on…" }).click();
+    await page.keyboard.type("calling the owner of the source");
+    await page.keyboard.press("Enter");
+    await expect(page.getByText("dev-engineer took it on")).toBeVisible();
+    await page.getByRole("heading", { level: 1 }).click();
+    await picture(page, "incident");
+    await cancelRun(url, runId);
+    await become(page, "dev-sre");
+    await open(page, `${url}/workers`);
+    await expect(page.getByText(/^0 of \d+ slots$/)).toBeVisible({ timeout: 120_000 });
+    await picture(page, "workers");
+    await open(page, `${url}/deliveries`);
+    const end = await destinations();
+    const row = page.getByRole("row");
+    // A new destination gets what happens from now on.
+    await expect(row.filter({ hasText: "billing" })).toContainText("Webhook", { timeout: 60_000 });
+    await startRun(url, "hourly", calm());
+    await expect(row.filter({ hasText: "billing" })).toContainText("Accepts messages; the last one", {
+      timeout: 60_000,
+    });
+    await expect(row.filter({ hasText: "lake" })).toContainText("Has accepted nothing since", { timeout: 60_000 });
+    await picture(page, "deliveries");
+    end();
+  });
+}
+
+/** Lists a destination that accepts every message, and one that nobody listens at. */
+async function destinations(): Promise<() => void> {
+  const receiver = createServer((request, response) => request.resume().on("end", () => response.end()));
+  await new Promise<void>((resolve) => receiver.listen(0, "127.0.0.1", resolve));
+  const { port } = receiver.address() as AddressInfo;
+  const file = destinationsOf(load().data);
+  const secret = `${file}.secret`;
+  writeFileSync(secret, `whsec_${Buffer.alloc(32, 7).toString("base64")}\n`);
+  chmodSync(secret, 0o600);
+  const at = (name: string, to: number): object => ({
+    name,
+    kind: "webhook",
+    url: `http://127.0.0.1:${to}/dvt`,
+    secrets: [{ file: secret }],
+    route: { topics: ["events"] },
+  });
+  writeFileSync(file, JSON.stringify({ destinations: [at("billing", port), at("lake", 9)] }));
+  return () => {
+    receiver.close();
+    rmSync(secret);
+  };
 }

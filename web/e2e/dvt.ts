@@ -1,6 +1,6 @@
 // The dvt under test: found at DVT_E2E_URL, or started here on a data directory of its own.
 import { type ChildProcess, spawn } from "node:child_process";
-import { closeSync, mkdtempSync, openSync, readFileSync, rmSync } from "node:fs";
+import { closeSync, existsSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
@@ -63,7 +63,7 @@ export async function close(): Promise<void> {
   if (own === null) return;
   await stop(own.pid, "SIGTERM");
   rmSync(own.data, { recursive: true, force: true });
-  rmSync(logOf(own.data), { force: true });
+  for (const file of [logOf(own.data), destinationsOf(own.data)]) rmSync(file, { force: true });
 }
 
 function freePort(): Promise<number> {
@@ -101,11 +101,19 @@ export async function start(on: { port?: number; data?: string; sample?: boolean
   // A file, not a pipe: dvt outlives the process that started it, and a pipe without a reader ends it.
   const log = logOf(data);
   const out = openSync(log, "w");
-  const child = spawn(binary, args, { cwd: ROOT, env: environment(), detached: true, stdio: ["ignore", out, out] });
+  const destinations = destinationsOf(data);
+  if (!existsSync(destinations)) writeFileSync(destinations, "destinations: []\n");
+  const env = { ...environment(), DVT_DESTINATIONS: destinations };
+  const child = spawn(binary, args, { cwd: ROOT, env, detached: true, stdio: ["ignore", out, out] });
   closeSync(out);
   const url = await ready(child, log);
   child.unref();
   return { url, data, own: { pid: child.pid ?? 0, port, data } };
+}
+
+/** The file of destinations of a dvt of ours, which a test may change: dvt reads it again every few seconds. */
+export function destinationsOf(data: string): string {
+  return `${data}.destinations.yaml`;
 }
 
 export function logOf(data: string): string {

@@ -17,6 +17,9 @@ const PATHS = [
   "admin/service",
   "health",
   "workers",
+  "alerts",
+  "incidents",
+  "deliveries",
 ];
 const STOPS = 45;
 

@@ -53,6 +53,8 @@ test("12 nothing on a page moves while it loads", async ({ page, url }) => {
   const failed = await startRun(url, "e2e-shift-failed", [
     { ...BROKEN[0], stepId: "load", type: "COMMAND", inputs: { argv: ["sh", "-c", lines] } },
   ]);
+  // The log of this one is shorter than what the page quotes.
+  const brief = await startRun(url, "e2e-shift-brief", BROKEN);
   await page.goto(`${url}/runs/${failed}`);
   // A failure that happens while a page loads may move it, because it changes what the page says.
   await expect(status(page)).toHaveText("Failed, waiting");
@@ -82,6 +84,7 @@ test("12 nothing on a page moves while it loads", async ({ page, url }) => {
     "runs?cols=steps,tags,cause",
     `runs/${runId}`,
     `runs/${failed}`,
+    `runs/${brief}`,
     `plans/${plan}`,
     `plans/${step}`,
     `compare?a=${runId}&b=${runId}`,
@@ -90,6 +93,7 @@ test("12 nothing on a page moves while it loads", async ({ page, url }) => {
     "inbox",
     "health",
     "workers",
+    "incidents",
     "admin/policy",
   ]) {
     await page.goto(`${url}/${path}`);
@@ -105,7 +109,29 @@ test("12 nothing on a page moves while it loads", async ({ page, url }) => {
     const total = moved.reduce((sum, { value }) => sum + value, 0);
     expect.soft(total, `${path}: ${JSON.stringify(moved, null, 1)}`).toBeLessThanOrEqual(0.02);
   }
-  await cancelRun(url, failed);
+  await Promise.all([cancelRun(url, failed), cancelRun(url, brief)]);
+});
+
+test("12 a wait that arrives moves nothing below the bar of a narrow page", async ({ page, url }) => {
+  const runId = await startRun(url, "e2e-wait", sleeps(60_000, 1));
+  let waits: unknown[] = [];
+  await page.route("**/graphql", async (route) => {
+    if (!route.request().postData()?.includes("query RunWaits")) return route.continue();
+    const data = { run: { runSeq: 1_000_000, waits } };
+    return route.fulfill({ json: { data } });
+  });
+  await page.setViewportSize({ width: 640, height: 800 });
+  await page.clock.install();
+  await page.goto(`${url}/runs/${runId}`);
+  await expect(status(page)).toHaveText("Running");
+  const facts = page.getByText("started by dev-engineer");
+  const before = (await facts.boundingBox())?.y;
+  const message = "No worker of the queue tq-data-prod takes steps: the last one was heard of 12 minutes ago.";
+  waits = [{ kind: "WORKER", since: null, until: null, message, help: "", whoCould: [] }];
+  await page.clock.runFor(11_000);
+  await expect(page.getByTestId("waits")).toContainText(message);
+  expect((await facts.boundingBox())?.y).toBe(before);
+  await cancelRun(url, runId);
 });
 
 for (const [name, viewport] of [

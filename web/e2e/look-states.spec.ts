@@ -29,6 +29,8 @@ const LISTS = [
   "health",
   "workers",
   "alerts",
+  "incidents",
+  "deliveries",
 ];
 /** What a page says in each state, whatever page it is. */
 const SAYS: Record<Exclude<Fault, "signed-out">, RegExp> = {

@@ -766,6 +766,7 @@ type ComplexityRoot struct {
 		OpenedAt       func(childComplexity int) int
 		ProjectID      func(childComplexity int) int
 		RunID          func(childComplexity int) int
+		Runbook        func(childComplexity int) int
 		Severity       func(childComplexity int) int
 		Title          func(childComplexity int) int
 		WhatToDo       func(childComplexity int) int
@@ -782,10 +783,11 @@ type ComplexityRoot struct {
 	}
 
 	IncidentNote struct {
-		Act   func(childComplexity int) int
-		Actor func(childComplexity int) int
-		At    func(childComplexity int) int
-		Text  func(childComplexity int) int
+		Act      func(childComplexity int) int
+		Actor    func(childComplexity int) int
+		At       func(childComplexity int) int
+		Severity func(childComplexity int) int
+		Text     func(childComplexity int) int
 	}
 
 	IncidentPayload struct {
@@ -874,6 +876,7 @@ type ComplexityRoot struct {
 		RevokeToken         func(childComplexity int, input model.RevokeTokenInput) int
 		SaveView            func(childComplexity int, input model.SaveViewInput) int
 		SetEngineMode       func(childComplexity int, input model.SetEngineModeInput) int
+		SetIncidentSeverity func(childComplexity int, input model.IncidentSeverityInput) int
 		SetPolicy           func(childComplexity int, input model.SetPolicyInput) int
 		SetQuota            func(childComplexity int, input model.SetQuotaInput) int
 		SetRecovery         func(childComplexity int, input model.SetRecoveryInput) int
@@ -1164,7 +1167,7 @@ type ComplexityRoot struct {
 		HealthHistory  func(childComplexity int, last *int) int
 		Incident       func(childComplexity int, id string) int
 		IncidentAlerts func(childComplexity int, id string) int
-		Incidents      func(childComplexity int, openOnly *bool, first *int, after *string) int
+		Incidents      func(childComplexity int, openOnly *bool, runID *string, first *int, after *string) int
 		LogSearch      func(childComplexity int, in model.LogSearchInput, find string, first *int, after *string) int
 		ManualTasks    func(childComplexity int, runID *string, first *int, after *string) int
 		Node           func(childComplexity int, id string) int
@@ -1901,6 +1904,7 @@ type MutationResolver interface {
 	AcknowledgeIncident(ctx context.Context, input model.IncidentNoteInput) (*model.IncidentPayload, error)
 	NoteIncident(ctx context.Context, input model.IncidentNoteInput) (*model.IncidentPayload, error)
 	CloseIncident(ctx context.Context, input model.IncidentNoteInput) (*model.IncidentPayload, error)
+	SetIncidentSeverity(ctx context.Context, input model.IncidentSeverityInput) (*model.IncidentPayload, error)
 	SilenceAlerts(ctx context.Context, input model.SilenceAlertsInput) (*model.SilenceAlertsPayload, error)
 	EndSilence(ctx context.Context, input model.EndSilenceInput) (*model.EndSilencePayload, error)
 	RedriveDeadLetters(ctx context.Context, input model.RedriveDeadLettersInput) (*model.RedriveDeadLettersPayload, error)
@@ -1947,7 +1951,7 @@ type QueryResolver interface {
 	LogSearch(ctx context.Context, in model.LogSearchInput, find string, first *int, after *string) (*model.LogSearchConnection, error)
 	Alerts(ctx context.Context, filter *model.AlertFilter, first *int, after *string) (*model.AlertConnection, error)
 	Alert(ctx context.Context, id string) (*model.Alert, error)
-	Incidents(ctx context.Context, openOnly *bool, first *int, after *string) (*model.IncidentConnection, error)
+	Incidents(ctx context.Context, openOnly *bool, runID *string, first *int, after *string) (*model.IncidentConnection, error)
 	Incident(ctx context.Context, id string) (*model.Incident, error)
 	Destinations(ctx context.Context) ([]model.Destination, error)
 	Destination(ctx context.Context, name string) (*model.Destination, error)
@@ -4969,6 +4973,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Incident.RunID(childComplexity), true
+	case "Incident.runbook":
+		if e.ComplexityRoot.Incident.Runbook == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Incident.Runbook(childComplexity), true
 	case "Incident.severity":
 		if e.ComplexityRoot.Incident.Severity == nil {
 			break
@@ -5032,6 +5042,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.IncidentNote.At(childComplexity), true
+	case "IncidentNote.severity":
+		if e.ComplexityRoot.IncidentNote.Severity == nil {
+			break
+		}
+
+		return e.ComplexityRoot.IncidentNote.Severity(childComplexity), true
 	case "IncidentNote.text":
 		if e.ComplexityRoot.IncidentNote.Text == nil {
 			break
@@ -5526,6 +5542,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.SetEngineMode(childComplexity, args["input"].(model.SetEngineModeInput)), true
+	case "Mutation.setIncidentSeverity":
+		if e.ComplexityRoot.Mutation.SetIncidentSeverity == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_setIncidentSeverity_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.SetIncidentSeverity(childComplexity, args["input"].(model.IncidentSeverityInput)), true
 	case "Mutation.setPolicy":
 		if e.ComplexityRoot.Mutation.SetPolicy == nil {
 			break
@@ -6884,7 +6911,7 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 			return 0, false
 		}
 
-		return e.ComplexityRoot.Query.Incidents(childComplexity, args["openOnly"].(*bool), args["first"].(*int), args["after"].(*string)), true
+		return e.ComplexityRoot.Query.Incidents(childComplexity, args["openOnly"].(*bool), args["runId"].(*string), args["first"].(*int), args["after"].(*string)), true
 
 	case "Query.logSearch":
 		if e.ComplexityRoot.Query.LogSearch == nil {
@@ -10159,6 +10186,7 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 		ec.unmarshalInputEscalateAlertInput,
 		ec.unmarshalInputFreezeTenantInput,
 		ec.unmarshalInputIncidentNoteInput,
+		ec.unmarshalInputIncidentSeverityInput,
 		ec.unmarshalInputInjectOverrideInput,
 		ec.unmarshalInputLogSearchInput,
 		ec.unmarshalInputLogSearchPlanInput,
@@ -10434,10 +10462,10 @@ type Query {
   """
   Incidents, newest first: trouble that people look after until one of them closes it. dvt opens one for each alert of level HIGH
   and adds later alerts of the same code, project and environment to it. A viewer sees the incidents whose alerts it may see.
-  ` + "`" + `first` + "`" + ` is at most 200. Example: ` + "`" + `incidents(openOnly: true) { edges { node { severity code title } } }` + "`" + `.
+  ` + "`" + `runId` + "`" + ` selects those with an alert about the run. ` + "`" + `first` + "`" + ` is at most 200. Example: ` + "`" + `incidents(openOnly: true) { edges { node { severity code title } } }` + "`" + `.
   Errors: BAD_USER_INPUT, CURSOR_INVALID.
   """
-  incidents(openOnly: Boolean = false, first: Int = 50, after: String): IncidentConnection!
+  incidents(openOnly: Boolean = false, runId: String, first: Int = 50, after: String): IncidentConnection!
   "With its notes. Null when there is no such incident, or it is not yours."
   incident(id: ID!): Incident
   """
@@ -10665,6 +10693,12 @@ type Mutation {
   noteIncident(input: IncidentNoteInput!): IncidentPayload!
   "Closes an incident; the note says what the cause was. Rights and errors as for acknowledgeIncident."
   closeIncident(input: IncidentNoteInput!): IncidentPayload!
+  """
+  Raises or lowers the severity of an open incident; the note says why. Rights and errors as for acknowledgeIncident; BAD_USER_INPUT
+  also for the severity that it has.
+  Example: ` + "`" + `setIncidentSeverity(input: {id: "…", requestId: "i-1", severity: SEV_1, note: "all runs stand still"}) { incident { severity } }` + "`" + `.
+  """
+  setIncidentSeverity(input: IncidentSeverityInput!): IncidentPayload!
   """
   Keeps alerts of the tenant from asking for somebody until a time, at most for 30 days. They are still raised and listed. At least one
   of code, projectId, runId and planId must be given. Requires ANNOTATE on the run, in every environment of the project, or else on
@@ -12838,6 +12872,8 @@ type Incident {
   title: String!
   "What people should do about it; null without a code."
   whatToDo: String
+  "The address of the runbook for it."
+  runbook: String!
   "It concerns the installation and not a tenant."
   installation: Boolean!
   projectId: String
@@ -12855,11 +12891,13 @@ type Incident {
   "What people did, oldest first; empty in ` + "`" + `incidents` + "`" + `."
   notes: [IncidentNote!]!
 }
-enum IncidentAct { ACKNOWLEDGE NOTE CLOSE }
+enum IncidentAct { ACKNOWLEDGE NOTE CLOSE SEVERITY }
 type IncidentNote {
   at: Time!
   actor: String!
   act: IncidentAct!
+  "That SEVERITY set; null for other acts."
+  severity: IncidentSeverity
   text: String!
 }
 type IncidentConnection {
@@ -12876,6 +12914,14 @@ input IncidentNoteInput {
   requestId: String!
   "At most 1,000 bytes; only acknowledgeIncident takes an empty one."
   note: String = ""
+}
+input IncidentSeverityInput {
+  id: ID!
+  "The client's name for this request; the audit has it."
+  requestId: String!
+  severity: IncidentSeverity!
+  "At most 1,000 bytes."
+  note: String!
 }
 type IncidentPayload {
   incident: Incident!
@@ -15364,6 +15410,8 @@ func (ec *executionContext) childFields_Incident(ctx context.Context, field grap
 		return ec.fieldContext_Incident_title(ctx, field)
 	case "whatToDo":
 		return ec.fieldContext_Incident_whatToDo(ctx, field)
+	case "runbook":
+		return ec.fieldContext_Incident_runbook(ctx, field)
 	case "installation":
 		return ec.fieldContext_Incident_installation(ctx, field)
 	case "projectId":
@@ -15420,6 +15468,8 @@ func (ec *executionContext) childFields_IncidentNote(ctx context.Context, field 
 		return ec.fieldContext_IncidentNote_actor(ctx, field)
 	case "act":
 		return ec.fieldContext_IncidentNote_act(ctx, field)
+	case "severity":
+		return ec.fieldContext_IncidentNote_severity(ctx, field)
 	case "text":
 		return ec.fieldContext_IncidentNote_text(ctx, field)
 	}
@@ -17898,6 +17948,20 @@ func (ec *executionContext) field_Mutation_setEngineMode_args(ctx context.Contex
 	return args, nil
 }
 
+func (ec *executionContext) field_Mutation_setIncidentSeverity_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (model.IncidentSeverityInput, error) {
+			return ec.unmarshalNIncidentSeverityInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐIncidentSeverityInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
 func (ec *executionContext) field_Mutation_setPolicy_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
@@ -18413,22 +18477,30 @@ func (ec *executionContext) field_Query_incidents_args(ctx context.Context, rawA
 		return nil, err
 	}
 	args["openOnly"] = arg0
-	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "first",
-		func(ctx context.Context, v any) (*int, error) {
-			return ec.unmarshalOInt2ᚖint(ctx, v)
-		})
-	if err != nil {
-		return nil, err
-	}
-	args["first"] = arg1
-	arg2, err := graphql.ProcessArgField(ctx, rawArgs, "after",
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "runId",
 		func(ctx context.Context, v any) (*string, error) {
 			return ec.unmarshalOString2ᚖstring(ctx, v)
 		})
 	if err != nil {
 		return nil, err
 	}
-	args["after"] = arg2
+	args["runId"] = arg1
+	arg2, err := graphql.ProcessArgField(ctx, rawArgs, "first",
+		func(ctx context.Context, v any) (*int, error) {
+			return ec.unmarshalOInt2ᚖint(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["first"] = arg2
+	arg3, err := graphql.ProcessArgField(ctx, rawArgs, "after",
+		func(ctx context.Context, v any) (*string, error) {
+			return ec.unmarshalOString2ᚖstring(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["after"] = arg3
 	return args, nil
 }
 
@@ -30899,6 +30971,29 @@ func (ec *executionContext) fieldContext_Incident_whatToDo(_ context.Context, fi
 	return graphql.NewScalarFieldContext("Incident", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
+func (ec *executionContext) _Incident_runbook(ctx context.Context, field graphql.CollectedField, obj *model.Incident) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Incident_runbook(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Runbook, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Incident_runbook(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Incident", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
 func (ec *executionContext) _Incident_installation(ctx context.Context, field graphql.CollectedField, obj *model.Incident) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -31370,6 +31465,29 @@ func (ec *executionContext) _IncidentNote_act(ctx context.Context, field graphql
 }
 func (ec *executionContext) fieldContext_IncidentNote_act(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("IncidentNote", field, false, false, errors.New("field of type IncidentAct does not have child fields"))
+}
+
+func (ec *executionContext) _IncidentNote_severity(ctx context.Context, field graphql.CollectedField, obj *model.IncidentNote) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_IncidentNote_severity(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Severity, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.IncidentSeverity) graphql.Marshaler {
+			return ec.marshalOIncidentSeverity2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐIncidentSeverity(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_IncidentNote_severity(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("IncidentNote", field, false, false, errors.New("field of type IncidentSeverity does not have child fields"))
 }
 
 func (ec *executionContext) _IncidentNote_text(ctx context.Context, field graphql.CollectedField, obj *model.IncidentNote) (ret graphql.Marshaler) {
@@ -32910,6 +33028,50 @@ func (ec *executionContext) fieldContext_Mutation_closeIncident(ctx context.Cont
 	}()
 	ctx = graphql.WithFieldContext(ctx, fc)
 	if fc.Args, err = ec.field_Mutation_closeIncident_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_setIncidentSeverity(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_setIncidentSeverity(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().SetIncidentSeverity(ctx, fc.Args["input"].(model.IncidentSeverityInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.IncidentPayload) graphql.Marshaler {
+			return ec.marshalNIncidentPayload2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐIncidentPayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_setIncidentSeverity(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_IncidentPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_setIncidentSeverity_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
 		ec.Error(ctx, err)
 		return fc, err
 	}
@@ -38908,7 +39070,7 @@ func (ec *executionContext) _Query_incidents(ctx context.Context, field graphql.
 		},
 		func(ctx context.Context) (any, error) {
 			fc := graphql.GetFieldContext(ctx)
-			return ec.Resolvers.Query().Incidents(ctx, fc.Args["openOnly"].(*bool), fc.Args["first"].(*int), fc.Args["after"].(*string))
+			return ec.Resolvers.Query().Incidents(ctx, fc.Args["openOnly"].(*bool), fc.Args["runId"].(*string), fc.Args["first"].(*int), fc.Args["after"].(*string))
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *model.IncidentConnection) graphql.Marshaler {
@@ -54577,6 +54739,57 @@ func (ec *executionContext) unmarshalInputIncidentNoteInput(ctx context.Context,
 	return it, nil
 }
 
+func (ec *executionContext) unmarshalInputIncidentSeverityInput(ctx context.Context, obj any) (model.IncidentSeverityInput, error) {
+	var it model.IncidentSeverityInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"id", "requestId", "severity", "note"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "id":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("id"))
+			data, err := ec.unmarshalNID2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ID = data
+		case "requestId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("requestId"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.RequestID = data
+		case "severity":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("severity"))
+			data, err := ec.unmarshalNIncidentSeverity2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐIncidentSeverity(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Severity = data
+		case "note":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("note"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Note = data
+		}
+	}
+	return it, nil
+}
+
 func (ec *executionContext) unmarshalInputInjectOverrideInput(ctx context.Context, obj any) (model.InjectOverrideInput, error) {
 	var it model.InjectOverrideInput
 	if obj == nil {
@@ -62164,6 +62377,11 @@ func (ec *executionContext) _Incident(ctx context.Context, sel ast.SelectionSet,
 			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
+		case "runbook":
+			out.Values[i] = ec._Incident_runbook(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
 		case "installation":
 			out.Values[i] = ec._Incident_installation(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
@@ -62356,6 +62574,11 @@ func (ec *executionContext) _IncidentNote(ctx context.Context, sel ast.Selection
 		case "act":
 			out.Values[i] = ec._IncidentNote_act(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "severity":
+			out.Values[i] = ec._IncidentNote_severity(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		case "text":
@@ -62969,6 +63192,13 @@ func (ec *executionContext) _Mutation(ctx context.Context, sel ast.SelectionSet)
 		case "closeIncident":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_closeIncident(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "setIncidentSeverity":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_setIncidentSeverity(ctx, field)
 			})
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
@@ -73692,6 +73922,11 @@ func (ec *executionContext) marshalNIncidentSeverity2githubᚗcomᚋdvtᚑengine
 	return v
 }
 
+func (ec *executionContext) unmarshalNIncidentSeverityInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐIncidentSeverityInput(ctx context.Context, v any) (model.IncidentSeverityInput, error) {
+	res, err := ec.unmarshalInputIncidentSeverityInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
 func (ec *executionContext) unmarshalNInt2int(ctx context.Context, v any) (int, error) {
 	res, err := model.UnmarshalInt(v)
 	return res, graphql.ErrorOnPath(ctx, err)
@@ -76361,6 +76596,22 @@ func (ec *executionContext) marshalOIncident2ᚖgithubᚗcomᚋdvtᚑengineᚋdv
 		return graphql.Null
 	}
 	return ec._Incident(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalOIncidentSeverity2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐIncidentSeverity(ctx context.Context, v any) (*model.IncidentSeverity, error) {
+	if v == nil {
+		return nil, nil
+	}
+	var res = new(model.IncidentSeverity)
+	err := res.UnmarshalGQL(v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalOIncidentSeverity2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐIncidentSeverity(ctx context.Context, sel ast.SelectionSet, v *model.IncidentSeverity) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return v
 }
 
 func (ec *executionContext) unmarshalOInjectOverrideInput2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐInjectOverrideInput(ctx context.Context, v any) (*model.InjectOverrideInput, error) {

@@ -57,6 +57,10 @@ func pageOfAlert(a reads.Alert) string {
 	switch {
 	case a.Code == run.CodeDeliveryFailed:
 		return "/dlq"
+	case a.Code == run.CodeDestinationFailing:
+		return "/deliveries/" + url.PathEscape(a.Subject)
+	case a.Code == run.CodeDestinationsInvalid:
+		return "/deliveries"
 	case a.Shared && a.Code == run.CodeEngineUnavailable, a.Code == run.CodeQueueFull:
 		return "/queue"
 	case a.Code == run.CodeAuditHeads, a.Code == run.CodeAuditUnlinked:

@@ -8,6 +8,9 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
+// runbooks is the address of the runbooks.
+const runbooks = "https://github.com/dvt-engine/dvt/blob/main/docs/runbooks/"
+
 // Incidents maps a page of incidents that follows the cursor after.
 func Incidents(page reads.IncidentsPage, after string) *model.IncidentConnection {
 	edges := MapSlice(page.Incidents, func(i reads.Incident) model.IncidentEdge {
@@ -26,15 +29,18 @@ func Incident(i reads.Incident) model.Incident {
 		Installation: i.TenantID == "", ProjectID: Text(i.ProjectID), EnvironmentID: Text(i.EnvironmentID),
 		RunID: Text(i.RunID), OpenedAt: i.OpenedAt, AcknowledgedAt: i.AcknowledgedAt, AcknowledgedBy: Text(i.AcknowledgedBy),
 		ClosedAt: i.ClosedAt, ClosedBy: Text(i.ClosedBy), Alerts: i.Alerts, OpenAlerts: i.OpenAlerts,
-		Notes: []model.IncidentNote{},
+		Runbook: runbooks + reads.Runbook(i) + ".md", Notes: []model.IncidentNote{},
 	}
 	table := run.CodeTable()
 	if at := slices.IndexFunc(table, func(c run.CodeInfo) bool { return c.Code == i.Code }); at >= 0 {
 		out.WhatToDo = Text(table[at].WhatToDo)
 	}
 	for _, n := range i.Notes {
-		out.Notes = append(out.Notes, model.IncidentNote{At: n.At, Actor: n.Actor, Act: model.IncidentAct(n.Act),
-			Text: n.Text})
+		note := model.IncidentNote{At: n.At, Actor: n.Actor, Act: model.IncidentAct(n.Act), Text: n.Text}
+		if n.Severity != "" {
+			note.Severity = new(model.IncidentSeverity(n.Severity))
+		}
+		out.Notes = append(out.Notes, note)
 	}
 	return out
 }

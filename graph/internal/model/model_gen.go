@@ -1213,6 +1213,8 @@ type Incident struct {
 	Title string `json:"title"`
 	// What people should do about it; null without a code.
 	WhatToDo *string `json:"whatToDo,omitempty"`
+	// The address of the runbook for it.
+	Runbook string `json:"runbook"`
 	// It concerns the installation and not a tenant.
 	Installation  bool    `json:"installation"`
 	ProjectID     *string `json:"projectId,omitempty"`
@@ -1245,7 +1247,9 @@ type IncidentNote struct {
 	At    time.Time   `json:"at"`
 	Actor string      `json:"actor"`
 	Act   IncidentAct `json:"act"`
-	Text  string      `json:"text"`
+	// That SEVERITY set; null for other acts.
+	Severity *IncidentSeverity `json:"severity,omitempty"`
+	Text     string            `json:"text"`
 }
 
 type IncidentNoteInput struct {
@@ -1259,6 +1263,15 @@ type IncidentNoteInput struct {
 type IncidentPayload struct {
 	Incident *Incident      `json:"incident"`
 	Change   *ChangeReceipt `json:"change"`
+}
+
+type IncidentSeverityInput struct {
+	ID string `json:"id"`
+	// The client's name for this request; the audit has it.
+	RequestID string           `json:"requestId"`
+	Severity  IncidentSeverity `json:"severity"`
+	// At most 1,000 bytes.
+	Note string `json:"note"`
 }
 
 type InjectOverrideInput struct {
@@ -4319,17 +4332,19 @@ const (
 	IncidentActAcknowledge IncidentAct = "ACKNOWLEDGE"
 	IncidentActNote        IncidentAct = "NOTE"
 	IncidentActClose       IncidentAct = "CLOSE"
+	IncidentActSeverity    IncidentAct = "SEVERITY"
 )
 
 var AllIncidentAct = []IncidentAct{
 	IncidentActAcknowledge,
 	IncidentActNote,
 	IncidentActClose,
+	IncidentActSeverity,
 }
 
 func (e IncidentAct) IsValid() bool {
 	switch e {
-	case IncidentActAcknowledge, IncidentActNote, IncidentActClose:
+	case IncidentActAcknowledge, IncidentActNote, IncidentActClose, IncidentActSeverity:
 		return true
 	}
 	return false

@@ -3,6 +3,7 @@ import { AuditDocument, type AuditQuery } from "../api/gen/graphql";
 import { instant } from "../api/model";
 import { useQuery } from "../api/useQuery";
 import { m } from "../messages";
+import { service as serviceWords } from "../messages/service";
 import { Problem } from "../page/Problem";
 import css from "../styles/Form.module.css";
 import { type Column, Table } from "../ui/Table";
@@ -28,7 +29,7 @@ interface Freeze {
 }
 
 const columns: Column<Freeze>[] = [
-  { head: m.audit.what, main: true, cell: ({ frozen }) => (frozen ? m.service.froze : m.service.unfroze) },
+  { head: m.audit.what, main: true, cell: ({ frozen }) => (frozen ? serviceWords.froze : serviceWords.unfroze) },
   { head: m.policy.by, cell: ({ actor }) => actor },
   { head: m.policy.at, cell: ({ at }) => <Time at={instant(at)} format="full" /> },
   { head: m.policy.reason, text: true, cell: ({ reason }) => reason },
@@ -53,11 +54,11 @@ export function FreezeHistory({ version, frozen }: { version: string; frozen: bo
   if (!last) return null;
   return (
     <>
-      <h3>{m.service.freezes}</h3>
+      <h3>{serviceWords.freezes}</h3>
       {last.length === 0 ? (
-        <p className={css.hint}>{m.service.noFreezes}</p>
+        <p className={css.hint}>{serviceWords.noFreezes}</p>
       ) : (
-        <Table label={m.service.freezes} columns={columns} rows={last} rowKey={({ id }) => id} />
+        <Table label={serviceWords.freezes} columns={columns} rows={last} rowKey={({ id }) => id} />
       )}
     </>
   );

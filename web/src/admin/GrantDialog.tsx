@@ -5,6 +5,7 @@ import type { PolicyGrantInput, PolicyInput } from "../api/gen/graphql";
 import { useSending } from "../forms/useSending";
 import { Violations } from "../forms/Violations";
 import { m } from "../messages";
+import { tokens as words } from "../messages/tokens";
 import css from "../styles/Form.module.css";
 import { Button } from "../ui/Button";
 import { Dialog } from "../ui/Dialog";
@@ -57,13 +58,9 @@ export function GrantDialog({ policy, remove, preview: Preview, save, onClose }:
           <>
             <TextField label={m.policy.principal} value={grant.principal} set={(principal) => set({ principal })} />
             <SelectField label={m.policy.role} value={grant.role} options={ROLES} set={(role) => set({ role })} />
+            <TextField label={words.project} value={grant.projectId ?? "*"} set={(projectId) => set({ projectId })} />
             <TextField
-              label={m.tokens.project}
-              value={grant.projectId ?? "*"}
-              set={(projectId) => set({ projectId })}
-            />
-            <TextField
-              label={m.tokens.environment}
+              label={words.environment}
               value={grant.environmentId ?? "*"}
               set={(environmentId) => set({ environmentId })}
             />

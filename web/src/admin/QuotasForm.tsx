@@ -1,6 +1,7 @@
 import type { BackpressureStrategy, QuotaLimitsInput, QuotaSettingsInput } from "../api/gen/graphql";
 import { count } from "../format/format";
 import { m } from "../messages";
+import { quota as words } from "../messages/quota";
 import css from "../styles/Form.module.css";
 import type { DocumentForm } from "./EditDocument";
 import { NumberField, Rows, SelectField, TextField } from "./Rows";
@@ -13,7 +14,7 @@ const LIMITS = [
   "maxQueueDepth",
 ] as const satisfies readonly (keyof QuotaLimitsInput)[];
 
-const STRATEGIES = Object.entries(m.quota.strategies) as [BackpressureStrategy | "", string][];
+const STRATEGIES = Object.entries(words.strategies) as [BackpressureStrategy | "", string][];
 const SECOND_MS = 1_000;
 
 type Limits = QuotaLimitsInput | null | undefined;
@@ -29,9 +30,9 @@ function LimitFields({ limits, most, set }: LimitFieldsProps) {
   return LIMITS.map((limit) => (
     <NumberField
       key={limit}
-      label={m.quota.limits[limit]}
+      label={words.limits[limit]}
       value={limits?.[limit] ?? null}
-      placeholder={most?.[limit] == null ? undefined : m.quota.ofTier(count(most[limit]))}
+      placeholder={most?.[limit] == null ? undefined : words.ofTier(count(most[limit]))}
       set={(value) => set({ ...limits, [limit]: value })}
     />
   ));
@@ -45,17 +46,17 @@ export function QuotasForm({ document, change, most = null }: Parameters<Documen
   return (
     <>
       <fieldset className={css.group}>
-        <legend>{m.quota.tenant}</legend>
+        <legend>{words.tenant}</legend>
         <div className={css.row}>
           <LimitFields limits={settings.tenant} most={most} set={(tenant) => set({ tenant })} />
         </div>
-        <p className={css.hint}>{m.quota.inherit}</p>
+        <p className={css.hint}>{words.inherit}</p>
       </fieldset>
       <Rows
-        head={m.quota.projects}
+        head={words.projects}
         rows={projects}
-        rowName={(project) => m.quota.projectOf(project.projectId)}
-        what={m.quota.project}
+        rowName={(project) => words.projectOf(project.projectId)}
+        what={words.project}
         fresh={{ projectId: "", limits: {}, weight: 1 }}
         change={(rows) => set({ projects: rows })}
       >
@@ -63,7 +64,7 @@ export function QuotasForm({ document, change, most = null }: Parameters<Documen
           <>
             <TextField label={m.policy.project} value={project.projectId} set={(projectId) => setRow({ projectId })} />
             <NumberField
-              label={m.quota.weight}
+              label={words.weight}
               min={1}
               value={project.weight ?? 1}
               set={(weight) => setRow({ weight: weight ?? 1 })}
@@ -74,13 +75,13 @@ export function QuotasForm({ document, change, most = null }: Parameters<Documen
       </Rows>
       <div className={css.row}>
         <SelectField
-          label={m.quota.strategy}
+          label={words.strategy}
           value={settings.strategy ?? ""}
           options={STRATEGIES}
           set={(strategy) => set({ strategy: strategy === "" ? null : strategy })}
         />
         <NumberField
-          label={m.quota.ttl}
+          label={words.ttl}
           value={typeof ttlMs === "number" ? ttlMs / SECOND_MS : null}
           set={(seconds) => set({ ttlMs: seconds === null ? null : seconds * SECOND_MS })}
         />

@@ -18,6 +18,7 @@ import { request } from "../api/request";
 import { useConnection } from "../api/useConnection";
 import { useQuery } from "../api/useQuery";
 import { m } from "../messages";
+import { quota as words } from "../messages/quota";
 import { Button } from "../ui/Button";
 import css from "../styles/Form.module.css";
 import { count } from "../format/format";
@@ -37,14 +38,14 @@ interface Line {
 }
 
 const buckets: Column<Line>[] = [
-  { head: m.quota.place, main: true, cell: ({ place, bucket }) => `${place} · ${m.quota.actions[bucket.action]}` },
+  { head: words.place, main: true, cell: ({ place, bucket }) => `${place} · ${words.actions[bucket.action]}` },
   {
-    head: m.quota.used,
+    head: words.used,
     cell: ({ place, bucket }) => (
       <span>
         <meter
           className={css.meter}
-          aria-label={`${place} ${m.quota.actions[bucket.action]}`}
+          aria-label={`${place} ${words.actions[bucket.action]}`}
           min={0}
           max={100}
           value={bucket.usedPercent}
@@ -53,16 +54,16 @@ const buckets: Column<Line>[] = [
       </span>
     ),
   },
-  { head: m.quota.left, cell: ({ bucket }) => m.quota.of(count(bucket.tokensRemaining), count(bucket.perMinute)) },
+  { head: words.left, cell: ({ bucket }) => words.of(count(bucket.tokensRemaining), count(bucket.perMinute)) },
   {
-    head: m.quota.next,
+    head: words.next,
     cell: ({ bucket }) => bucket.nextRefillAt && <Time at={instant(bucket.nextRefillAt)} format="clock" />,
   },
 ];
 const places: Column<Snapshot>[] = [
-  { head: m.quota.place, main: true, cell: (snapshot) => snapshot.projectId ?? m.quota.tenant },
-  { head: m.quota.active, cell: (snapshot) => m.quota.of(count(snapshot.active), count(snapshot.maxActive)) },
-  { head: m.quota.waiting, cell: (snapshot) => m.quota.of(count(snapshot.queueDepth), count(snapshot.maxQueueDepth)) },
+  { head: words.place, main: true, cell: (snapshot) => snapshot.projectId ?? words.tenant },
+  { head: words.active, cell: (snapshot) => words.of(count(snapshot.active), count(snapshot.maxActive)) },
+  { head: words.waiting, cell: (snapshot) => words.of(count(snapshot.queueDepth), count(snapshot.maxQueueDepth)) },
 ];
 
 /** The settings to edit: those in force, or an old version that is put back over them. */
@@ -106,13 +107,13 @@ export function QuotasPanel() {
     history.refresh();
   };
   const lines = quotas.answer?.flatMap((snapshot) =>
-    snapshot.buckets.map((bucket) => ({ place: snapshot.projectId ?? m.quota.tenant, bucket })),
+    snapshot.buckets.map((bucket) => ({ place: snapshot.projectId ?? words.tenant, bucket })),
   );
   return (
     <>
-      <PageHead title={m.quota.title} asOf={quotas.asOf} refresh={refresh}>
+      <PageHead title={words.title} asOf={quotas.asOf} refresh={refresh}>
         <Button
-          refusal={may.refusal ?? (settings.answer ? null : m.quota.notYours)}
+          refusal={may.refusal ?? (settings.answer ? null : words.notYours)}
           saidBy={may.saidBy}
           onClick={() => setEditing(settings.answer ? { base: settings.answer } : null)}
         >
@@ -121,24 +122,24 @@ export function QuotasPanel() {
       </PageHead>
       <MayNot of={may} />
       <DoneLine topic="quotas" />
-      {settings.answer && <p className={css.hint}>{m.quota.tier(settings.answer.tier, settings.answer.version)}</p>}
+      {settings.answer && <p className={css.hint}>{words.tier(settings.answer.tier, settings.answer.version)}</p>}
       {quotas.error !== null && <Problem error={quotas.error} retry={refresh} />}
       {!lines && quotas.error === null && <Skeleton rows={6} label={m.sync.LOADING} />}
       {lines && quotas.answer && (
         <>
           <section className={css.section}>
-            <h2>{m.quota.buckets}</h2>
+            <h2>{words.buckets}</h2>
             <Table
-              label={m.quota.buckets}
+              label={words.buckets}
               columns={buckets}
               rows={lines}
               rowKey={(line) => `${line.place} ${line.bucket.action}`}
             />
           </section>
           <section className={css.section}>
-            <h2>{m.quota.places}</h2>
+            <h2>{words.places}</h2>
             <Table
-              label={m.quota.places}
+              label={words.places}
               columns={places}
               rows={quotas.answer}
               rowKey={(snapshot) => snapshot.projectId ?? ""}
@@ -154,12 +155,12 @@ export function QuotasPanel() {
           refusal={may.refusal}
           saidBy={may.saidBy}
           putBack={(old) => setEditing(settings.answer ? { base: settings.answer, old } : null)}
-          none={m.quota.noHistory}
+          none={words.noHistory}
         />
       )}
       {editing && (
         <EditDocument
-          title={editing.old ? m.policy.putBackOne(editing.old.version) : m.quota.editing(editing.base.version)}
+          title={editing.old ? m.policy.putBackOne(editing.old.version) : words.editing(editing.base.version)}
           before={content(editing.base)}
           {...(editing.old
             ? { draft: content(editing.old), draftReason: m.policy.putBackReason(editing.old.version) }

@@ -8,6 +8,7 @@ import { instant } from "../api/model";
 import { request } from "../api/request";
 import { useQuery } from "../api/useQuery";
 import { m } from "../messages";
+import { service as serviceWords } from "../messages/service";
 import { ReasonDialog } from "../forms/ReasonDialog";
 import { Button } from "../ui/Button";
 import css from "../styles/Form.module.css";
@@ -37,7 +38,7 @@ export function ServicePanel() {
     const effect = { page: "service" } as const;
     if ("mode" in wanted) {
       const { setEngineMode } = await request(SetModeDocument, { input: { requestId, mode: wanted.mode, reason } });
-      const what = m.receipt.modeSet(m.service.modes[wanted.mode]);
+      const what = m.receipt.modeSet(serviceWords.modes[wanted.mode]);
       recordDone({ topic: "mode", what, effect, change: setEngineMode.change });
     } else {
       const { freezeTenant } = await request(FreezeDocument, { input: { requestId, frozen: wanted.frozen, reason } });
@@ -48,42 +49,42 @@ export function ServicePanel() {
   };
   const title = wanted
     ? "mode" in wanted
-      ? m.service.setMode(m.service.modes[wanted.mode])
+      ? serviceWords.setMode(serviceWords.modes[wanted.mode])
       : wanted.frozen
-        ? m.service.freeze
-        : m.service.unfreeze
+        ? serviceWords.freeze
+        : serviceWords.unfreeze
     : "";
   return (
     <>
-      <PageHead title={m.service.title} asOf={service.asOf} refresh={service.again} />
+      <PageHead title={serviceWords.title} asOf={service.asOf} refresh={service.again} />
       {service.error !== null && <Problem error={service.error} retry={service.again} />}
       {!now && service.error === null && <Skeleton rows={4} label={m.sync.LOADING} />}
       {now && (
         <>
           <section className={css.section}>
-            <h2>{m.service.mode}</h2>
+            <h2>{serviceWords.mode}</h2>
             <p>
-              <strong>{m.service.modes[now.mode]}</strong>
+              <strong>{serviceWords.modes[now.mode]}</strong>
               {now.modeSince && (
                 <>
                   {" "}
-                  {m.service.since} <Time at={instant(now.modeSince)} format="full" />
+                  {serviceWords.since} <Time at={instant(now.modeSince)} format="full" />
                 </>
               )}
               {now.modeReason && `: ${now.modeReason}`}
             </p>
-            <p className={css.hint}>{m.service.means[now.mode]}</p>
-            {now.activeRuns !== null && <p>{m.service.active(now.activeRuns)}</p>}
+            <p className={css.hint}>{serviceWords.means[now.mode]}</p>
+            {now.activeRuns !== null && <p>{serviceWords.active(now.activeRuns)}</p>}
             <div className={css.row}>
               {MODES.map((name) => (
                 <Button
                   key={name}
                   pressed={name === now.mode}
-                  refusal={name === now.mode ? m.service.already : mode.refusal}
+                  refusal={name === now.mode ? serviceWords.already : mode.refusal}
                   saidBy={name === now.mode ? undefined : mode.saidBy}
                   onClick={() => setWanted({ mode: name, requestId: `ui-${newId()}` })}
                 >
-                  {m.service.setMode(m.service.modes[name])}…
+                  {serviceWords.setMode(serviceWords.modes[name])}…
                 </Button>
               ))}
             </div>
@@ -91,13 +92,13 @@ export function ServicePanel() {
             <DoneLine topic="mode" />
           </section>
           <section className={css.section}>
-            <h2>{m.service.tenant}</h2>
+            <h2>{serviceWords.tenant}</h2>
             <p>
-              <strong>{now.frozen ? m.service.frozen : m.service.notFrozen}</strong>
+              <strong>{now.frozen ? serviceWords.frozen : serviceWords.notFrozen}</strong>
               {now.frozenSince && (
                 <>
                   {" "}
-                  {m.service.since} <Time at={instant(now.frozenSince)} format="full" />
+                  {serviceWords.since} <Time at={instant(now.frozenSince)} format="full" />
                 </>
               )}
               {now.frozenReason && `: ${now.frozenReason}`}
@@ -109,7 +110,7 @@ export function ServicePanel() {
                 saidBy={freeze.saidBy}
                 onClick={() => setWanted({ frozen: !now.frozen, requestId: `ui-${newId()}` })}
               >
-                {now.frozen ? m.service.unfreeze : m.service.freeze}…
+                {now.frozen ? serviceWords.unfreeze : serviceWords.freeze}…
               </Button>
             </div>
             <MayNot of={freeze} />
@@ -126,19 +127,19 @@ export function ServicePanel() {
           reason="required"
           danger
           // A mode stops the starts of all tenants, so nobody sets it by a quick Enter.
-          {...("mode" in wanted && wanted.mode !== "NORMAL" ? { word: m.service.modes[wanted.mode] } : {})}
+          {...("mode" in wanted && wanted.mode !== "NORMAL" ? { word: serviceWords.modes[wanted.mode] } : {})}
           act={act}
           onClose={() => setWanted(null)}
         >
           <p>
             {"mode" in wanted
-              ? m.service.means[wanted.mode]
+              ? serviceWords.means[wanted.mode]
               : wanted.frozen
-                ? m.service.freezeMeans
-                : m.service.unfreezeMeans}
+                ? serviceWords.freezeMeans
+                : serviceWords.unfreezeMeans}
           </p>
-          {"mode" in wanted && <p>{m.service.everybody}</p>}
-          {"mode" in wanted && now?.activeRuns != null && <p>{m.service.active(now.activeRuns)}</p>}
+          {"mode" in wanted && <p>{serviceWords.everybody}</p>}
+          {"mode" in wanted && now?.activeRuns != null && <p>{serviceWords.active(now.activeRuns)}</p>}
         </ReasonDialog>
       )}
     </>

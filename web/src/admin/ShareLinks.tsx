@@ -6,6 +6,7 @@ import { SetShareLinksDocument } from "../api/gen/graphql";
 import { request } from "../api/request";
 import { ReasonDialog } from "../forms/ReasonDialog";
 import { m } from "../messages";
+import { service as serviceWords } from "../messages/service";
 import { DoneLine } from "../receipts/DoneLine";
 import { recordDone } from "../session/done";
 import { MayNot, useMay } from "../session/MayNot";
@@ -23,9 +24,9 @@ interface Wanted {
 }
 
 const WORDS = {
-  permit: { title: m.service.sharePermit, means: m.service.sharePermitMeans },
-  revoke: { title: m.service.shareRevoke, means: m.service.shareRevokeMeans },
-  forbid: { title: m.service.shareForbid, means: m.service.shareForbidMeans },
+  permit: { title: serviceWords.sharePermit, means: serviceWords.sharePermitMeans },
+  revoke: { title: serviceWords.shareRevoke, means: serviceWords.shareRevokeMeans },
+  forbid: { title: serviceWords.shareForbid, means: serviceWords.shareForbidMeans },
 } as const;
 
 export function ShareLinks({ hours: now, refresh }: { hours: number; refresh: () => void }) {
@@ -49,15 +50,15 @@ export function ShareLinks({ hours: now, refresh }: { hours: number; refresh: ()
     });
     refresh();
   };
-  const permit = now === 0 ? m.service.sharePermit : m.service.shareChange;
+  const permit = now === 0 ? serviceWords.sharePermit : serviceWords.shareChange;
   return (
     <section className={css.section}>
-      <h2>{m.service.share}</h2>
-      <p>{now === 0 ? m.service.shareOff : m.service.shareOn(now)}</p>
+      <h2>{serviceWords.share}</h2>
+      <p>{now === 0 ? serviceWords.shareOff : serviceWords.shareOn(now)}</p>
       <p className={css.hint}>
-        {m.service.shareCount}{" "}
+        {serviceWords.shareCount}{" "}
         <Link to="/audit" search={{ action: "share run" }}>
-          {m.service.shareMade}
+          {serviceWords.shareMade}
         </Link>
       </p>
       <div className={css.row}>
@@ -67,10 +68,10 @@ export function ShareLinks({ hours: now, refresh }: { hours: number; refresh: ()
         {now > 0 && (
           <>
             <Button refusal={may.refusal} saidBy={may.saidBy} onClick={open("revoke")}>
-              {m.service.shareRevoke}…
+              {serviceWords.shareRevoke}…
             </Button>
             <Button refusal={may.refusal} saidBy={may.saidBy} onClick={open("forbid")}>
-              {m.service.shareForbid}…
+              {serviceWords.shareForbid}…
             </Button>
           </>
         )}
@@ -88,7 +89,7 @@ export function ShareLinks({ hours: now, refresh }: { hours: number; refresh: ()
         >
           <p>{WORDS[wanted.what].means}</p>
           {wanted.what === "permit" && (
-            <NumberField label={m.service.shareHours} min={1} max={MOST_HOURS} value={hours} set={setHours} />
+            <NumberField label={serviceWords.shareHours} min={1} max={MOST_HOURS} value={hours} set={setHours} />
           )}
         </ReasonDialog>
       )}

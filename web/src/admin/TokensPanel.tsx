@@ -14,6 +14,7 @@ import { instant } from "../api/model";
 import { request } from "../api/request";
 import { useConnection } from "../api/useConnection";
 import { m } from "../messages";
+import { tokens as words } from "../messages/tokens";
 import { ReasonDialog } from "../forms/ReasonDialog";
 import { Button } from "../ui/Button";
 import { Dialog } from "../ui/Dialog";
@@ -43,32 +44,32 @@ export function TokensPanel() {
   const everybody = useMay("MANAGE_TOKENS");
   const make = useMay("CREATE_TOKEN");
   const columns: Column<TokenFieldsFragment>[] = [
-    { head: m.tokens.name, main: true, text: true, cell: (token) => token.name },
-    { head: m.tokens.prefix, cell: (token) => token.prefix && <code>{token.prefix}…</code> },
-    { head: m.tokens.principal, cell: (token) => token.principal },
+    { head: words.name, main: true, text: true, cell: (token) => token.name },
+    { head: words.prefix, cell: (token) => token.prefix && <code>{token.prefix}…</code> },
+    { head: words.principal, cell: (token) => token.principal },
     {
-      head: m.tokens.grants,
+      head: words.grants,
       text: true,
       cell: (token) => token.grants.map((grant) => `${roleWords(grant.role)} ${scopeWords(grant)}`).join(", "),
     },
-    { head: m.tokens.created, wide: true, cell: (token) => <Time at={instant(token.createdAt)} /> },
-    { head: m.tokens.expires, cell: (token) => <Time at={instant(token.expiresAt)} format="full" /> },
+    { head: words.created, wide: true, cell: (token) => <Time at={instant(token.createdAt)} /> },
+    { head: words.expires, cell: (token) => <Time at={instant(token.expiresAt)} format="full" /> },
     {
-      head: m.tokens.used,
+      head: words.used,
       wide: true,
-      cell: (token) => (token.lastUsedAt === null ? m.tokens.never : <Time at={instant(token.lastUsedAt)} />),
+      cell: (token) => (token.lastUsedAt === null ? words.never : <Time at={instant(token.lastUsedAt)} />),
     },
     {
-      head: m.tokens.state,
+      head: words.state,
       cell: (token) => {
-        if (token.revokedAt !== null) return m.tokens.revoked;
-        if (instant(token.expiresAt) < Date.now()) return m.tokens.expired;
+        if (token.revokedAt !== null) return words.revoked;
+        if (instant(token.expiresAt) < Date.now()) return words.expired;
         return (
           <Button
-            label={`${m.tokens.revoke} ${token.name}`}
+            label={`${words.revoke} ${token.name}`}
             onClick={() => setRevoking({ token, requestId: `ui-${newId()}` })}
           >
-            {m.tokens.revoke}…
+            {words.revoke}…
           </Button>
         );
       },
@@ -89,23 +90,23 @@ export function TokensPanel() {
   };
   return (
     <>
-      <PageHead title={m.tokens.title} asOf={pages.asOf} refresh={pages.refresh}>
+      <PageHead title={words.title} asOf={pages.asOf} refresh={pages.refresh}>
         <Button pressed={all} refusal={everybody.refusal} saidBy={everybody.saidBy} onClick={() => setAll(!all)}>
-          {m.tokens.everybody}
+          {words.everybody}
         </Button>
         <Button kind="primary" refusal={make.refusal} saidBy={make.saidBy} onClick={() => setMaking(true)}>
-          {m.tokens.create}…
+          {words.create}…
         </Button>
       </PageHead>
       <MayNot of={everybody} />
       <MayNot of={make} />
       <DoneLine topic="tokens" />
       <List
-        label={m.tokens.title}
+        label={words.title}
         pages={pages}
         columns={columns}
         rowKey={(token) => token.tokenId}
-        empty={<p>{m.tokens.empty}</p>}
+        empty={<p>{words.empty}</p>}
       />
       {making && (
         <Make
@@ -117,14 +118,14 @@ export function TokensPanel() {
       )}
       {revoking && (
         <ReasonDialog
-          title={`${m.tokens.revoke} ${revoking.token.name}`}
-          verb={m.tokens.revoke}
+          title={`${words.revoke} ${revoking.token.name}`}
+          verb={words.revoke}
           reason="required"
           danger
           act={revoke}
           onClose={() => setRevoking(null)}
         >
-          <p>{m.tokens.revokeMeans}</p>
+          <p>{words.revokeMeans}</p>
         </ReasonDialog>
       )}
     </>
@@ -165,36 +166,36 @@ function Make({ onClose }: { onClose: () => void }) {
           effect: { page: "tokens" },
           change: createToken.change,
         });
-        setSecret(createToken.secret ?? m.tokens.shownBefore);
+        setSecret(createToken.secret ?? words.shownBefore);
       }),
     );
   };
   return (
     // The secret is shown once, so Esc does not close the dialog: the person confirms that it is kept.
-    <Dialog title={m.tokens.create} onClose={secret === null ? onClose : () => {}}>
+    <Dialog title={words.create} onClose={secret === null ? onClose : () => {}}>
       {secret !== null ? (
         <div className={css.stack}>
-          <p role="status">{m.tokens.once}</p>
+          <p role="status">{words.once}</p>
           <code className={css.secret}>{secret}</code>
           <div className={css.buttons}>
             <Button ref={focus} onClick={() => void navigator.clipboard.writeText(secret).then(() => setCopied(true))}>
-              {copied ? m.page.copied : m.tokens.copy}
+              {copied ? m.page.copied : words.copy}
             </Button>
             <Button kind="primary" onClick={onClose}>
-              {m.tokens.done}
+              {words.done}
             </Button>
           </div>
         </div>
       ) : (
         <form ref={fields} className={css.stack} onSubmit={submit}>
           <label className={css.field}>
-            <span>{m.tokens.name}</span>
+            <span>{words.name}</span>
             <input name="name" required maxLength={100} {...wrongProps(`${id}name`, wrong("name"))} />
             <Wrong id={`${id}name`} text={wrong("name")} />
           </label>
           <div className={css.row}>
             <label className={css.field}>
-              <span>{m.tokens.role}</span>
+              <span>{words.role}</span>
               <select name="role" defaultValue="VIEWER">
                 {ROLES.map((role) => (
                   <option key={role} value={role}>
@@ -204,22 +205,22 @@ function Make({ onClose }: { onClose: () => void }) {
               </select>
             </label>
             <label className={css.field}>
-              <span>{m.tokens.project}</span>
+              <span>{words.project}</span>
               <input name="project" defaultValue="*" maxLength={128} {...wrongProps(`${id}grants`, wrong("grants"))} />
               <Wrong id={`${id}grants`} text={wrong("grants")} />
             </label>
             <label className={css.field}>
-              <span>{m.tokens.environment}</span>
+              <span>{words.environment}</span>
               <input name="environment" defaultValue="*" maxLength={128} />
             </label>
           </div>
           <label className={css.field}>
-            <span>{m.tokens.service}</span>
+            <span>{words.service}</span>
             <input name="service" maxLength={128} {...wrongProps(`${id}service`, wrong("service"))} />
             <Wrong id={`${id}service`} text={wrong("service")} />
           </label>
           <label className={css.field}>
-            <span>{m.tokens.until}</span>
+            <span>{words.until}</span>
             <input name="expires" type="date" {...wrongProps(`${id}expires`, wrong("expiresAt"))} />
             <Wrong id={`${id}expires`} text={wrong("expiresAt")} />
           </label>
@@ -229,7 +230,7 @@ function Make({ onClose }: { onClose: () => void }) {
               {m.confirm.back}
             </Button>
             <Button type="submit" kind="primary" refusal={refusal}>
-              {refusal ?? m.tokens.create}
+              {refusal ?? words.create}
             </Button>
           </div>
         </form>

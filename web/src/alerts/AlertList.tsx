@@ -78,7 +78,7 @@ export function AlertList({ alerts, changed }: { alerts: readonly Alert[]; chang
           </li>
         ))}
       </ul>
-      <MayNot of={may} />
+      {alerts.length > 0 && <MayNot of={may} />}
       {asking && <Dialog alert={asking.alert} done={changed} close={close} />}
     </>
   );
@@ -107,6 +107,15 @@ function Taken({ alert }: { alert: Alert }) {
 function ToPage({ alert: { runId, stepId, page, shared } }: { alert: Alert }) {
   if (page.startsWith("/queue")) return <Link to="/queue">{words.links.queue}</Link>;
   if (page.startsWith("/dlq")) return <Link to="/dlq">{words.links.dlq}</Link>;
+  if (page.startsWith("/deliveries")) {
+    const [, , name] = page.split("/");
+    if (name === undefined) return <Link to="/deliveries">{words.links.deliveries}</Link>;
+    return (
+      <Link to="/deliveries/$name" params={{ name: decodeURIComponent(name) }}>
+        {words.links.deliveries}
+      </Link>
+    );
+  }
   if (runId === null || page.startsWith("/health")) return <Link to="/health">{words.links.health}</Link>;
   return (
     <Link to="/runs/$runId" params={{ runId }} search={stepId === null ? {} : { step: stepId }} title={runId}>

@@ -4,6 +4,7 @@ import { instant } from "../api/model";
 import { dateTime, type Zone, zoneName } from "../format/format";
 import { m } from "../messages";
 import { operations } from "../messages/auditOperations";
+import { service as serviceWords } from "../messages/service";
 import { actionWords, type Known, known, nameOf, objectWords } from "./words";
 
 type Row = Pick<NonNullable<AuditFieldsFragment["row"]>, "action" | "outcome" | "code" | "detail" | "reason">;
@@ -54,7 +55,7 @@ function grants(value: unknown): string {
 function deed(row: Row, detail: Known, named: string, zone: Zone): string | null {
   const { did } = m.audit;
   const { action } = row;
-  const modes: Readonly<Record<string, string>> = m.service.modes;
+  const modes: Readonly<Record<string, string>> = serviceWords.modes;
   const outcomes: Readonly<Record<string, string>> = m.inbox.outcome;
   const plan = m.audit.plan(text(detail.planId), text(detail.planVersion));
   const where = `${text(detail.projectId)} / ${text(detail.environmentId)}`;

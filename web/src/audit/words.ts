@@ -2,6 +2,7 @@
 import type { AuditFieldsFragment } from "../api/gen/graphql";
 import { m } from "../messages";
 import { operationNames, operations } from "../messages/auditOperations";
+import { service as serviceWords } from "../messages/service";
 
 type Row = NonNullable<AuditFieldsFragment["row"]>;
 
@@ -64,7 +65,7 @@ export function objectWords({ action, outcome, detail }: Pick<Row, "action" | "o
   const { stepId, force, planId, planVersion, mode, quotaVersion, policyVersion } = known(detail);
   // A refusal names the version of the policy that refused it, which is not its object.
   const made = outcome === "ACCEPTED" && ["SET_POLICY", "BREAK_GLASS"].includes(action) ? policyVersion : quotaVersion;
-  const modes: Readonly<Record<string, string>> = m.service.modes;
+  const modes: Readonly<Record<string, string>> = serviceWords.modes;
   return [
     typeof stepId === "string" ? m.audit.step(stepId) : "",
     force === true ? m.audit.forced : "",

@@ -14,9 +14,13 @@ interface ReasonDialogProps {
   verb: string;
   /** Asks for a reason, which may be left out when it is `optional`. */
   reason?: "optional" | "required";
+  /** What the reason is called, when it is another text. */
+  reasonLabel?: string;
   /** A word to type first, for a final action. */
   word?: string;
   danger?: boolean;
+  /** False while the fields of `children` cannot be sent. */
+  ready?: boolean;
   /** The button that leaves things as they are. */
   back?: string;
   act: (reason: string) => Promise<void>;
@@ -29,8 +33,10 @@ export function ReasonDialog({
   children,
   verb,
   reason,
+  reasonLabel = m.confirm.reason,
   word,
   danger = false,
+  ready = true,
   back,
   act,
   onClose,
@@ -38,7 +44,7 @@ export function ReasonDialog({
   const [text, setText] = useState("");
   const [typed, setTyped] = useState("");
   const { error, refusal, send: sendOnce } = useSending();
-  const complete = (reason !== "required" || text.trim() !== "") && (word === undefined || typed === word);
+  const complete = ready && (reason !== "required" || text.trim() !== "") && (word === undefined || typed === word);
   const submit = (event: FormEvent): void => {
     event.preventDefault();
     if (complete) sendOnce(() => act(text.trim()).then(onClose));
@@ -50,7 +56,7 @@ export function ReasonDialog({
         {reason && (
           <label className={css.field}>
             <span>
-              {m.confirm.reason} ({reason === "required" ? m.confirm.required : m.confirm.reasonHint})
+              {reasonLabel} ({reason === "required" ? m.confirm.required : m.confirm.reasonHint})
             </span>
             <input
               value={text}

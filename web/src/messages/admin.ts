@@ -1,5 +1,4 @@
-// Tokens, policy, quotas and the service.
-import type { EngineMode, QuotaAction } from "../api/gen/graphql";
+// Policy and break-glass.
 import { plural } from "../format/format";
 
 export const admin = {
@@ -22,36 +21,6 @@ export const admin = {
   noEffect: (why: string) => `Nothing to show yet: ${why}`,
   warnings: "Warnings",
   asJson: "As JSON",
-};
-
-export const tokens = {
-  title: "API tokens",
-  name: "Name",
-  prefix: "Begins with",
-  principal: "Acts as",
-  grants: "Maximum role",
-  created: "Created",
-  expires: "Expires",
-  used: "Last used",
-  state: "State",
-  never: "never",
-  revoked: "revoked",
-  expired: "expired",
-  revoke: "Revoke",
-  revokeMeans:
-    "Requests with this token are refused on every server within 2 s, and its streams end. This cannot be undone.",
-  everybody: "Show all tokens",
-  create: "Create a token",
-  role: "Maximum role",
-  project: "Project (* for all)",
-  environment: "Environment (* for all)",
-  service: "Service name (empty: the token acts as you)",
-  until: "Expires on (empty: in 90 days)",
-  once: "Copy this token now. You will not see it again.",
-  shownBefore: "The token was shown before and cannot be shown again.",
-  copy: "Copy",
-  done: "Done",
-  empty: "No tokens. Scripts and services sign in with one.",
 };
 
 export const policy = {
@@ -134,86 +103,6 @@ export const policy = {
   expiresOn: "Ends after this day (empty: never)",
   noHistory: "This tenant has no policy of its own. The server's settings apply.",
   editing: (version: number) => (version === 0 ? "Edit policy" : `Edit policy (version ${version})`),
-};
-
-export const quota = {
-  title: "Quotas",
-  tenant: "Whole tenant",
-  buckets: "Per minute",
-  places: "At once",
-  place: "Where",
-  used: "Used",
-  left: "Left",
-  next: "Refills at",
-  active: "Active runs",
-  waiting: "Waiting runs",
-  of: (n: string, most: string) => `${n} of ${most}`,
-  actions: { START_RUN: "starts", HEAVY_STEP: "heavy steps", SIGNAL: "signals" } satisfies Record<QuotaAction, string>,
-  tier: (tier: string, version: number) =>
-    `Tier ${tier}: ${version === 0 ? "its limits apply" : `version ${version} of this tenant's settings applies`}.`,
-  notYours: "Your role may not read the quota settings.",
-  limits: {
-    startRunPerMinute: "Starts per minute",
-    heavyStepsPerMinute: "Heavy steps per minute",
-    signalOpsPerMinute: "Signals per minute",
-    maxActive: "Active runs",
-    maxQueueDepth: "Waiting runs",
-  },
-  ofTier: (most: string) => `${most} (tier)`,
-  inherit: "An empty field inherits the tier's limit.",
-  weight: "Weight",
-  project: "a project",
-  projectOf: (id: string) => (id === "" ? "the project" : `project ${id}`),
-  projects: "Projects",
-  strategy: "When a limit is reached",
-  strategies: { "": "As the installation", QUEUE: "Runs wait", REJECT: "Runs are refused", DELAY: "Runs are delayed" },
-  ttl: "Longest wait, in seconds",
-  noHistory: "This tenant has no settings of its own. Its tier's limits apply.",
-  editing: (version: number) => (version === 0 ? "Edit quotas" : `Edit quotas (version ${version})`),
-};
-
-export const service = {
-  title: "Service",
-  mode: "Installation mode",
-  tenant: "This tenant",
-  since: "since",
-  already: "This mode is set already.",
-  modes: { NORMAL: "Normal", READ_ONLY: "Read-only", DRAINED: "Drained" } satisfies Record<EngineMode, string>,
-  means: {
-    NORMAL: "Runs start, and everything is published.",
-    READ_ONLY: "No new run starts and nothing is published; pages read the store. Runs in progress continue.",
-    DRAINED:
-      "No new run starts; runs in progress continue to their end. When none is active, the installation may be stopped.",
-  } satisfies Record<EngineMode, string>,
-  setMode: (mode: string) => `Set to ${mode}`,
-  everybody: "This concerns all tenants of the installation.",
-  active: (n: number) => `${plural(n, "run is", "runs are")} active on this installation.`,
-  frozen: "Frozen",
-  notFrozen: "Not frozen",
-  freeze: "Freeze the tenant",
-  unfreeze: "Unfreeze the tenant",
-  freezeMeans:
-    "No new run starts in this tenant, and no run can be approved. Runs in progress continue, queued runs keep waiting, and a waiting run can be rejected. Approval deadlines keep running.",
-  unfreezeMeans:
-    "Runs start again, queued ones first. Approvals are possible again, as far as their time has not ended.",
-  freezes: "Who froze and unfroze the tenant",
-  noFreezes: "Nobody has frozen the tenant yet.",
-  froze: "Froze",
-  unfroze: "Unfroze",
-  share: "Share links",
-  shareOn: (hours: number) => `A link shows the status of one run without sign-in, for ${plural(hours, "hour")}.`,
-  shareOff: "Nobody can make a link that shows a run without sign-in.",
-  shareCount: "dvt stores no links, so it cannot count them. The audit lists who made each link:",
-  shareMade: "links made",
-  shareHours: "Hours that a link is valid (1 to 168)",
-  sharePermit: "Permit share links",
-  shareChange: "Change the hours",
-  shareRevoke: "Revoke all links",
-  shareForbid: "Forbid share links",
-  sharePermitMeans:
-    "Everybody who may see a run can make a link to its status. A reader of the link needs no account. Links that were made before stop working at once.",
-  shareRevokeMeans: "All links that were made until now stop working at once. New ones can be made.",
-  shareForbidMeans: "All links stop working at once, and nobody can make a new one.",
 };
 
 export const breakGlass = {

@@ -16,7 +16,7 @@ import { start } from "./start";
 import { inbox } from "./inbox";
 import { queue } from "./queue";
 import { audit } from "./audit";
-import { admin, tokens, policy, quota, service, breakGlass } from "./admin";
+import { admin, policy, breakGlass } from "./admin";
 
 export const m = {
   app: "dvt",
@@ -59,10 +59,7 @@ export const m = {
   queue,
   audit,
   admin,
-  tokens,
   policy,
-  quota,
-  service,
   breakGlass,
   copyAs,
   share,

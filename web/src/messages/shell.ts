@@ -5,6 +5,8 @@ export const nav = {
   skip: "Skip to content",
   attention: "Attention",
   alerts: "Alerts",
+  incidents: "Incidents",
+  deliveries: "Deliveries",
   compare: "Compare two runs",
   runs: "Runs",
   plans: "Plans",

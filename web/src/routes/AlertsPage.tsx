@@ -1,4 +1,4 @@
-import { getRouteApi } from "@tanstack/react-router";
+import { getRouteApi, Link } from "@tanstack/react-router";
 import { useEffect, useState } from "react";
 import { AlertList } from "../alerts/AlertList";
 import { Silences } from "../alerts/Silences";
@@ -62,6 +62,9 @@ export function AlertsPage() {
           chosen={level?.[0]}
           choose={(to) => void navigate({ search: (old) => ({ ...old, level: to && [to] }), replace: true })}
         />
+        <Link to="/incidents" className={form.beside}>
+          {m.nav.incidents}
+        </Link>
       </PageHead>
       {error !== null && <Problem error={error} retry={again} />}
       {answer === undefined && error === null && <Skeleton rows={6} label={m.sync.LOADING} />}

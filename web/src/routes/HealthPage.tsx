@@ -125,6 +125,8 @@ export function HealthPage() {
       <PageHead title={healthMessages.title} asOf={asOf} refresh={again} repeated>
         {health && <Word status={health.status} />}
         <Link to="/alerts">{m.nav.alerts}</Link>
+        <Link to="/incidents">{m.nav.incidents}</Link>
+        <Link to="/deliveries">{m.nav.deliveries}</Link>
         <Link to="/workers">{m.nav.workers}</Link>
         {halt && (
           <span className={css.tone} data-tone="warn">

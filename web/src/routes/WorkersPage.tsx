@@ -137,14 +137,14 @@ export function WorkersPage() {
 function StateOf({ worker }: { worker: Worker }) {
   const state = stateOf(worker);
   return (
-    <>
+    <span>
       <span className={css.tone} data-tone={TONES[state]}>
         <span aria-hidden="true">{SIGNS[state]}</span> {words.states[state]}
       </span>
       {worker.problem !== null && ` ${worker.problem}`}
       {worker.drain && ` ${words.drained(worker.drain.actor, worker.drain.reason)}`}
       {worker.last && <span className={css.hint}> {words.last}</span>}
-    </>
+    </span>
   );
 }
 

@@ -14,6 +14,7 @@ import {
   bulkSearch,
   compareSearch,
   dlqSearch,
+  incidentsSearch,
   inboxSearch,
   parseSearch,
   planSearch,
@@ -142,6 +143,29 @@ const alerts = createRoute({
   component: lazyPage(() => import("./AlertsPage").then((part) => part.AlertsPage)),
 });
 
+const incidents = createRoute({
+  getParentRoute: () => root,
+  path: "/incidents",
+  validateSearch: (search) => incidentsSearch.parse(search),
+  component: lazyPage(() => import("./IncidentsPage").then((part) => part.IncidentsPage)),
+});
+const incident = createRoute({
+  getParentRoute: () => root,
+  path: "/incidents/$incidentId",
+  component: lazyPage(() => import("./IncidentPage").then((part) => part.IncidentPage)),
+});
+
+const deliveries = createRoute({
+  getParentRoute: () => root,
+  path: "/deliveries",
+  component: lazyPage(() => import("./DeliveriesPage").then((part) => part.DeliveriesPage)),
+});
+const destination = createRoute({
+  getParentRoute: () => root,
+  path: "/deliveries/$name",
+  component: lazyPage(() => import("./DestinationPage").then((part) => part.DestinationPage)),
+});
+
 const explorer = createRoute({
   getParentRoute: () => root,
   path: "/graphiql",
@@ -198,6 +222,10 @@ export const router = createRouter({
     health,
     workers,
     alerts,
+    incidents,
+    incident,
+    deliveries,
+    destination,
     explorer,
   ]),
   parseSearch,

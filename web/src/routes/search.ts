@@ -178,6 +178,9 @@ export const ALERT_LEVELS = ["HIGH", "MEDIUM", "LOW"] as const;
 /** Lists, because the address may name several; the page's own filter sets one. */
 export const alertsSearch = z.object({ stage: words(ALERT_STAGES), level: words(ALERT_LEVELS) });
 
+/** All incidents, also the closed ones. */
+export const incidentsSearch = z.object({ all: z.catch(z.optional(z.literal("yes")), undefined) });
+
 export const auditSearch = z.object({
   actor: text,
   action: text,

@@ -1,6 +1,6 @@
 import { beforeEach, expect, it } from "vitest";
 import { ANSWERS, available, header, RUNS, store } from "../testing/fixtures";
-import { refused, screen, show, vi } from "../testing/render";
+import { screen, show, vi } from "../testing/render";
 import { CauseCard } from "./CauseCard";
 
 beforeEach(() => sessionStorage.clear());
@@ -62,7 +62,7 @@ it("is not there while nothing has failed", async () => {
 });
 
 it("quotes the line of the log that its button names, with the lines around it", async () => {
-  const lines = [410, 411, 412, 413, 414].map((no) => ({
+  const lines = [408, 409, 410, 411, 412, 413, 414].map((no) => ({
     no,
     at: "2026-11-21T03:08:00Z",
     stream: "stdout",
@@ -74,9 +74,9 @@ it("quotes the line of the log that its button names, with the lines around it",
     answers: { ...NODES, StepLog: { stepLog: { lines } } },
   });
   const quote = await screen.findByLabelText("The log around line 412");
-  expect(quote.textContent).toContain("412line 412");
+  expect(quote.textContent).toBe("410line 410411line 411412line 412413line 413414line 414");
   expect(quote.querySelector("[aria-current]")?.textContent).toBe("412line 412");
-  expect(sent.find(({ name }) => name === "StepLog")?.variables).toMatchObject({ fromLine: 410, first: 5 });
+  expect(sent.find(({ name }) => name === "StepLog")?.variables).toMatchObject({ fromLine: 408, first: 7 });
 });
 
 it("does not say twice what the quoted log says", async () => {
@@ -132,13 +132,19 @@ it("does not repeat the quoted line in the end that dvt wrote below it", async (
   expect(screen.queryByTitle("What the step said"), "the log says it").toBeNull();
 });
 
-it("keeps the place of the quoted lines with the message until they are known", async () => {
-  await show(<CauseCard />, {
+it("keeps the place of five quoted lines when the log has fewer, so that the views below do not move", async () => {
+  const lines = [900, 901].map((no) => ({ no, at: "2026-11-21T03:08:00Z", stream: "stdout", text: `line ${no}` }));
+  const { user } = await show(<CauseCard />, {
     run: store(header()),
-    actions: { causeLine: 900 },
-    answers: { ...NODES, StepLog: refused("STORE_UNAVAILABLE", "The store is down.") },
+    actions: { causeLine: 901 },
+    answers: { ...NODES, StepLog: { stepLog: { lines } } },
   });
-  expect(screen.getByLabelText("What the step said").dataset["awaiting"]).toBe("true");
+  const place = screen.getByLabelText("What the step said").parentElement;
+  expect(place?.dataset["reserved"]).toBe("true");
+  expect(place?.contains(await screen.findByLabelText("The log around line 901"))).toBe(true);
+  expect(place?.dataset["reserved"]).toBe("true");
+  await user.click(screen.getByRole("button", { name: "Less" }));
+  expect(place?.dataset["reserved"]).toBeUndefined();
 });
 
 it("does not call the error of a run that has ended retryable", async () => {

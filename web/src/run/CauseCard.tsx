@@ -86,9 +86,11 @@ function Known({ header, cause, besideStep, brief }: KnownProps) {
   const past = useVerdict().state === "PAST";
   const line = actions?.causeLine ?? null;
   const lines = useCauseLines(header.runId, stepId, logicalAttemptId, line);
-  // Until the quoted lines are known, the message has their place, so that the views below do not move.
+  // Until the quoted lines are known they have a place, so that the views below do not move.
   const awaited = stepId !== null && (actions === null || (line !== null && lines === undefined));
   const [folded, turn] = useFolding(`dvt.cause.${header.runId}.${firstSeq}`, besideStep || brief);
+  // They keep it when the log is shorter, because the views would move up.
+  const [reserved] = useState(awaited && !folded && message !== null);
   const said = message !== null && !folded ? besideQuote(lines, message) : message;
   // What the quoted lines leave, such as the name of a model, takes no lines of its own, which the graph needs.
   const short = said !== null && said !== message && said.length <= SHORT && !said.includes("\n") ? said : null;
@@ -151,17 +153,14 @@ function Known({ header, cause, besideStep, brief }: KnownProps) {
         </span>
       </p>
       <HeldLinks cause={cause} />
-      {said && short === null && (
-        <pre
-          className={`${prose.said} ${css.message}`}
-          tabIndex={0}
-          aria-label={m.run.message}
-          data-awaiting={(awaited && !folded) || undefined}
-        >
-          {folded ? (errorLine ?? said) : said}
-        </pre>
-      )}
-      {!folded && line !== null && <CauseLog line={line} lines={lines} />}
+      <div className={css.said} data-reserved={(reserved && !folded) || undefined}>
+        {said && short === null && (
+          <pre className={`${prose.said} ${css.message}`} tabIndex={0} aria-label={m.run.message}>
+            {folded ? (errorLine ?? said) : said}
+          </pre>
+        )}
+        {!folded && line !== null && <CauseLog line={line} lines={lines} />}
+      </div>
       {!folded && <CauseMore header={header} cause={stepId} {...(dbt ? { nodes: { attempt, failing } } : {})} />}
       {stepId && <MayNotRetry stepId={stepId} />}
       <div className={css.buttons}>

@@ -6,8 +6,9 @@ import { logWords } from "../messages/log";
 import prose from "../styles/Prose.module.css";
 import css from "./CauseCard.module.css";
 
-/** The number of lines on each side of the line that says why. */
-const AROUND = 2;
+/** The number of quoted lines after the line that says why, and of all. At the end of a log more lines stand before it. */
+const AFTER = 2;
+const QUOTED = 5;
 
 type Lines = NonNullable<StepLogQuery["stepLog"]>["lines"];
 
@@ -24,11 +25,13 @@ export function useCauseLines(
   attempt: number | null,
   line: number | null,
 ): Lines | null | undefined {
-  return useLines(
+  const fromLine = line === null ? 1 : Math.max(1, line - QUOTED + 1);
+  const lines = useLines(
     line === null || stepId === null
       ? null
-      : { runId, stepId, attempt, fromLine: Math.max(1, line - AROUND), first: 2 * AROUND + 1, find: null },
+      : { runId, stepId, attempt, fromLine, first: Math.max(QUOTED, line - fromLine + 1 + AFTER), find: null },
   );
+  return lines && lines.slice(-QUOTED);
 }
 
 /**

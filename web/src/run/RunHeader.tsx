@@ -33,6 +33,7 @@ import { SyncBanner, SyncChip } from "../freshness/Sync";
 import { useWaits, type Wait } from "../waits/useWaits";
 
 const RunAlerts = lazyPart(() => import("../alerts/RunAlerts").then((part) => part.RunAlerts));
+const RunIncident = lazyPart(() => import("../incidents/RunIncident").then((part) => part.RunIncident));
 const RunCauses = lazyPart(() => import("../doctor/RunDoctor").then((part) => part.RunCauses));
 const Reruns = lazyPart(() => import("../history/Reruns").then((part) => part.Reruns));
 
@@ -90,10 +91,19 @@ function Known({ header }: { header: RunHeader }) {
   );
 }
 
-/** The alerts of an open run: those of one that has ended are resolved. The bar has room for them, so nothing moves. */
+/**
+ * The open incident of a run, and the alerts of an open one: those of one that has ended are resolved. The bar has room
+ * for them, so nothing moves.
+ */
 function Alerts({ header }: { header: RunHeader }) {
   const past = useVerdict().state === "PAST";
-  return <Suspense>{!ended(header) && !past && <RunAlerts runId={header.runId} />}</Suspense>;
+  if (past) return null;
+  return (
+    <Suspense>
+      <RunIncident runId={header.runId} />
+      {!ended(header) && <RunAlerts runId={header.runId} />}
+    </Suspense>
+  );
 }
 
 /**
@@ -167,12 +177,12 @@ function Words({ header }: { header: RunHeader }) {
   if (overruled > 0) return <p className={css.words}>{m.run.overruled(overruled)}</p>;
   const words = statusWords(header, store.now(), actions, quiescent, (id) => titleOf(store, id));
   if (wait !== undefined) return <WaitWords wait={wait} words={words} />;
+  // An open run keeps an empty place for words on a narrow screen.
+  if (words === null) return !ended(header) && <p className={css.words} />;
   return (
-    words && (
-      <p className={css.words} title={words} data-urgent={isUrgent(header, store.now()) || undefined}>
-        {words}
-      </p>
-    )
+    <p className={css.words} title={words} data-urgent={isUrgent(header, store.now()) || undefined}>
+      {words}
+    </p>
   );
 }
 

@@ -16,4 +16,6 @@ export const MORE_PAGES = [
   { to: "/compare", name: "compare", key: "c" },
   { to: "/workers", name: "workers", key: "w" },
   { to: "/alerts", name: "alerts", key: "l" },
+  { to: "/incidents", name: "incidents", key: "e" },
+  { to: "/deliveries", name: "deliveries", key: "v" },
 ] as const;

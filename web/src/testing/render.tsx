@@ -51,6 +51,7 @@ export const AVAILABLE: AvailableActions = {
 /** What pages ask beside their subject, and what most tests say nothing about. */
 const CALM: Record<string, unknown> = {
   Alerts: { alerts: { pageInfo: { hasNextPage: false }, edges: [] } },
+  RunIncidents: { incidents: { edges: [] } },
   RunCauses: { run: { diagnosis: [] } },
 };
 

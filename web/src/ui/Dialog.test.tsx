@@ -1,6 +1,7 @@
 import { fireEvent } from "@testing-library/react";
 import { expect, it } from "vitest";
 import { screen, show, vi } from "../testing/render";
+import { useState } from "react";
 import { Button } from "./Button";
 import { Dialog } from "./Dialog";
 
@@ -73,4 +74,34 @@ it("takes Esc before the browser does, which would close it for a moment", async
   await user.keyboard("{Escape}");
   expect(onClose).toHaveBeenCalledOnce();
   expect(heard).toHaveBeenCalledWith(true);
+});
+
+function Row() {
+  const [state, setState] = useState<"open" | "asked" | "taken">("open");
+  return (
+    <ul>
+      <li>
+        <p>{state !== "taken" && <Button onClick={() => setState("asked")}>Acknowledge</Button>}</p>
+        {state === "taken" && <p>Taken by ana</p>}
+        {state === "asked" && (
+          <Dialog title="Acknowledge" onClose={() => setState("open")}>
+            <Button onClick={() => setState("taken")}>Send</Button>
+            <Button onClick={() => setState("open")}>Back</Button>
+          </Dialog>
+        )}
+      </li>
+    </ul>
+  );
+}
+
+it("gives the focus back to its opener, or to what is left of its place when the opener went", async () => {
+  const { user } = await show(<Row />);
+  const opener = screen.getByRole("button", { name: "Acknowledge" });
+  await user.click(opener);
+  await user.click(screen.getByRole("button", { name: "Back" }));
+  expect(document.activeElement).toBe(opener);
+  await user.click(opener);
+  await user.click(screen.getByRole("button", { name: "Send" }));
+  await vi.waitFor(() => expect(document.activeElement?.textContent).toBe(""));
+  expect(screen.getByRole("listitem").contains(document.activeElement), "within the row").toBe(true);
 });

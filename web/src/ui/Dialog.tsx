@@ -21,6 +21,32 @@ function writtenIn(dialog: HTMLDialogElement | null): string {
   return Array.from(fields, ({ value }) => value).join("");
 }
 
+/** How long after a dialog its opener may go, because the page reads again what the dialog changed. */
+const SETTLES_MS = 5_000;
+
+/**
+ * Gives the focus back to the opener. When the opener goes with what the dialog changed, the focus goes to the nearest
+ * part of the page that is left: from the body, Tab would begin at the top of the page.
+ */
+function returnFocus(opener: Element | null): void {
+  if (!(opener instanceof HTMLElement)) return;
+  const around: HTMLElement[] = [];
+  for (let at = opener.parentElement; at !== null && at !== document.body; at = at.parentElement) around.push(at);
+  const move = (): void => {
+    if (opener.isConnected) return;
+    changes.disconnect();
+    const left = around.find((part) => part.isConnected);
+    if (left === undefined || document.activeElement !== document.body) return;
+    left.tabIndex = -1;
+    left.focus({ preventScroll: true });
+  };
+  const changes = new MutationObserver(move);
+  changes.observe(document.body, { childList: true, subtree: true });
+  setTimeout(() => changes.disconnect(), SETTLES_MS);
+  opener.focus();
+  move();
+}
+
 /**
  * A modal in the browser's own top layer: it traps focus, closes on Esc and gives focus back to its
  * opener, and needs no injected style, which the content security policy would refuse.
@@ -36,7 +62,7 @@ export function Dialog({ title, children, onClose, alert = false, wide = false }
     dialog?.showModal();
     return () => {
       dialog?.close();
-      if (opener instanceof HTMLElement) opener.focus();
+      returnFocus(opener);
     };
   }, []);
   const [asking, setAsking] = useState(false);

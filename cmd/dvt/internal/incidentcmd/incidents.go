@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/Khan/genqlient/graphql"
@@ -32,7 +34,7 @@ type Session struct {
 // maxPage is the greatest number of rows of one page of the API.
 const maxPage = 200
 
-// All returns the commands list, show, ack, note and close.
+// All returns the commands list, show, ack, note, severity and close.
 func All(s Session) []*cobra.Command {
 	return []*cobra.Command{s.list(), s.show(),
 		s.act("ack INCIDENT", "Take an incident on, so that others know", "what you are going to do", false,
@@ -51,6 +53,7 @@ func All(s Session) []*cobra.Command {
 				}
 				return out.NoteIncident.Incident, nil
 			}),
+		s.severity(),
 		s.act("close INCIDENT", "Close an incident with its cause", "what the cause was", true,
 			func(ctx context.Context, in client.IncidentNoteInput) (client.IncidentLine, error) {
 				out, err := client.CloseIncident(ctx, s.Client(), in)
@@ -145,6 +148,45 @@ func (s Session) act(use, short, what string, needsNote bool,
 	return c
 }
 
+func (s Session) severity() *cobra.Command {
+	var note, requestID string
+	c := &cobra.Command{
+		Use: "severity INCIDENT SEVERITY", Short: "Raise or lower the severity of an open incident",
+		Long: "Raise or lower the severity of an open incident: " + strings.Join(severities(), ", ") + ". " +
+			"The first is the worst; docs/runbooks says what each means.",
+		Args: cmdline.ExactArgs(2),
+		RunE: func(c *cobra.Command, args []string) error {
+			severity := client.IncidentSeverity(strings.ToUpper(strings.ReplaceAll(args[1], "-", "_")))
+			if !slices.Contains(client.AllIncidentSeverity, severity) {
+				return cmdline.Usage(fmt.Errorf("SEVERITY must be one of %s", strings.Join(severities(), ", ")))
+			}
+			if note == "" {
+				return cmdline.Usage(errors.New("--note must say why"))
+			}
+			if requestID == "" {
+				requestID = uuid.NewString()
+			}
+			out, err := client.SetIncidentSeverity(c.Context(), s.Client(), client.IncidentSeverityInput{Id: args[0],
+				RequestId: requestID, Severity: severity, Note: note})
+			if err != nil {
+				return cmdline.Failure(err)
+			}
+			return s.print(out.SetIncidentSeverity.Incident)
+		},
+	}
+	c.Flags().StringVar(&note, "note", "", "why, at most 1,000 bytes")
+	c.Flags().StringVar(&requestID, "request-id", "", "client key that the audit has; default: a new one")
+	return c
+}
+
+// severities returns the severities as people write them, the worst first.
+func severities() (out []string) {
+	for _, s := range client.AllIncidentSeverity {
+		out = append(out, strings.ToLower(strings.ReplaceAll(string(s), "_", "-")))
+	}
+	return out
+}
+
 func (s Session) print(i client.IncidentLine) error {
 	if s.IsData() {
 		return s.Print(i)
@@ -161,10 +203,15 @@ func (s Session) print(i client.IncidentLine) error {
 	line("run", runtext.Deref(i.RunId))
 	line("what", i.Title)
 	line("what to do", runtext.Deref(i.WhatToDo))
+	line("runbook", i.Runbook)
 	line("since", s.When(&i.OpenedAt))
 	line("alerts", fmt.Sprintf("%d, and %d of them are open", i.Alerts, i.OpenAlerts))
 	for _, n := range i.Notes {
-		line(runtext.Words(n.Act), fmt.Sprintf("%s by %s: %s", s.When(&n.At), n.Actor, n.Text))
+		name := runtext.Words(n.Act)
+		if n.Severity != nil {
+			name = runtext.Words(*n.Severity)
+		}
+		line(name, fmt.Sprintf("%s by %s: %s", s.When(&n.At), n.Actor, n.Text))
 	}
 	return nil
 }

@@ -322,6 +322,53 @@ export type DeleteViewInput = {
   id: string;
 };
 
+/** Empty fields do not restrict. */
+export type DeliveryFilter = {
+  codes?: Array<string> | null | undefined;
+  levels?: Array<AlertLevel> | null | undefined;
+  projects?: Array<string> | null | undefined;
+  tenants?: Array<string> | null | undefined;
+  /** events, alerts */
+  topics?: Array<string> | null | undefined;
+  types?: Array<string> | null | undefined;
+};
+
+export type DeliveryOrderKind =
+  | 'REDRIVE'
+  | 'REPLAY'
+  | 'TEST'
+  | 'UNKNOWN';
+
+export type DeliveryOrderState =
+  | 'DONE'
+  /** `error` says why. */
+  | 'FAILED'
+  | 'RUNNING'
+  | 'UNKNOWN'
+  /** No process has taken it up yet, or the destination is disabled. */
+  | 'WAITING';
+
+export type DestinationKind =
+  | 'EMAIL'
+  | 'PAGERDUTY'
+  | 'SLACK'
+  | 'SYSLOG'
+  | 'UNKNOWN'
+  | 'WEBHOOK';
+
+export type DestinationState =
+  /** A person disabled it, or it answered that it wants no more messages (410). */
+  | 'DISABLED'
+  /** It has accepted nothing since `since`; messages wait and are sent again. */
+  | 'FAILING'
+  /** It is no longer in the file. */
+  | 'REMOVED'
+  /** A process works for it and it accepts messages. */
+  | 'SENDING'
+  | 'UNKNOWN'
+  /** No process works for it; messages wait. */
+  | 'WAITING';
+
 export type DrainWorkerInput = {
   account: string;
   /** true: the worker begins no further steps; false: it begins some again. */
@@ -391,6 +438,39 @@ export type HealthStatus =
   | 'DEGRADED'
   | 'HEALTHY'
   | 'UNHEALTHY';
+
+export type IncidentAct =
+  | 'ACKNOWLEDGE'
+  | 'CLOSE'
+  | 'NOTE'
+  | 'SEVERITY';
+
+export type IncidentNoteInput = {
+  id: string | number;
+  /** At most 1,000 bytes; only acknowledgeIncident takes an empty one. */
+  note?: string | null | undefined;
+  /** The client's name for this request; the audit has it. */
+  requestId: string;
+};
+
+export type IncidentSeverity =
+  /** An escape, a confirmed leak, a breach between tenants. */
+  | 'SEV_0'
+  /** dvt is down, or data may be wrong. */
+  | 'SEV_1'
+  /** A part is down, or runs stand still. */
+  | 'SEV_2'
+  /** dvt is slow or full. */
+  | 'SEV_3';
+
+export type IncidentSeverityInput = {
+  id: string | number;
+  /** At most 1,000 bytes. */
+  note: string;
+  /** The client's name for this request; the audit has it. */
+  requestId: string;
+  severity: IncidentSeverity;
+};
 
 export type InjectOverrideInput = {
   /** A merge patch (RFC 7396) of the step's inputs, for attempts that start from now on; at most 1 MiB. The resulting inputs must be valid for the step's type and contain no secrets. */
@@ -564,6 +644,15 @@ export type RedriveDeadLettersInput = {
   requestId: string;
 };
 
+/** Either `ids` or `all: true`. */
+export type RedriveDeliveriesInput = {
+  all?: boolean | null | undefined;
+  ids?: Array<string | number> | null | undefined;
+  name: string;
+  reason: string;
+  requestId: string;
+};
+
 export type RedriveOutcome =
   /** The message had been published before; nothing was done. */
   | 'ALREADY_REDRIVEN'
@@ -571,6 +660,16 @@ export type RedriveOutcome =
   | 'FAILED'
   /** The message was published now. */
   | 'REDRIVEN';
+
+export type ReplayDestinationInput = {
+  filter?: DeliveryFilter | null | undefined;
+  name: string;
+  reason: string;
+  requestId: string;
+  since: string;
+  /** Messages before it; default: now. */
+  until?: string | null | undefined;
+};
 
 /** The steps that run again. The new run takes over the outputs of the others. */
 export type RerunFromInput =
@@ -836,6 +935,12 @@ export type StepStatus =
   | 'SUCCESS'
   | 'UNKNOWN';
 
+export type SwitchDestinationInput = {
+  name: string;
+  reason: string;
+  requestId: string;
+};
+
 export type SyncReason =
   | 'BUS_DEGRADED'
   | 'EPOCH_CHANGED'
@@ -862,6 +967,11 @@ export type TargetInput = {
   destinationDb?: string | null | undefined;
   /** The value of the var dvt_target_schema, which the dbt profile must read. */
   schema?: string | null | undefined;
+};
+
+export type TestDestinationInput = {
+  name: string;
+  requestId: string;
 };
 
 export type TokenGrantInput = {
@@ -1048,6 +1158,78 @@ export type FailedLatelyQuery = { failed: { pageInfo: { hasNextPage: boolean }, 
 
 export type FailedRunFieldsFragment = { runId: string, parentRunId: string | null, projectId: string, environmentId: string, createdAt: string, completedAt: string | null, plan: { planId: string, planVersion: string }, rootCause: { stepId: string | null, stepName: string | null, code: string, message: string | null } | null };
 
+export type OrderFieldsFragment = { id: string, kind: DeliveryOrderKind, state: DeliveryOrderState, actor: string, reason: string | null, at: string, endedAt: string | null, messages: number, sent: number, failed: number, error: string | null, since: string | null, until: string | null };
+
+export type DestinationFieldsFragment = { name: string, kind: DestinationKind | null, address: string | null, state: DestinationState, why: string, since: string | null, disabledBy: string | null, beginsAt: string | null, lastSentAt: string | null, lastError: string | null, sent: number, failed: number, deadLetters: number, droppedDeadLetters: number, waiting: number, oldestWaitingAt: string | null, route: { text: string } | null };
+
+export type DestinationsQueryVariables = Exact<{ [key: string]: never; }>;
+
+
+export type DestinationsQuery = { destinations: Array<{ name: string, kind: DestinationKind | null, address: string | null, state: DestinationState, why: string, since: string | null, disabledBy: string | null, beginsAt: string | null, lastSentAt: string | null, lastError: string | null, sent: number, failed: number, deadLetters: number, droppedDeadLetters: number, waiting: number, oldestWaitingAt: string | null, route: { text: string } | null }> };
+
+export type DestinationQueryVariables = Exact<{
+  name: string;
+}>;
+
+
+export type DestinationQuery = { destination: { name: string, kind: DestinationKind | null, address: string | null, state: DestinationState, why: string, since: string | null, disabledBy: string | null, beginsAt: string | null, lastSentAt: string | null, lastError: string | null, sent: number, failed: number, deadLetters: number, droppedDeadLetters: number, waiting: number, oldestWaitingAt: string | null, orders: Array<{ id: string, kind: DeliveryOrderKind, state: DeliveryOrderState, actor: string, reason: string | null, at: string, endedAt: string | null, messages: number, sent: number, failed: number, error: string | null, since: string | null, until: string | null }>, route: { text: string } | null } | null };
+
+export type DeadDeliveriesQueryVariables = Exact<{
+  name: string;
+  first: number;
+  after?: string | null | undefined;
+}>;
+
+
+export type DeadDeliveriesQuery = { deadDeliveries: { pageInfo: { endCursor: string | null, hasNextPage: boolean }, edges: Array<{ node: { id: string, messageId: string, type: string, at: string, tenantId: string | null, runId: string | null, tries: number, error: string, message: unknown } }> } };
+
+export type PreviewReplayQueryVariables = Exact<{
+  name: string;
+  since: string;
+  until?: string | null | undefined;
+  filter?: DeliveryFilter | null | undefined;
+}>;
+
+
+export type PreviewReplayQuery = { previewReplay: { messages: number, more: boolean, first: string | null, last: string | null } };
+
+export type OrderPayloadFragment = { order: { id: string, kind: DeliveryOrderKind, state: DeliveryOrderState, actor: string, reason: string | null, at: string, endedAt: string | null, messages: number, sent: number, failed: number, error: string | null, since: string | null, until: string | null }, change: { action: string, requestId: string, actor: string, at: string, version: number | null, versionBefore: number | null } };
+
+export type TestDestinationMutationVariables = Exact<{
+  input: TestDestinationInput;
+}>;
+
+
+export type TestDestinationMutation = { testDestination: { order: { id: string, kind: DeliveryOrderKind, state: DeliveryOrderState, actor: string, reason: string | null, at: string, endedAt: string | null, messages: number, sent: number, failed: number, error: string | null, since: string | null, until: string | null }, change: { action: string, requestId: string, actor: string, at: string, version: number | null, versionBefore: number | null } } };
+
+export type ReplayDestinationMutationVariables = Exact<{
+  input: ReplayDestinationInput;
+}>;
+
+
+export type ReplayDestinationMutation = { replayDestination: { order: { id: string, kind: DeliveryOrderKind, state: DeliveryOrderState, actor: string, reason: string | null, at: string, endedAt: string | null, messages: number, sent: number, failed: number, error: string | null, since: string | null, until: string | null }, change: { action: string, requestId: string, actor: string, at: string, version: number | null, versionBefore: number | null } } };
+
+export type RedriveDeliveriesMutationVariables = Exact<{
+  input: RedriveDeliveriesInput;
+}>;
+
+
+export type RedriveDeliveriesMutation = { redriveDeliveries: { order: { id: string, kind: DeliveryOrderKind, state: DeliveryOrderState, actor: string, reason: string | null, at: string, endedAt: string | null, messages: number, sent: number, failed: number, error: string | null, since: string | null, until: string | null }, change: { action: string, requestId: string, actor: string, at: string, version: number | null, versionBefore: number | null } } };
+
+export type EnableDestinationMutationVariables = Exact<{
+  input: SwitchDestinationInput;
+}>;
+
+
+export type EnableDestinationMutation = { enableDestination: { change: { action: string, requestId: string, actor: string, at: string, version: number | null, versionBefore: number | null } | null } };
+
+export type DisableDestinationMutationVariables = Exact<{
+  input: SwitchDestinationInput;
+}>;
+
+
+export type DisableDestinationMutation = { disableDestination: { change: { action: string, requestId: string, actor: string, at: string, version: number | null, versionBefore: number | null } | null } };
+
 export type RunCausesQueryVariables = Exact<{
   runId: string;
 }>;
@@ -1061,6 +1243,61 @@ export type NeedSomebodyQueryVariables = Exact<{
 
 
 export type NeedSomebodyQuery = { attention: { edges: Array<{ node: { runId: string, planId: string } }> } };
+
+export type IncidentFieldsFragment = { id: string, severity: IncidentSeverity, code: string | null, title: string, whatToDo: string | null, runbook: string, installation: boolean, projectId: string | null, environmentId: string | null, runId: string | null, openedAt: string, acknowledgedAt: string | null, acknowledgedBy: string | null, closedAt: string | null, closedBy: string | null, alerts: number, openAlerts: number };
+
+export type IncidentsQueryVariables = Exact<{
+  openOnly: boolean;
+  first: number;
+  after?: string | null | undefined;
+}>;
+
+
+export type IncidentsQuery = { incidents: { pageInfo: { endCursor: string | null, hasNextPage: boolean }, edges: Array<{ node: { id: string, severity: IncidentSeverity, code: string | null, title: string, whatToDo: string | null, runbook: string, installation: boolean, projectId: string | null, environmentId: string | null, runId: string | null, openedAt: string, acknowledgedAt: string | null, acknowledgedBy: string | null, closedAt: string | null, closedBy: string | null, alerts: number, openAlerts: number } }> } };
+
+export type RunIncidentsQueryVariables = Exact<{
+  runId: string;
+}>;
+
+
+export type RunIncidentsQuery = { incidents: { edges: Array<{ node: { id: string, severity: IncidentSeverity, title: string, acknowledgedBy: string | null, closedAt: string | null } }> } };
+
+export type IncidentQueryVariables = Exact<{
+  id: string | number;
+}>;
+
+
+export type IncidentQuery = { incident: { id: string, severity: IncidentSeverity, code: string | null, title: string, whatToDo: string | null, runbook: string, installation: boolean, projectId: string | null, environmentId: string | null, runId: string | null, openedAt: string, acknowledgedAt: string | null, acknowledgedBy: string | null, closedAt: string | null, closedBy: string | null, alerts: number, openAlerts: number, notes: Array<{ at: string, actor: string, act: IncidentAct, severity: IncidentSeverity | null, text: string }> } | null, incidentAlerts: Array<{ id: string, level: AlertLevel, stage: AlertStage, code: string | null, note: string, meaning: string | null, whatToDo: string | null, installation: boolean, projectId: string | null, runId: string | null, stepId: string | null, subject: string | null, shared: boolean, actor: string, count: number, raisedAt: string, lastSeenAt: string, resolvedAt: string | null, resolution: string | null, acknowledgedAt: string | null, acknowledgedBy: string | null, acknowledgement: string | null, silencedUntil: string | null, whoCould: Array<string>, page: string }> };
+
+export type IncidentChangeFragment = { change: { action: string, requestId: string, actor: string, at: string, version: number | null, versionBefore: number | null } };
+
+export type AcknowledgeIncidentMutationVariables = Exact<{
+  input: IncidentNoteInput;
+}>;
+
+
+export type AcknowledgeIncidentMutation = { acknowledgeIncident: { change: { action: string, requestId: string, actor: string, at: string, version: number | null, versionBefore: number | null } } };
+
+export type NoteIncidentMutationVariables = Exact<{
+  input: IncidentNoteInput;
+}>;
+
+
+export type NoteIncidentMutation = { noteIncident: { change: { action: string, requestId: string, actor: string, at: string, version: number | null, versionBefore: number | null } } };
+
+export type CloseIncidentMutationVariables = Exact<{
+  input: IncidentNoteInput;
+}>;
+
+
+export type CloseIncidentMutation = { closeIncident: { change: { action: string, requestId: string, actor: string, at: string, version: number | null, versionBefore: number | null } } };
+
+export type SetIncidentSeverityMutationVariables = Exact<{
+  input: IncidentSeverityInput;
+}>;
+
+
+export type SetIncidentSeverityMutation = { setIncidentSeverity: { change: { action: string, requestId: string, actor: string, at: string, version: number | null, versionBefore: number | null } } };
 
 export type ErrorOfStepFragment = { code: string, message: string | null, retryable: boolean, category: FailureCategory | null, source: string | null };
 
@@ -1973,6 +2210,123 @@ export const FailedRunFieldsFragmentDoc = new TypedDocumentString(`
   }
 }
     `, {"fragmentName":"FailedRunFields"}) as unknown as TypedDocumentString<FailedRunFieldsFragment, unknown>;
+export const DestinationFieldsFragmentDoc = new TypedDocumentString(`
+    fragment DestinationFields on Destination {
+  name
+  kind
+  address
+  state
+  why
+  since
+  disabledBy
+  beginsAt
+  lastSentAt
+  lastError
+  sent
+  failed
+  deadLetters
+  droppedDeadLetters
+  waiting
+  oldestWaitingAt
+  route {
+    text
+  }
+}
+    `, {"fragmentName":"DestinationFields"}) as unknown as TypedDocumentString<DestinationFieldsFragment, unknown>;
+export const OrderFieldsFragmentDoc = new TypedDocumentString(`
+    fragment OrderFields on DeliveryOrder {
+  id
+  kind
+  state
+  actor
+  reason
+  at
+  endedAt
+  messages
+  sent
+  failed
+  error
+  since
+  until
+}
+    `, {"fragmentName":"OrderFields"}) as unknown as TypedDocumentString<OrderFieldsFragment, unknown>;
+export const ChangeFieldsFragmentDoc = new TypedDocumentString(`
+    fragment ChangeFields on ChangeReceipt {
+  action
+  requestId
+  actor
+  at
+  version
+  versionBefore
+}
+    `, {"fragmentName":"ChangeFields"}) as unknown as TypedDocumentString<ChangeFieldsFragment, unknown>;
+export const OrderPayloadFragmentDoc = new TypedDocumentString(`
+    fragment OrderPayload on DeliveryOrderPayload {
+  order {
+    ...OrderFields
+  }
+  change {
+    ...ChangeFields
+  }
+}
+    fragment OrderFields on DeliveryOrder {
+  id
+  kind
+  state
+  actor
+  reason
+  at
+  endedAt
+  messages
+  sent
+  failed
+  error
+  since
+  until
+}
+fragment ChangeFields on ChangeReceipt {
+  action
+  requestId
+  actor
+  at
+  version
+  versionBefore
+}`, {"fragmentName":"OrderPayload"}) as unknown as TypedDocumentString<OrderPayloadFragment, unknown>;
+export const IncidentFieldsFragmentDoc = new TypedDocumentString(`
+    fragment IncidentFields on Incident {
+  id
+  severity
+  code
+  title
+  whatToDo
+  runbook
+  installation
+  projectId
+  environmentId
+  runId
+  openedAt
+  acknowledgedAt
+  acknowledgedBy
+  closedAt
+  closedBy
+  alerts
+  openAlerts
+}
+    `, {"fragmentName":"IncidentFields"}) as unknown as TypedDocumentString<IncidentFieldsFragment, unknown>;
+export const IncidentChangeFragmentDoc = new TypedDocumentString(`
+    fragment IncidentChange on IncidentPayload {
+  change {
+    ...ChangeFields
+  }
+}
+    fragment ChangeFields on ChangeReceipt {
+  action
+  requestId
+  actor
+  at
+  version
+  versionBefore
+}`, {"fragmentName":"IncidentChange"}) as unknown as TypedDocumentString<IncidentChangeFragment, unknown>;
 export const ErrorOfStepFragmentDoc = new TypedDocumentString(`
     fragment ErrorOfStep on StepError {
   code
@@ -2330,16 +2684,6 @@ export const AuditFieldsFragmentDoc = new TypedDocumentString(`
   }
 }
     `, {"fragmentName":"AuditFields"}) as unknown as TypedDocumentString<AuditFieldsFragment, unknown>;
-export const ChangeFieldsFragmentDoc = new TypedDocumentString(`
-    fragment ChangeFields on ChangeReceipt {
-  action
-  requestId
-  actor
-  at
-  version
-  versionBefore
-}
-    `, {"fragmentName":"ChangeFields"}) as unknown as TypedDocumentString<ChangeFieldsFragment, unknown>;
 export const TaskFieldsFragmentDoc = new TypedDocumentString(`
     fragment TaskFields on ManualTask {
   runId
@@ -3103,6 +3447,254 @@ export const FailedLatelyDocument = new TypedDocumentString(`
     message
   }
 }`) as unknown as TypedDocumentString<FailedLatelyQuery, FailedLatelyQueryVariables>;
+export const DestinationsDocument = new TypedDocumentString(`
+    query Destinations {
+  destinations {
+    ...DestinationFields
+  }
+}
+    fragment DestinationFields on Destination {
+  name
+  kind
+  address
+  state
+  why
+  since
+  disabledBy
+  beginsAt
+  lastSentAt
+  lastError
+  sent
+  failed
+  deadLetters
+  droppedDeadLetters
+  waiting
+  oldestWaitingAt
+  route {
+    text
+  }
+}`) as unknown as TypedDocumentString<DestinationsQuery, DestinationsQueryVariables>;
+export const DestinationDocument = new TypedDocumentString(`
+    query Destination($name: String!) {
+  destination(name: $name) {
+    ...DestinationFields
+    orders {
+      ...OrderFields
+    }
+  }
+}
+    fragment OrderFields on DeliveryOrder {
+  id
+  kind
+  state
+  actor
+  reason
+  at
+  endedAt
+  messages
+  sent
+  failed
+  error
+  since
+  until
+}
+fragment DestinationFields on Destination {
+  name
+  kind
+  address
+  state
+  why
+  since
+  disabledBy
+  beginsAt
+  lastSentAt
+  lastError
+  sent
+  failed
+  deadLetters
+  droppedDeadLetters
+  waiting
+  oldestWaitingAt
+  route {
+    text
+  }
+}`) as unknown as TypedDocumentString<DestinationQuery, DestinationQueryVariables>;
+export const DeadDeliveriesDocument = new TypedDocumentString(`
+    query DeadDeliveries($name: String!, $first: Int!, $after: String) {
+  deadDeliveries(name: $name, first: $first, after: $after) {
+    pageInfo {
+      endCursor
+      hasNextPage
+    }
+    edges {
+      node {
+        id
+        messageId
+        type
+        at
+        tenantId
+        runId
+        tries
+        error
+        message
+      }
+    }
+  }
+}
+    `) as unknown as TypedDocumentString<DeadDeliveriesQuery, DeadDeliveriesQueryVariables>;
+export const PreviewReplayDocument = new TypedDocumentString(`
+    query PreviewReplay($name: String!, $since: Time!, $until: Time, $filter: DeliveryFilter) {
+  previewReplay(name: $name, since: $since, until: $until, filter: $filter) {
+    messages
+    more
+    first
+    last
+  }
+}
+    `) as unknown as TypedDocumentString<PreviewReplayQuery, PreviewReplayQueryVariables>;
+export const TestDestinationDocument = new TypedDocumentString(`
+    mutation TestDestination($input: TestDestinationInput!) {
+  testDestination(input: $input) {
+    ...OrderPayload
+  }
+}
+    fragment OrderFields on DeliveryOrder {
+  id
+  kind
+  state
+  actor
+  reason
+  at
+  endedAt
+  messages
+  sent
+  failed
+  error
+  since
+  until
+}
+fragment OrderPayload on DeliveryOrderPayload {
+  order {
+    ...OrderFields
+  }
+  change {
+    ...ChangeFields
+  }
+}
+fragment ChangeFields on ChangeReceipt {
+  action
+  requestId
+  actor
+  at
+  version
+  versionBefore
+}`) as unknown as TypedDocumentString<TestDestinationMutation, TestDestinationMutationVariables>;
+export const ReplayDestinationDocument = new TypedDocumentString(`
+    mutation ReplayDestination($input: ReplayDestinationInput!) {
+  replayDestination(input: $input) {
+    ...OrderPayload
+  }
+}
+    fragment OrderFields on DeliveryOrder {
+  id
+  kind
+  state
+  actor
+  reason
+  at
+  endedAt
+  messages
+  sent
+  failed
+  error
+  since
+  until
+}
+fragment OrderPayload on DeliveryOrderPayload {
+  order {
+    ...OrderFields
+  }
+  change {
+    ...ChangeFields
+  }
+}
+fragment ChangeFields on ChangeReceipt {
+  action
+  requestId
+  actor
+  at
+  version
+  versionBefore
+}`) as unknown as TypedDocumentString<ReplayDestinationMutation, ReplayDestinationMutationVariables>;
+export const RedriveDeliveriesDocument = new TypedDocumentString(`
+    mutation RedriveDeliveries($input: RedriveDeliveriesInput!) {
+  redriveDeliveries(input: $input) {
+    ...OrderPayload
+  }
+}
+    fragment OrderFields on DeliveryOrder {
+  id
+  kind
+  state
+  actor
+  reason
+  at
+  endedAt
+  messages
+  sent
+  failed
+  error
+  since
+  until
+}
+fragment OrderPayload on DeliveryOrderPayload {
+  order {
+    ...OrderFields
+  }
+  change {
+    ...ChangeFields
+  }
+}
+fragment ChangeFields on ChangeReceipt {
+  action
+  requestId
+  actor
+  at
+  version
+  versionBefore
+}`) as unknown as TypedDocumentString<RedriveDeliveriesMutation, RedriveDeliveriesMutationVariables>;
+export const EnableDestinationDocument = new TypedDocumentString(`
+    mutation EnableDestination($input: SwitchDestinationInput!) {
+  enableDestination(input: $input) {
+    change {
+      ...ChangeFields
+    }
+  }
+}
+    fragment ChangeFields on ChangeReceipt {
+  action
+  requestId
+  actor
+  at
+  version
+  versionBefore
+}`) as unknown as TypedDocumentString<EnableDestinationMutation, EnableDestinationMutationVariables>;
+export const DisableDestinationDocument = new TypedDocumentString(`
+    mutation DisableDestination($input: SwitchDestinationInput!) {
+  disableDestination(input: $input) {
+    change {
+      ...ChangeFields
+    }
+  }
+}
+    fragment ChangeFields on ChangeReceipt {
+  action
+  requestId
+  actor
+  at
+  version
+  versionBefore
+}`) as unknown as TypedDocumentString<DisableDestinationMutation, DisableDestinationMutationVariables>;
 export const RunCausesDocument = new TypedDocumentString(`
     query RunCauses($runId: String!) {
   run(runId: $runId) {
@@ -3145,6 +3737,192 @@ export const NeedSomebodyDocument = new TypedDocumentString(`
   }
 }
     `) as unknown as TypedDocumentString<NeedSomebodyQuery, NeedSomebodyQueryVariables>;
+export const IncidentsDocument = new TypedDocumentString(`
+    query Incidents($openOnly: Boolean!, $first: Int!, $after: String) {
+  incidents(openOnly: $openOnly, first: $first, after: $after) {
+    pageInfo {
+      endCursor
+      hasNextPage
+    }
+    edges {
+      node {
+        ...IncidentFields
+      }
+    }
+  }
+}
+    fragment IncidentFields on Incident {
+  id
+  severity
+  code
+  title
+  whatToDo
+  runbook
+  installation
+  projectId
+  environmentId
+  runId
+  openedAt
+  acknowledgedAt
+  acknowledgedBy
+  closedAt
+  closedBy
+  alerts
+  openAlerts
+}`) as unknown as TypedDocumentString<IncidentsQuery, IncidentsQueryVariables>;
+export const RunIncidentsDocument = new TypedDocumentString(`
+    query RunIncidents($runId: String!) {
+  incidents(openOnly: true, runId: $runId, first: 1) {
+    edges {
+      node {
+        id
+        severity
+        title
+        acknowledgedBy
+        closedAt
+      }
+    }
+  }
+}
+    `) as unknown as TypedDocumentString<RunIncidentsQuery, RunIncidentsQueryVariables>;
+export const IncidentDocument = new TypedDocumentString(`
+    query Incident($id: ID!) {
+  incident(id: $id) {
+    ...IncidentFields
+    notes {
+      at
+      actor
+      act
+      severity
+      text
+    }
+  }
+  incidentAlerts(id: $id) {
+    ...AlertFields
+  }
+}
+    fragment AlertFields on Alert {
+  id
+  level
+  stage
+  code
+  note
+  meaning
+  whatToDo
+  installation
+  projectId
+  runId
+  stepId
+  subject
+  shared
+  actor
+  count
+  raisedAt
+  lastSeenAt
+  resolvedAt
+  resolution
+  acknowledgedAt
+  acknowledgedBy
+  acknowledgement
+  silencedUntil
+  whoCould
+  page
+}
+fragment IncidentFields on Incident {
+  id
+  severity
+  code
+  title
+  whatToDo
+  runbook
+  installation
+  projectId
+  environmentId
+  runId
+  openedAt
+  acknowledgedAt
+  acknowledgedBy
+  closedAt
+  closedBy
+  alerts
+  openAlerts
+}`) as unknown as TypedDocumentString<IncidentQuery, IncidentQueryVariables>;
+export const AcknowledgeIncidentDocument = new TypedDocumentString(`
+    mutation AcknowledgeIncident($input: IncidentNoteInput!) {
+  acknowledgeIncident(input: $input) {
+    ...IncidentChange
+  }
+}
+    fragment IncidentChange on IncidentPayload {
+  change {
+    ...ChangeFields
+  }
+}
+fragment ChangeFields on ChangeReceipt {
+  action
+  requestId
+  actor
+  at
+  version
+  versionBefore
+}`) as unknown as TypedDocumentString<AcknowledgeIncidentMutation, AcknowledgeIncidentMutationVariables>;
+export const NoteIncidentDocument = new TypedDocumentString(`
+    mutation NoteIncident($input: IncidentNoteInput!) {
+  noteIncident(input: $input) {
+    ...IncidentChange
+  }
+}
+    fragment IncidentChange on IncidentPayload {
+  change {
+    ...ChangeFields
+  }
+}
+fragment ChangeFields on ChangeReceipt {
+  action
+  requestId
+  actor
+  at
+  version
+  versionBefore
+}`) as unknown as TypedDocumentString<NoteIncidentMutation, NoteIncidentMutationVariables>;
+export const CloseIncidentDocument = new TypedDocumentString(`
+    mutation CloseIncident($input: IncidentNoteInput!) {
+  closeIncident(input: $input) {
+    ...IncidentChange
+  }
+}
+    fragment IncidentChange on IncidentPayload {
+  change {
+    ...ChangeFields
+  }
+}
+fragment ChangeFields on ChangeReceipt {
+  action
+  requestId
+  actor
+  at
+  version
+  versionBefore
+}`) as unknown as TypedDocumentString<CloseIncidentMutation, CloseIncidentMutationVariables>;
+export const SetIncidentSeverityDocument = new TypedDocumentString(`
+    mutation SetIncidentSeverity($input: IncidentSeverityInput!) {
+  setIncidentSeverity(input: $input) {
+    ...IncidentChange
+  }
+}
+    fragment IncidentChange on IncidentPayload {
+  change {
+    ...ChangeFields
+  }
+}
+fragment ChangeFields on ChangeReceipt {
+  action
+  requestId
+  actor
+  at
+  version
+  versionBefore
+}`) as unknown as TypedDocumentString<SetIncidentSeverityMutation, SetIncidentSeverityMutationVariables>;
 export const ViewerDocument = new TypedDocumentString(`
     query Viewer {
   viewer {

@@ -1,0 +1,85 @@
+import type { DestinationFieldsFragment, DestinationState } from "../api/gen/graphql";
+import { instant } from "../api/model";
+import { deliveries as words } from "../messages/deliveries";
+import css from "../styles/Form.module.css";
+import { Time } from "../ui/Time";
+
+export type Destination = DestinationFieldsFragment;
+
+const TONES: Partial<Record<DestinationState, "good" | "warn" | "bad">> = {
+  SENDING: "good",
+  WAITING: "bad",
+  FAILING: "bad",
+  DISABLED: "warn",
+};
+const SIGNS: Record<DestinationState, string> = {
+  SENDING: "●",
+  WAITING: "✕",
+  FAILING: "✕",
+  DISABLED: "○",
+  REMOVED: "○",
+  UNKNOWN: "○",
+};
+
+/** What the destination does now, since when and why, in a sentence. */
+export function StateOf({ destination }: { destination: Destination }) {
+  const { state, lastSentAt, waiting, oldestWaitingAt } = destination;
+  return (
+    <span>
+      <span className={css.tone} data-tone={TONES[state]}>
+        <span aria-hidden="true">{SIGNS[state]}</span>{" "}
+        {state === "SENDING" && lastSentAt === null ? words.fresh : words.states[state]}
+      </span>
+      <Why destination={destination} />
+      {waiting > 0 && (
+        <>
+          ; {words.wait(waiting)}
+          {oldestWaitingAt !== null && (
+            <>
+              , {words.oldest} <Time at={instant(oldestWaitingAt)} />
+            </>
+          )}
+        </>
+      )}
+    </span>
+  );
+}
+
+function Why({ destination: { state, why, since, disabledBy, lastSentAt, lastError } }: { destination: Destination }) {
+  switch (state) {
+    case "SENDING":
+      if (lastSentAt === null) return `; ${words.noMessage}`;
+      return (
+        <>
+          ; {words.last} <Time at={instant(lastSentAt)} />
+        </>
+      );
+    case "FAILING":
+      return (
+        <>
+          {since !== null && (
+            <>
+              {" "}
+              {words.since} <Time at={instant(since)} format="full" />
+            </>
+          )}
+          {lastError !== null && `: ${lastError}`}
+        </>
+      );
+    case "DISABLED":
+      return (
+        <>
+          {" "}
+          {disabledBy === null ? words.byDvt : words.by(disabledBy)}
+          {since !== null && (
+            <>
+              , <Time at={instant(since)} format="full" />
+            </>
+          )}
+          : {why}
+        </>
+      );
+    default:
+      return `: ${why}`;
+  }
+}

@@ -1,0 +1,31 @@
+// The page of tokens. It is loaded with the page.
+
+export const tokens = {
+  title: "API tokens",
+  name: "Name",
+  prefix: "Begins with",
+  principal: "Acts as",
+  grants: "Maximum role",
+  created: "Created",
+  expires: "Expires",
+  used: "Last used",
+  state: "State",
+  never: "never",
+  revoked: "revoked",
+  expired: "expired",
+  revoke: "Revoke",
+  revokeMeans:
+    "Requests with this token are refused on every server within 2 s, and its streams end. This cannot be undone.",
+  everybody: "Show all tokens",
+  create: "Create a token",
+  role: "Maximum role",
+  project: "Project (* for all)",
+  environment: "Environment (* for all)",
+  service: "Service name (empty: the token acts as you)",
+  until: "Expires on (empty: in 90 days)",
+  once: "Copy this token now. You will not see it again.",
+  shownBefore: "The token was shown before and cannot be shown again.",
+  copy: "Copy",
+  done: "Done",
+  empty: "No tokens. Scripts and services sign in with one.",
+};
