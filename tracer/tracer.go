@@ -14,6 +14,7 @@ import (
 
 	"github.com/dvt-engine/dvt/internal/sizedlru"
 	"github.com/dvt-engine/dvt/otlp"
+	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/run/trace"
 	"github.com/dvt-engine/dvt/store"
 	"github.com/dvt-engine/dvt/store/feed"
@@ -28,7 +29,7 @@ const (
 	// renewEvery is the time between two saves of the position, and the longest wait before a request is repeated: both
 	// extend the lease.
 	renewEvery = leaseTTL / 4
-	idle       = 2 * time.Second        // between two looks at the feed; each costs a query per changed run
+	idle       = 2 * time.Second        // between two looks at the feed; a look costs three queries, however little it finds
 	firstWait  = 200 * time.Millisecond // before a request is repeated
 	// maxWeight bounds the steps and signals of the runs that are kept in memory. The log of another run is read again
 	// from its begin.
@@ -43,6 +44,7 @@ type Store interface {
 	feed.Store
 	store.Cursors
 	Get(ctx context.Context, runID string) (store.Run, error)
+	Events(ctx context.Context, runID string, after run.Seq, limit int) ([]run.Event, error)
 }
 
 // Sender sends spans in one request. A *otlp.RefusedError says that a repetition is of no use.

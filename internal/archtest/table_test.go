@@ -41,7 +41,7 @@ var imports = map[string][]string{
 	"store/sqlite":    {"store", "store/admission", "run", "plan"},
 	// Side effects of commits, as decorators of a store.
 	"store/decorate": {"store", "run"},
-	"store/feed":     {"store", "run"},
+	"store/feed":     {"store", "run", "internal/sizedlru"},
 	// A client of the store and, for repairs, of the engine's history: it stands above both.
 	"storeadmin": {"store", "engine", "run", "plan"},
 
