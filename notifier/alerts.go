@@ -17,8 +17,8 @@ func (s *session) readAlerts(ctx context.Context) error {
 		return err
 	}
 	if len(changes) > 0 {
+		part := s.openBatch()
 		s.change = changes[len(changes)-1].N
-		part := s.addBatch()
 		for _, c := range changes {
 			if c.At.Before(s.at.Since) {
 				continue
@@ -62,7 +62,9 @@ func (s *session) addChange(part *batch, c store.AlertChange) error {
 	if err != nil {
 		return err
 	}
-	s.add(part, "alert/"+a.ID, m)
+	if s.dest.Selects(m) {
+		s.add(part, "alert/"+a.ID, m)
+	}
 	return nil
 }
 
@@ -98,9 +100,11 @@ func (s *session) repeatAlerts(ctx context.Context) error {
 			return err
 		}
 		if part == nil {
-			part = s.addBatch()
+			part = s.openBatch()
 		}
-		s.add(part, "alert/"+id, m)
+		if s.dest.Selects(m) {
+			s.add(part, "alert/"+id, m)
+		}
 	}
 	return nil
 }

@@ -94,7 +94,6 @@ func (s *session) remove(d *delivery, l *lane) {
 	d.batch.left--
 	s.waiting--
 	s.bytes -= d.bytes
-	s.forgetDone()
 }
 
 // bury makes a message a dead letter. Then the run goes on.

@@ -29,8 +29,9 @@ const (
 	// renewEvery is the time between two saves of the position, and the longest wait before a request is repeated: both
 	// extend the lease.
 	renewEvery = leaseTTL / 4
-	idle       = 2 * time.Second        // between two looks at the feed; a look costs three queries, however little it finds
-	firstWait  = 200 * time.Millisecond // before a request is repeated
+	// idle is the time between two looks at the feed. A look costs three queries, however little it finds.
+	idle      = 2 * time.Second
+	firstWait = 200 * time.Millisecond // before a request is repeated
 	// maxWeight bounds the steps and signals of the runs that are kept in memory. The log of another run is read again
 	// from its begin.
 	maxWeight = 300_000

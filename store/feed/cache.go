@@ -113,8 +113,9 @@ func (c *Cache) tails(ctx context.Context, epoch string, known []store.TailReque
 	return out, nil
 }
 
-// take puts the events that the cache has into out, and returns the runs of which it has none.
-func (c *Cache) take(out map[string][]run.Event, epoch string, known []store.TailRequest) (missing []store.TailRequest) {
+// take puts the events that the cache has into out, and returns the other runs.
+func (c *Cache) take(out map[string][]run.Event, epoch string, known []store.TailRequest) (
+	missing []store.TailRequest) {
 	for _, k := range known {
 		kept, _ := c.windows.Get(windowKey(epoch, k.RunID))
 		n := len(kept.events)

@@ -117,7 +117,7 @@ func (r *Reader) Next(ctx context.Context) (Batch, error) {
 }
 
 // readEvents reads the next events of the first runs of the page at once, and removes these runs from the page. A run
-// of which more events exist stays.
+// that has more events stays.
 func (r *Reader) readEvents(ctx context.Context) error {
 	var known []store.TailRequest
 	events, n := run.Seq(0), 0
