@@ -2,6 +2,7 @@ package trace
 
 import (
 	"encoding/json"
+	"slices"
 	"time"
 
 	"github.com/dvt-engine/dvt/run"
@@ -11,6 +12,9 @@ import (
 // the log. It is not safe for concurrent use. Create it with New.
 type Builder struct {
 	id      run.Identity
+	trace   TraceID
+	root    SpanID
+	common  []Attribute // of every span
 	created time.Time
 	seq     run.Seq
 	now     time.Time // never decreases, so that a parent always encloses its children
@@ -72,7 +76,10 @@ type attempt struct {
 // New returns a builder at the begin of a log. created is the time at which the run was requested, by the store's
 // clock: without it a run that waited for approval begins with its approval.
 func New(id run.Identity, created time.Time) *Builder {
-	return &Builder{id: id, created: created, steps: map[string]*step{}, signals: map[string]*open{},
+	return &Builder{id: id, trace: IDOf(id.RunID), root: RootSpan(id.RunID), common: []Attribute{
+		text("runId", id.RunID), text("tenantId", id.TenantID), text("projectId", id.ProjectID),
+		text("environmentId", id.EnvironmentID), text("planId", id.PlanID), text("planVersion", id.PlanVersion),
+	}, created: created, steps: map[string]*step{}, signals: map[string]*open{},
 		refused: map[string]bool{}, overlays: map[run.Seq]string{}, hooks: map[string]bool{}}
 }
 
@@ -322,17 +329,14 @@ func endOf(e *run.Event) (status, code string) {
 // finish adds a span that ends now. Its id follows from its kind and subject, and its parent is the root unless it is
 // set.
 func (b *Builder) finish(e *run.Event, s Span, subject ...string) {
-	s.Trace, s.ID, s.Seq = IDOf(b.id.RunID), spanID(b.id.RunID, s.Kind, subject...), e.Seq
+	s.Trace, s.ID, s.Seq = b.trace, spanID(b.id.RunID, s.Kind, subject...), e.Seq
 	if s.Kind != kindRun && s.Parent == (SpanID{}) {
-		s.Parent = RootSpan(b.id.RunID)
+		s.Parent = b.root
 	}
 	if s.End.IsZero() {
 		s.End = b.now
 	}
-	s.Attributes = append([]Attribute{
-		text("runId", b.id.RunID), text("tenantId", b.id.TenantID), text("projectId", b.id.ProjectID),
-		text("environmentId", b.id.EnvironmentID), text("planId", b.id.PlanID), text("planVersion", b.id.PlanVersion),
-	}, s.Attributes...)
+	s.Attributes = slices.Concat(b.common, s.Attributes)
 	b.failed = b.failed || s.Failed
 	b.out = append(b.out, s)
 }
