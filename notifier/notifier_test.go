@@ -578,7 +578,7 @@ func TestNotifier_DestinationsReadTheFeedTogether(t *testing.T) {
 	}
 	looks := int64(time.Since(began)/f.timing.Idle) + 2
 	if pages, tails := r.pages.Load(), r.tails.Load(); pages > 2*looks || tails > 3*runs {
-		t.Errorf("%d destinations read %d pages of changes and %d times events in %d looks at %d runs; want at most %d and %d",
-			all, pages, tails, looks, runs, 2*looks, 3*runs)
+		t.Errorf("%d destinations read %d pages of changes and %d times events in %d looks at %d runs; want at most "+
+			"%d and %d", all, pages, tails, looks, runs, 2*looks, 3*runs)
 	}
 }

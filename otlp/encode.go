@@ -38,6 +38,16 @@ func (c *Client) encode(spans []trace.Span) *tracepb.ResourceSpans {
 	return out
 }
 
+// typed returns a message of encode in the types of the protocol.
+func typed(m *tracepb.ResourceSpans) (*tracepb.ResourceSpans, error) {
+	doc, err := proto.Marshal(m)
+	if err != nil {
+		return nil, err
+	}
+	out := &tracepb.ResourceSpans{}
+	return out, proto.Unmarshal(doc, out)
+}
+
 // spanSize is about the bytes of an encoded span.
 const spanSize = 512
 
@@ -125,16 +135,12 @@ func textValue(key, value string) *commonpb.KeyValue {
 // The same spans give the same bytes.
 func JSON(getenv func(string) string, version string, spans []trace.Span) ([]byte, error) {
 	c := &Client{resource: resourceOf(getenv), version: version}
-	bytes, err := proto.Marshal(&coltracepb.ExportTraceServiceRequest{
-		ResourceSpans: []*tracepb.ResourceSpans{c.encode(spans)}})
+	request, err := typed(c.encode(spans))
 	if err != nil {
 		return nil, err
 	}
-	var request coltracepb.ExportTraceServiceRequest
-	if err := proto.Unmarshal(bytes, &request); err != nil {
-		return nil, err
-	}
-	doc, err := protojson.MarshalOptions{UseEnumNumbers: true}.Marshal(&request)
+	doc, err := protojson.MarshalOptions{UseEnumNumbers: true}.Marshal(
+		&coltracepb.ExportTraceServiceRequest{ResourceSpans: []*tracepb.ResourceSpans{request}})
 	if err != nil {
 		return nil, err
 	}

@@ -66,7 +66,8 @@ func decoded(s *tracepb.Span) string {
 	if s.Status.GetCode() == tracepb.Status_STATUS_CODE_ERROR {
 		status = "failed " + s.Status.Message
 	}
-	return describe(s.TraceId, s.SpanId, s.ParentSpanId, s.Name, s.StartTimeUnixNano, s.EndTimeUnixNano, attrs, links, status)
+	return describe(s.TraceId, s.SpanId, s.ParentSpanId, s.Name, s.StartTimeUnixNano, s.EndTimeUnixNano, attrs, links,
+		status)
 }
 
 // The types of the protocol read what encode writes, and nothing is left over. Requests of 512 spans, an empty one, and

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"time"
@@ -32,6 +33,7 @@ const (
 	// idle is the time between two looks at the feed. A look costs three queries, however little it finds.
 	idle      = 2 * time.Second
 	firstWait = 200 * time.Millisecond // before a request is repeated
+	sendTime  = leaseTTL / 2           // of one request, whatever OTEL_EXPORTER_OTLP_TIMEOUT says
 	// maxWeight bounds the steps and signals of the runs that are kept in memory. The log of another run is read again
 	// from its begin.
 	maxWeight = 300_000
@@ -48,7 +50,8 @@ type Store interface {
 	Events(ctx context.Context, runID string, after run.Seq, limit int) ([]run.Event, error)
 }
 
-// Sender sends spans in one request. A *otlp.RefusedError says that a repetition is of no use.
+// Sender sends spans in one request, and without spans asks whether the receiver accepts requests. A *otlp.RefusedError
+// says that a repetition is of no use.
 type Sender interface {
 	Send(ctx context.Context, spans []trace.Span) error
 }
@@ -72,6 +75,7 @@ type Exporter struct {
 	metrics  *metrics
 	builders *sizedlru.Cache[*trace.Builder]
 	down     bool // the receiver did not answer the last request
+	accepted bool // the receiver has accepted a request
 }
 
 // New returns an exporter and registers its metrics.
@@ -234,21 +238,25 @@ func (s *session) send(ctx context.Context) error {
 // that one bad span does not cost the others.
 func (s *session) sendBatch(ctx context.Context, spans []trace.Span) error {
 	for wait := firstWait; ; wait = min(2*wait, renewEvery) {
-		err := s.cfg.Sender.Send(ctx, spans)
+		err := s.try(ctx, spans)
 		var refused *otlp.RefusedError
+		if errors.As(err, &refused) && !s.accepted && s.refusesAll(ctx) {
+			// The fault is not that of the spans: the address may be that of another service, or speak TLS.
+			refused, err = nil, fmt.Errorf("the receiver refuses every request, check its address: %w", refused.Cause)
+		}
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case err == nil:
 			s.received(ctx, len(spans), 0)
 			return nil
-		case errors.As(err, &refused) && refused.Spans >= len(spans) && len(spans) > 1:
+		case refused != nil && refused.Spans >= len(spans) && len(spans) > 1:
 			half := len(spans) / 2
 			if err := s.sendBatch(ctx, spans[:half]); err != nil {
 				return err
 			}
 			return s.sendBatch(ctx, spans[half:])
-		case errors.As(err, &refused):
+		case refused != nil:
 			s.received(ctx, len(spans)-refused.Spans, refused.Spans)
 			s.log.WarnContext(ctx, "the receiver of traces refused spans, which are dropped",
 				slog.Int("spans", refused.Spans), slog.String("traceId", spans[0].Trace.String()), slog.Any("error", err))
@@ -267,6 +275,21 @@ func (s *session) sendBatch(ctx context.Context, spans []trace.Span) error {
 			}
 		}
 	}
+}
+
+// try sends spans once. A receiver that hangs must not cost the lease.
+func (s *session) try(ctx context.Context, spans []trace.Span) error {
+	ctx, cancel := context.WithTimeout(ctx, sendTime)
+	defer cancel()
+	err := s.cfg.Sender.Send(ctx, spans)
+	s.accepted = s.accepted || err == nil
+	return err
+}
+
+// refusesAll reports whether the receiver refuses a request without spans.
+func (s *session) refusesAll(ctx context.Context) bool {
+	var refused *otlp.RefusedError
+	return errors.As(s.try(ctx, nil), &refused)
 }
 
 func (s *session) received(ctx context.Context, exported, refused int) {
