@@ -40,8 +40,8 @@ import (
 var (
 	campaignMessages = flag.Int("campaign.messages", 3000,
 		"messages to the healthy destinations in each pass of the campaign")
-	campaignFor      = flag.Duration("campaign.for", 5*time.Second, "how long a pass of the campaign writes them")
-	campaignKill     = flag.Duration("campaign.kill", 2500*time.Millisecond, "time between two kills of the campaign")
+	campaignFor  = flag.Duration("campaign.for", 5*time.Second, "how long a pass of the campaign writes them")
+	campaignKill = flag.Duration("campaign.kill", 2500*time.Millisecond, "time between two kills of the campaign")
 )
 
 // Variables of a process of the campaign: its file of destinations, its database and the time of its leases.
