@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -223,14 +224,13 @@ func (s *session) release(ctx context.Context) {
 
 // send sends what is pending, in requests of at most MaxBatch spans.
 func (s *session) send(ctx context.Context) error {
-	for len(s.pending) > 0 {
-		n := min(len(s.pending), MaxBatch)
-		if err := s.sendBatch(ctx, s.pending[:n]); err != nil {
+	for batch := range slices.Chunk(s.pending, MaxBatch) {
+		if err := s.sendBatch(ctx, batch); err != nil {
 			return err
 		}
-		s.pending = s.pending[n:]
 	}
-	s.pending = nil
+	clear(s.pending) // the array is used again
+	s.pending = s.pending[:0]
 	return nil
 }
 

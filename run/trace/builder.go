@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"bytes"
 	"encoding/json"
 	"slices"
 	"time"
@@ -92,6 +93,7 @@ func Of(id run.Identity, created time.Time, events []run.Event) []Span {
 // read before are ignored. The spans of a log are the same however it is divided. The end of the run finishes every
 // open span, and the root last; events after it give no spans.
 func (b *Builder) Add(events []run.Event) []Span {
+	b.out = make([]Span, 0, len(events))
 	for i := range events {
 		if e := &events[i]; e.Seq > b.seq {
 			b.seq = e.Seq
@@ -339,6 +341,12 @@ func (b *Builder) finish(e *run.Event, s Span, subject ...string) {
 	s.Attributes = slices.Concat(b.common, s.Attributes)
 	b.failed = b.failed || s.Failed
 	b.out = append(b.out, s)
+}
+
+// mentions reports whether the payload of an event may have one of the keys. Most payloads have none, so that the events
+// of steps need not be decoded; a key that is written with escapes is missed, as one of an unknown version would be.
+func mentions(e *run.Event, keys ...string) bool {
+	return slices.ContainsFunc(keys, func(key string) bool { return bytes.Contains(e.Payload, []byte(key)) })
 }
 
 // signalIn returns the id of the signal in the payload of a pause, resume or cancellation.

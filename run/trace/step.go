@@ -70,7 +70,7 @@ func (b *Builder) attempt(e *run.Event, s *step) *attempt {
 	}
 	s.attempts[la] = a
 	b.addRunning(e, 1)
-	if e.Type == run.StepStartedEvent {
+	if e.Type == run.StepStartedEvent && mentions(e, "signalId", "paramsSeq") {
 		p, _ := run.PayloadOf[run.StepStartedPayload](e.Payload)
 		b.causeBy(e, p.SignalID, AttemptSpan(b.id.RunID, s.StepID, la), &a.open)
 		if signalID := b.overlays[p.ParamsSeq]; signalID != "" {
@@ -115,6 +115,9 @@ func (b *Builder) endAttempt(e *run.Event, s *step, la int, a *attempt) {
 func stepEnd(e *run.Event) (status, code string, reused *run.Reused, signalID string) {
 	switch e.Type {
 	case run.StepCompletedEvent:
+		if !mentions(e, "manual", "reused") {
+			break
+		}
 		p, _ := run.PayloadOf[run.StepCompletedPayload](e.Payload)
 		if p.Manual != nil {
 			signalID = p.Manual.SignalID
@@ -126,9 +129,11 @@ func stepEnd(e *run.Event) (status, code string, reused *run.Reused, signalID st
 			signalID = p.Manual.SignalID
 		}
 		return string(run.StepFailed), p.ErrorCode, nil, signalID
+	case run.StepSkippedEvent:
+		p, _ := run.PayloadOf[run.StepSkippedPayload](e.Payload)
+		return string(run.StepSkipped), string(p.ReasonCode), nil, p.SignalID
 	}
-	p, _ := run.PayloadOf[run.StepSkippedPayload](e.Payload)
-	return string(run.StepSkipped), string(p.ReasonCode), nil, p.SignalID
+	return string(run.StepSuccess), "", nil, ""
 }
 
 func (b *Builder) finishAttempt(e *run.Event, s *step, la int, a *attempt, status, code string) {
