@@ -260,7 +260,7 @@ func (s *session) sendBatch(ctx context.Context, spans []trace.Span) error {
 			s.received(ctx, len(spans)-refused.Spans, refused.Spans)
 			s.log.WarnContext(ctx, "the receiver of traces refused spans, which are dropped",
 				slog.Int("spans", refused.Spans), slog.String("traceId", spans[0].Trace.String()), slog.Any("error", err))
-			return nil
+			return nil //nolint:nilerr // a repetition is of no use
 		}
 		s.metrics.failures.Inc()
 		if !s.down {

@@ -91,7 +91,8 @@ func Pairs(n int, cost, floor Measure) func(context.Context) (Sample, error) {
 		for i := range n {
 			var took [2]time.Duration // of cost and floor
 			for k := range took {
-				which, err := (i+k+1)%2, error(nil) // the floor first, then the cost twice, and so on
+				which := (i + k + 1) % 2 // the floor first, then the cost twice, and so on
+				var err error
 				if took[which], err = []Measure{cost, floor}[which](ctx, i); err != nil {
 					return Sample{}, err
 				}

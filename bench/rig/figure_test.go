@@ -77,17 +77,17 @@ func TestPairs_TakesTheMedianOfTheRatios(t *testing.T) {
 	t.Parallel()
 	var order []string
 	speed := time.Second
-	measure := func(name string, percent time.Duration) Measure {
+	measure := func(name string, factor float64) Measure {
 		return func(_ context.Context, i int) (time.Duration, error) {
 			order = append(order, name)
 			speed += time.Millisecond // drift
 			if i == 1 && name == "cost" {
 				return time.Hour, nil
 			}
-			return speed * percent / 100, nil
+			return seconds(speed.Seconds() * factor), nil
 		}
 	}
-	s, err := Pairs(4, measure("cost", 110), measure("floor", 100))(t.Context())
+	s, err := Pairs(4, measure("cost", 1.1), measure("floor", 1))(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
