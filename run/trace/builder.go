@@ -343,8 +343,8 @@ func (b *Builder) finish(e *run.Event, s Span, subject ...string) {
 	b.out = append(b.out, s)
 }
 
-// mentions reports whether the payload of an event may have one of the keys. Most payloads have none, so that the events
-// of steps need not be decoded; a key that is written with escapes is missed, as one of an unknown version would be.
+// mentions reports whether the payload of an event may have one of the keys. Most payloads of steps have none and need
+// not be decoded. It misses a key that is written with escapes, which costs a link and nothing else.
 func mentions(e *run.Event, keys ...string) bool {
 	return slices.ContainsFunc(keys, func(key string) bool { return bytes.Contains(e.Payload, []byte(key)) })
 }
