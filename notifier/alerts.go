@@ -62,9 +62,7 @@ func (s *session) addChange(part *batch, c store.AlertChange) error {
 	if err != nil {
 		return err
 	}
-	if s.dest.Selects(m) {
-		s.add(part, "alert/"+a.ID, m)
-	}
+	s.add(part, "alert/"+a.ID, m)
 	return nil
 }
 
@@ -102,9 +100,7 @@ func (s *session) repeatAlerts(ctx context.Context) error {
 		if part == nil {
 			part = s.openBatch()
 		}
-		if s.dest.Selects(m) {
-			s.add(part, "alert/"+id, m)
-		}
+		s.add(part, "alert/"+id, m)
 	}
 	return nil
 }

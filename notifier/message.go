@@ -14,29 +14,31 @@ import (
 // largestData leaves room for the other fields of a message.
 const largestData = destination.MaxMessage - 16<<10
 
-// eventMessage returns the message of an event, without its text.
-func eventMessage(e run.Event) destination.Message {
+// eventMessage returns the message of an event: the fields that the API shows.
+func eventMessage(e run.Event) (destination.Message, error) {
+	data, err := json.Marshal(e)
+	if err == nil && len(data) > largestData {
+		e.Payload = json.RawMessage(`{"omitted":"the payload is too large for a message; read the event in the API"}`)
+		data, err = json.Marshal(e)
+	}
 	return destination.Message{
 		ID: e.EventID, Topic: destination.Events, Type: string(e.Type), At: e.PersistedAt, TenantID: e.TenantID,
 		ProjectID: e.ProjectID, EnvironmentID: e.EnvironmentID, PlanID: e.PlanID, RunID: e.RunID, Seq: uint64(e.Seq),
-	}
+		Data: data,
+	}, err
 }
 
-// eventText returns the text of the message of an event: the fields that the API shows. Destinations share the text.
-func (n *Notifier) eventText(epoch string, e run.Event) (json.RawMessage, error) {
+// sharedMessage is eventMessage with a text that destinations share.
+func (n *Notifier) sharedMessage(epoch string, e run.Event) (destination.Message, error) {
 	key := epoch + "/" + e.EventID
-	if text, found := n.texts.Get(key); found {
-		return text, nil
+	if m, found := n.messages.Get(key); found {
+		return m, nil
 	}
-	text, err := json.Marshal(e)
-	if err == nil && len(text) > largestData {
-		e.Payload = json.RawMessage(`{"omitted":"the payload is too large for a message; read the event in the API"}`)
-		text, err = json.Marshal(e)
-	}
+	m, err := eventMessage(e)
 	if err == nil {
-		n.texts.Put(key, text, len(text))
+		n.messages.Put(key, m, len(m.Data))
 	}
-	return text, err
+	return m, err
 }
 
 // Types of messages about alerts.

@@ -38,9 +38,9 @@ const (
 	keepDead        = 10_000
 	// maxBatches bounds the positions that a destination keeps while messages wait: each has up to 100 KB.
 	maxBatches = 8
-	// maxTexts and maxTextBytes bound the texts of events that destinations share.
-	maxTexts     = 20_000
-	maxTextBytes = 16 << 20
+	// maxShared and maxSharedBytes bound the messages of events that destinations share.
+	maxShared      = 20_000
+	maxSharedBytes = 16 << 20
 	// keepChanges is how long changes of alerts are kept for destinations that fail or are disabled.
 	keepChanges = 7 * 24 * time.Hour
 )
@@ -120,8 +120,9 @@ type Notifier struct {
 	log     *slog.Logger
 	metrics *metrics
 	workers map[string]*worker // by name of the destination; only Run uses it
-	feed    *feed.Cache
-	texts   *sizedlru.Cache[json.RawMessage] // of events, by epoch and id
+
+	feed     *feed.Cache
+	messages *sizedlru.Cache[destination.Message] // of events, by epoch and id
 }
 
 // New returns a notifier and registers its metrics.
@@ -131,8 +132,8 @@ func New(cfg Config) *Notifier {
 		cfg.Link = func(string) string { return "" }
 	}
 	n := &Notifier{cfg: cfg, log: cfg.Logger, metrics: newMetrics(cfg.Metrics), workers: map[string]*worker{},
-		feed:  feed.NewCache(cfg.Store, store.RunFilter{EveryTenant: true}, cfg.Timing.Idle/2),
-		texts: sizedlru.New[json.RawMessage](maxTexts, maxTextBytes)}
+		feed:     feed.NewCache(cfg.Store, store.RunFilter{EveryTenant: true}, cfg.Timing.Idle/2),
+		messages: sizedlru.New[destination.Message](maxShared, maxSharedBytes)}
 	if n.log == nil {
 		n.log = slog.New(slog.DiscardHandler)
 	}

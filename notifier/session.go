@@ -217,11 +217,11 @@ func (s *session) readEvents(ctx context.Context) (idle bool, err error) {
 		return false, s.restart(ctx)
 	}
 	for _, e := range b.Events {
-		m := eventMessage(e)
-		if e.PersistedAt.Before(s.at.Since) || !s.dest.Selects(m) {
+		if e.PersistedAt.Before(s.at.Since) {
 			continue
 		}
-		if m.Data, err = s.eventText(b.Epoch, e); err != nil {
+		m, err := s.sharedMessage(b.Epoch, e)
+		if err != nil {
 			return false, err
 		}
 		s.add(part, "run/"+e.RunID, m)
@@ -273,8 +273,11 @@ func (s *session) forgetDone() {
 	}
 }
 
-// add adds a message to its lane.
+// add adds a message to its lane when the destination selects it.
 func (s *session) add(b *batch, name string, m destination.Message) {
+	if !s.dest.Selects(m) {
+		return
+	}
 	m.Replayed = m.At.Before(s.at.ReplayedUntil)
 	d := &delivery{message: m, lane: name, bytes: len(m.Data) + 1024, batch: b}
 	l := s.lanes[name]
