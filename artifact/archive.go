@@ -36,7 +36,7 @@ func ReadArchive(ctx context.Context, bucketURL string) (*Archive, error) {
 func openArchive(ctx context.Context, bucketURL string, options url.Values) (*Archive, error) {
 	u, err := url.Parse(bucketURL)
 	if err != nil {
-		return nil, fmt.Errorf("artifact: bucket address: %w", err)
+		return nil, errBucketAddress
 	}
 	if u.Scheme == "file" {
 		maps.Copy(options, url.Values{"dir_file_mode": {"0700"}, "metadata": {"skip"}, "no_tmp_dir": {"1"}})
@@ -44,7 +44,7 @@ func openArchive(ctx context.Context, bucketURL string, options url.Values) (*Ar
 	}
 	bucket, err := blob.OpenBucket(ctx, u.String())
 	if err != nil {
-		return nil, fmt.Errorf("artifact: open bucket: %w", err)
+		return nil, openError(u, err)
 	}
 	return &Archive{bucket}, nil
 }

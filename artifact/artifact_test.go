@@ -531,3 +531,18 @@ func TestCheckWritable_WritesRarelyAndLeavesNothing(t *testing.T) {
 		t.Error("CheckWritable of a bucket that cannot be written returned nil, want an error")
 	}
 }
+
+// The address of a bucket may hold a key.
+func TestOpen_QuotesNoKeyOfTheAddress(t *testing.T) {
+	t.Parallel()
+	for _, address := range []string{"s3://u:hunter2%zz@bucket", "nope://u:hunter2@bucket?key=hunter2"} {
+		_, err := artifact.Open(t.Context(), address)
+		_, archiveErr := artifact.OpenArchive(t.Context(), address)
+		if err == nil || archiveErr == nil {
+			t.Errorf("%s: no error, want one", address)
+		}
+		if text := fmt.Sprint(err, archiveErr); strings.Contains(text, "hunter2") {
+			t.Errorf("the error quotes the key: %s", text)
+		}
+	}
+}

@@ -87,7 +87,7 @@ func Open(ctx context.Context, bucketURL string) (*Store, error) {
 func OpenWithLimits(ctx context.Context, bucketURL string, l Limits) (*Store, error) {
 	u, err := url.Parse(bucketURL)
 	if err != nil {
-		return nil, fmt.Errorf("artifact: bucket address: %w", err)
+		return nil, errBucketAddress
 	}
 	if u.Scheme == "file" {
 		q := u.Query()
@@ -102,12 +102,20 @@ func OpenWithLimits(ctx context.Context, bucketURL string, l Limits) (*Store, er
 	}
 	bucket, err := blob.OpenBucket(ctx, u.String())
 	if err != nil {
-		return nil, fmt.Errorf("artifact: open bucket: %w", err)
+		return nil, openError(u, err)
 	}
 	l.fill()
 	s := &Store{bucket: bucket, limits: l, seen: lengths{of: map[string]int64{}}}
 	s.pieces.max = l.CacheBytes
 	return s, nil
+}
+
+// errBucketAddress quotes no address, because one may hold a key.
+var errBucketAddress = errors.New("artifact: the address of the bucket cannot be parsed")
+
+// openError returns the error for a bucket that cannot be opened, without its address.
+func openError(u *url.URL, err error) error {
+	return fmt.Errorf("artifact: open bucket: %s", strings.ReplaceAll(err.Error(), u.String(), u.Scheme+"://…"))
 }
 
 // Close releases the bucket. Followers end with their own contexts.

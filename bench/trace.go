@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
+	"runtime"
 	"sync/atomic"
 	"time"
 
@@ -31,7 +32,7 @@ const (
 	tracedInterval = 100 * time.Millisecond // per run: 500 appends a second in total
 	traceWarmUp    = 3 * time.Second        // the export catches up with what was written without it
 	traceTime      = 6 * time.Second
-	traceTurns     = 3
+	traceTurns     = 8
 	requestShare   = 0.1
 )
 
@@ -64,7 +65,7 @@ func traceExport(ctx context.Context, r *rig.Rig) (*rig.Trial, error) {
 	}
 	b := &traceBench{store: s, bus: bus, client: client}
 	return &rig.Trial{
-		Repeat: rig.Alternate(traceTurns, b.withExport, b.withoutExport),
+		Repeat: rig.Pairs(traceTurns, b.withExport, b.withoutExport),
 		Done: func() error {
 			return errors.Join(client.Close(context.Background()), receiver.Close(), bus.Close(), s.Close())
 		},
@@ -150,6 +151,7 @@ func (b *traceBench) cpu(ctx context.Context, wrap func(store.Store) store.Store
 		})
 	}
 	err = errors.Join(err, write(traceWarmUp))
+	runtime.GC() // so that what the warm-up left is no part of the measure
 	before, cpuErr := ownCPU()
 	err = errors.Join(err, cpuErr, write(traceTime))
 	after, cpuErr := ownCPU()

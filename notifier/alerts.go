@@ -17,8 +17,8 @@ func (s *session) readAlerts(ctx context.Context) error {
 		return err
 	}
 	if len(changes) > 0 {
+		part := s.openBatch()
 		s.change = changes[len(changes)-1].N
-		part := s.addBatch()
 		for _, c := range changes {
 			if c.At.Before(s.at.Since) {
 				continue
@@ -98,7 +98,7 @@ func (s *session) repeatAlerts(ctx context.Context) error {
 			return err
 		}
 		if part == nil {
-			part = s.addBatch()
+			part = s.openBatch()
 		}
 		s.add(part, "alert/"+id, m)
 	}

@@ -28,6 +28,19 @@ func eventMessage(e run.Event) (destination.Message, error) {
 	}, err
 }
 
+// sharedMessage is eventMessage with a text that destinations share.
+func (n *Notifier) sharedMessage(epoch string, e run.Event) (destination.Message, error) {
+	key := epoch + "/" + e.EventID
+	if m, found := n.messages.Get(key); found {
+		return m, nil
+	}
+	m, err := eventMessage(e)
+	if err == nil {
+		n.messages.Put(key, m, len(m.Data))
+	}
+	return m, err
+}
+
 // Types of messages about alerts.
 const (
 	typeOpened       = "AlertOpened"

@@ -1,7 +1,8 @@
 // Package notifier delivers events of runs and changes of alerts to other systems. It reads the feed and the changes of
 // alerts, selects messages for each destination, and hands them to senders. It observes runs and never delays them.
 //
-// Each destination has a lease and a position of its own, so that one that hangs takes no time of others. Delivery is
+// Each destination has a lease and a position of its own, so that one that hangs takes no time of others. Destinations
+// that keep up read the feed together, and those that are behind read it alone. Delivery is
 // at least once: after a crash messages are repeated with the same id. The messages of one run, and those of one alert,
 // arrive in order; while one waits for its next try, later ones of the same run wait behind it and other runs go on.
 package notifier
@@ -22,6 +23,7 @@ import (
 
 	"github.com/dvt-engine/dvt/destination"
 	"github.com/dvt-engine/dvt/internal/contain"
+	"github.com/dvt-engine/dvt/internal/sizedlru"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store"
 	"github.com/dvt-engine/dvt/store/feed"
@@ -35,6 +37,11 @@ const (
 	maxWaitingBytes = 8 << 20
 	maxOpenAlerts   = 1000 // of a destination, whose repetition is planned
 	keepDead        = 10_000
+	// maxBatches bounds the positions that a destination keeps while messages wait: each has up to 100 KB.
+	maxBatches = 8
+	// maxShared and maxSharedBytes bound the messages of events that destinations share.
+	maxShared      = 20_000
+	maxSharedBytes = 16 << 20
 	// keepChanges is how long changes of alerts are kept for destinations that fail or are disabled.
 	keepChanges = 7 * 24 * time.Hour
 	// keepRemoved is how long the state and the dead letters of a destination are kept that is no longer in the file.
@@ -51,7 +58,7 @@ type Timing struct {
 	FailingAfter time.Duration // failing for longer raises an alert; 5 min
 	RepeatAlerts time.Duration // an open alert is repeated; 4 h
 	Tries        int           // before a message becomes a dead letter, if others were accepted meanwhile; 10
-	Concurrency  int           // messages of different runs at once; 4
+	Concurrency  int           // messages of different runs at once; 8
 	SendTimeout  time.Duration // of destinations without a timeout of their own; 10 s
 	Report       time.Duration // between two reports about a destination that does not change; 15 s
 	Group        time.Duration // changes of alerts about the same become one message for people; 5 min
@@ -77,7 +84,7 @@ func (t Timing) withDefaults() Timing {
 		t.Tries = 10
 	}
 	if t.Concurrency <= 0 {
-		t.Concurrency = 4
+		t.Concurrency = 8
 	}
 	return t
 }
@@ -125,6 +132,9 @@ type Notifier struct {
 	// Only Run uses these.
 	workers  map[string]*worker // by name of the destination
 	nextMark time.Time
+
+	feed     *feed.Cache
+	messages *sizedlru.Cache[destination.Message] // of events, by epoch and id
 }
 
 // New returns a notifier and registers its metrics.
@@ -133,7 +143,9 @@ func New(cfg Config) *Notifier {
 	if cfg.Link == nil {
 		cfg.Link = func(string) string { return "" }
 	}
-	n := &Notifier{cfg: cfg, log: cfg.Logger, metrics: newMetrics(cfg.Metrics), workers: map[string]*worker{}}
+	n := &Notifier{cfg: cfg, log: cfg.Logger, metrics: newMetrics(cfg.Metrics), workers: map[string]*worker{},
+		feed:     feed.NewCache(cfg.Store, store.RunFilter{EveryTenant: true}, cfg.Timing.Idle/2),
+		messages: sizedlru.New[destination.Message](maxShared, maxSharedBytes)}
 	if n.log == nil {
 		n.log = slog.New(slog.DiscardHandler)
 	}

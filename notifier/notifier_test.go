@@ -535,3 +535,60 @@ func TestNotifier_AfterARestoreMessagesSayThatTheyAreReplayed(t *testing.T) {
 		}
 	}
 }
+
+// reads counts the reads of the feed.
+type reads struct {
+	store.Store
+	pages, tails atomic.Int64
+}
+
+func (r *reads) ListChanged(ctx context.Context, f store.RunFilter, cursor string) ([]store.RunRow, string, error) {
+	r.pages.Add(1)
+	return r.Store.ListChanged(ctx, f, cursor)
+}
+
+func (r *reads) Tails(ctx context.Context, known []store.TailRequest) (store.Tails, error) {
+	r.tails.Add(1)
+	return r.Store.Tails(ctx, known)
+}
+
+// One that hangs reads nothing, and the others read together.
+func TestNotifier_DestinationsReadTheFeedTogether(t *testing.T) {
+	const all = 20
+	configs := make([]destination.Config, all)
+	for i := range configs {
+		configs[i] = hook(fmt.Sprint("d", i))
+	}
+	f := newFixture(t, configs...)
+	f.timing.Idle, f.timing.SendTimeout, f.timing.Lease = time.Second, 20*time.Second, 4*time.Second
+	f.receivers["d0"].answer = func(ctx context.Context, _ destination.Message) error {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	r := &reads{Store: f.store}
+	first := configs[:1]
+	f.configs.Store(&first)
+	f.start(r, "p")
+	for n := range all - 1 { // they begin one after the other
+		time.Sleep(f.timing.Idle / all)
+		more := configs[:n+2]
+		f.configs.Store(&more)
+	}
+	time.Sleep(2 * f.timing.Idle) // and come to look at the same time
+	r.pages.Store(0)
+	r.tails.Store(0)
+	began := time.Now()
+	const runs = 3
+	for i := range runs {
+		id := fmt.Sprint("r", i)
+		f.startRun(id, "acme", 5)
+		for _, c := range configs[1:] {
+			f.waitForRun(c.Name, id)
+		}
+	}
+	looks := int64(time.Since(began)/f.timing.Idle) + 2
+	if pages, tails := r.pages.Load(), r.tails.Load(); pages > 2*looks || tails > 3*runs {
+		t.Errorf("%d destinations read %d pages of changes and %d times events in %d looks at %d runs; want at most "+
+			"%d and %d", all, pages, tails, looks, runs, 2*looks, 3*runs)
+	}
+}

@@ -116,7 +116,6 @@ func (s *session) remove(d *delivery, l *lane) {
 	}
 	s.waiting--
 	s.bytes -= d.bytes
-	s.forgetDone()
 }
 
 // bury makes a message a dead letter. Then the run goes on.

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/dvt-engine/dvt/destination"
-	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store"
 	"github.com/dvt-engine/dvt/store/feed"
 )
@@ -143,11 +142,12 @@ func (r *rangeStore) ListChanged(ctx context.Context, f store.RunFilter, cursor 
 	return rows, next, err
 }
 
-func (r *rangeStore) Events(ctx context.Context, runID string, after run.Seq, limit int) ([]run.Event, error) {
-	if r.skip[runID] {
-		return nil, nil
+func (r *rangeStore) Tails(ctx context.Context, known []store.TailRequest) (store.Tails, error) {
+	known = slices.DeleteFunc(slices.Clone(known), func(k store.TailRequest) bool { return r.skip[k.RunID] })
+	if len(known) == 0 {
+		return store.Tails{}, nil
 	}
-	return r.Store.Events(ctx, runID, after, limit)
+	return r.Store.Tails(ctx, known)
 }
 
 // changeMessage returns the message about a change of an alert.

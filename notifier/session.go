@@ -27,11 +27,13 @@ type position struct {
 	Order *orderPosition `json:"order,omitempty"`
 }
 
-// batch is what was read together. Its position may be saved when no delivery of it or of earlier ones is left.
+// batch is what was read together. Its position may be saved when no delivery of it or of earlier ones is left. The
+// last batch is open: it has no position yet, and takes what is read next.
 type batch struct {
 	checkpoint string
 	change     int64
 	left       int
+	began      time.Time
 }
 
 // delivery is a message on its way.
@@ -114,12 +116,11 @@ func (n *Notifier) newSession(ctx context.Context, c destination.Config, sender 
 	s.failingSince = d.FailingSince
 	s.obey(d)
 	s.metrics.begin(c.Name)
-	filter := store.RunFilter{EveryTenant: true}
-	if s.reader, err = feed.NewReader(n.cfg.Store, filter, s.at.Checkpoint); err != nil {
+	if s.reader, err = n.feed.NewReader(s.at.Checkpoint); err != nil {
 		n.log.WarnContext(ctx, "the position of a destination cannot be read; it starts from the beginning",
 			slog.String("destination", c.Name), slog.Any("error", err))
 		s.at.ReplayedUntil = time.Now().UTC()
-		if s.reader, err = feed.NewReader(n.cfg.Store, filter, ""); err != nil {
+		if s.reader, err = n.feed.NewReader(""); err != nil {
 			return nil, err
 		}
 	}
@@ -224,14 +225,21 @@ func (s *session) fill(ctx context.Context, now time.Time) error {
 		if err := s.readAlerts(ctx); err != nil {
 			return err
 		}
-		s.nextRead = time.Now().Add(s.cfg.Timing.Idle)
+		s.nextRead = nextLook(time.Now(), s.cfg.Timing.Idle)
 		return nil
 	}
 	return s.readAlerts(ctx) // alerts do not wait for a long feed
 }
 
+// nextLook returns the time of the next look at the feed. It is the same for all destinations, so that the first of
+// them reads for all.
+func nextLook(now time.Time, idle time.Duration) time.Time {
+	return now.Add(idle - now.Sub(now.Truncate(idle)))
+}
+
 // readEvents reads one batch of the feed. idle says that there was none.
 func (s *session) readEvents(ctx context.Context) (idle bool, err error) {
+	part := s.openBatch()
 	b, err := s.reader.Next(ctx)
 	if err != nil {
 		return false, err
@@ -239,12 +247,11 @@ func (s *session) readEvents(ctx context.Context) (idle bool, err error) {
 	if b.Reset {
 		return false, s.restart(ctx)
 	}
-	part := s.addBatch()
 	for _, e := range b.Events {
 		if e.PersistedAt.Before(s.at.Since) {
 			continue
 		}
-		m, err := eventMessage(e)
+		m, err := s.sharedMessage(b.Epoch, e)
 		if err != nil {
 			return false, err
 		}
@@ -268,24 +275,32 @@ func (s *session) restart(ctx context.Context) error {
 	return errRestart
 }
 
-// addBatch adds a batch that ends at the position of the readers. It reuses the last one when that has nothing to
-// deliver, so that the list stays short while a delivery before it waits.
-func (s *session) addBatch() *batch {
-	if n := len(s.batches); n > 0 && s.batches[n-1].left == 0 {
-		b := s.batches[n-1]
-		b.checkpoint, b.change = s.reader.Checkpoint(), s.change
-		return b
+// openBatch returns the batch for what is read next. It must be called before the reading. To encode the position of
+// the feed costs more than to read a few events, so a batch takes what is read in a share of the lease; and the list
+// stays short while a delivery before it waits.
+func (s *session) openBatch() *batch {
+	now := time.Now()
+	if n := len(s.batches); n > 0 {
+		last := s.batches[n-1]
+		if last.left == 0 || n >= maxBatches || now.Sub(last.began) < s.cfg.Timing.Lease/8 {
+			return last
+		}
+		last.checkpoint, last.change = s.reader.Checkpoint(), s.change
 	}
-	b := &batch{checkpoint: s.reader.Checkpoint(), change: s.change}
+	b := &batch{began: now}
 	s.batches = append(s.batches, b)
 	return b
 }
 
 // forgetDone drops the batches at the front that are delivered, and moves the position behind them.
 func (s *session) forgetDone() {
-	for len(s.batches) > 0 && s.batches[0].left == 0 {
+	for len(s.batches) > 1 && s.batches[0].left == 0 {
 		s.at.Checkpoint, s.at.Change = s.batches[0].checkpoint, s.batches[0].change
 		s.batches = s.batches[1:]
+	}
+	if len(s.batches) == 1 && s.batches[0].left == 0 {
+		s.at.Checkpoint, s.at.Change = s.reader.Checkpoint(), s.change
+		s.batches = nil
 	}
 }
 

@@ -3,12 +3,16 @@ package otlp
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"net/url"
 	"regexp"
 	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
@@ -31,6 +35,7 @@ type Client struct {
 	upload   otlptrace.Client
 	resource *resourcepb.Resource
 	version  string
+	json     bool // the protocol is http/json, whose encoder needs the types of the protocol
 }
 
 // IsEnabled reports whether the environment names an endpoint for traces.
@@ -52,7 +57,9 @@ func Open(ctx context.Context, getenv func(string) string, version string, log *
 	case "grpc":
 		c.upload = otlptracegrpc.NewClient(otlptracegrpc.WithRetry(otlptracegrpc.RetryConfig{}))
 	case "", "http/protobuf", "http/json":
-		c.upload = otlptracehttp.NewClient(otlptracehttp.WithRetry(otlptracehttp.RetryConfig{}))
+		c.json = protocol == "http/json"
+		c.upload = otlptracehttp.NewClient(otlptracehttp.WithRetry(otlptracehttp.RetryConfig{}),
+			otlptracehttp.WithProxy(proxyOf))
 	default:
 		return nil, fmt.Errorf("OTEL_EXPORTER_OTLP_PROTOCOL is %q: use grpc, http/protobuf or http/json", protocol)
 	}
@@ -89,24 +96,63 @@ func (e *RefusedError) Error() string {
 // Unwrap returns the cause.
 func (e *RefusedError) Unwrap() error { return e.Cause }
 
-// Send sends spans in one request. It returns a *RefusedError when the receiver refused them for their content or size;
-// any other error may be temporary.
+// Send sends spans in one request; without spans it asks whether the receiver accepts requests. It returns a
+// *RefusedError when the receiver refused them for their content or size; any other error may be temporary. The text of
+// an error has at most 300 printable bytes of what the receiver answered.
 func (c *Client) Send(ctx context.Context, spans []trace.Span) error {
-	err := c.upload.UploadTraces(ctx, []*tracepb.ResourceSpans{c.encode(spans)})
+	request := c.encode(spans)
+	if c.json {
+		var err error
+		if request, err = typed(request); err != nil {
+			return err
+		}
+	}
+	err := c.upload.UploadTraces(ctx, []*tracepb.ResourceSpans{request})
 	if err == nil {
 		return nil
 	}
 	if some := partial.FindStringSubmatch(err.Error()); some != nil {
 		if n, _ := strconv.Atoi(some[1]); n > 0 {
-			return &RefusedError{Spans: n, Cause: err}
+			return &RefusedError{Spans: n, Cause: &answerError{err}}
 		}
 		return nil // only a warning
 	}
 	if isRefusal(err) {
-		return &RefusedError{Spans: len(spans), Cause: err}
+		return &RefusedError{Spans: len(spans), Cause: &answerError{err}}
 	}
-	return err
+	return &answerError{err}
 }
+
+// proxyOf chooses the proxy by the environment, as the client does without it. It refuses the second request of a
+// redirect: the client would turn it into a GET, take the answer for the receipt of the spans, and show the headers of
+// the receiver, which may hold a key, to another one.
+func proxyOf(r *http.Request) (*url.URL, error) {
+	if r.Response != nil {
+		return nil, errors.New("the receiver answers with a redirect, which is not followed: set its final address")
+	}
+	return http.ProxyFromEnvironment(r)
+}
+
+// answerError is an error with the answer of a receiver, which may have megabytes and control characters.
+type answerError struct{ cause error }
+
+// Error implements error.
+func (e *answerError) Error() string {
+	const most = 300
+	text := e.cause.Error()
+	if len(text) > most {
+		text = text[:most]
+	}
+	return strings.Map(func(r rune) rune {
+		if r == utf8.RuneError || !unicode.IsPrint(r) {
+			return ' '
+		}
+		return r
+	}, text)
+}
+
+// Unwrap returns the cause.
+func (e *answerError) Unwrap() error { return e.cause }
 
 // The HTTP client of OpenTelemetry has no types for these errors, only texts. A test compares them with its texts; an
 // error that does not match is treated as temporary, so that nothing is lost.
@@ -125,14 +171,14 @@ func isRefusal(err error) bool {
 
 // resourceOf returns the resource of the variables OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES.
 func resourceOf(getenv func(string) string) *resourcepb.Resource {
-	name, out := getenv("OTEL_SERVICE_NAME"), &resourcepb.Resource{}
+	name, out := strings.ToValidUTF8(getenv("OTEL_SERVICE_NAME"), "\uFFFD"), &resourcepb.Resource{}
 	for pair := range strings.SplitSeq(getenv("OTEL_RESOURCE_ATTRIBUTES"), ",") {
-		key, value, found := strings.Cut(pair, "=")
+		key, value, found := strings.Cut(strings.ToValidUTF8(pair, "\uFFFD"), "=")
 		if key = strings.TrimSpace(key); !found || key == "" {
 			continue
 		}
 		if text, err := url.PathUnescape(strings.TrimSpace(value)); err == nil {
-			value = text
+			value = strings.ToValidUTF8(text, "\uFFFD") // a receiver refuses the whole request otherwise
 		}
 		if key == "service.name" {
 			if name == "" {

@@ -6,14 +6,17 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/dvt-engine/dvt/internal/sizedlru"
 	"github.com/dvt-engine/dvt/otlp"
+	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/run/trace"
 	"github.com/dvt-engine/dvt/store"
 	"github.com/dvt-engine/dvt/store/feed"
@@ -28,8 +31,10 @@ const (
 	// renewEvery is the time between two saves of the position, and the longest wait before a request is repeated: both
 	// extend the lease.
 	renewEvery = leaseTTL / 4
-	idle       = 2 * time.Second        // between two looks at the feed; each costs a query per changed run
-	firstWait  = 200 * time.Millisecond // before a request is repeated
+	// idle is the time between two looks at the feed. A look costs three queries, however little it finds.
+	idle      = 2 * time.Second
+	firstWait = 200 * time.Millisecond // before a request is repeated
+	sendTime  = leaseTTL / 2           // of one request, whatever OTEL_EXPORTER_OTLP_TIMEOUT says
 	// maxWeight bounds the steps and signals of the runs that are kept in memory. The log of another run is read again
 	// from its begin.
 	maxWeight = 300_000
@@ -43,9 +48,11 @@ type Store interface {
 	feed.Store
 	store.Cursors
 	Get(ctx context.Context, runID string) (store.Run, error)
+	Events(ctx context.Context, runID string, after run.Seq, limit int) ([]run.Event, error)
 }
 
-// Sender sends spans in one request. A *otlp.RefusedError says that a repetition is of no use.
+// Sender sends spans in one request, and without spans asks whether the receiver accepts requests. A *otlp.RefusedError
+// says that a repetition is of no use.
 type Sender interface {
 	Send(ctx context.Context, spans []trace.Span) error
 }
@@ -69,6 +76,7 @@ type Exporter struct {
 	metrics  *metrics
 	builders *sizedlru.Cache[*trace.Builder]
 	down     bool // the receiver did not answer the last request
+	accepted bool // the receiver has accepted a request
 }
 
 // New returns an exporter and registers its metrics.
@@ -216,14 +224,13 @@ func (s *session) release(ctx context.Context) {
 
 // send sends what is pending, in requests of at most MaxBatch spans.
 func (s *session) send(ctx context.Context) error {
-	for len(s.pending) > 0 {
-		n := min(len(s.pending), MaxBatch)
-		if err := s.sendBatch(ctx, s.pending[:n]); err != nil {
+	for batch := range slices.Chunk(s.pending, MaxBatch) {
+		if err := s.sendBatch(ctx, batch); err != nil {
 			return err
 		}
-		s.pending = s.pending[n:]
 	}
-	s.pending = nil
+	clear(s.pending) // the array is used again
+	s.pending = s.pending[:0]
 	return nil
 }
 
@@ -231,25 +238,29 @@ func (s *session) send(ctx context.Context) error {
 // that one bad span does not cost the others.
 func (s *session) sendBatch(ctx context.Context, spans []trace.Span) error {
 	for wait := firstWait; ; wait = min(2*wait, renewEvery) {
-		err := s.cfg.Sender.Send(ctx, spans)
+		err := s.try(ctx, spans)
 		var refused *otlp.RefusedError
+		if errors.As(err, &refused) && !s.accepted && s.refusesAll(ctx) {
+			// The fault is not that of the spans: the address may be that of another service, or speak TLS.
+			refused, err = nil, fmt.Errorf("the receiver refuses every request, check its address: %w", refused.Cause)
+		}
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case err == nil:
 			s.received(ctx, len(spans), 0)
 			return nil
-		case errors.As(err, &refused) && refused.Spans >= len(spans) && len(spans) > 1:
+		case refused != nil && refused.Spans >= len(spans) && len(spans) > 1:
 			half := len(spans) / 2
 			if err := s.sendBatch(ctx, spans[:half]); err != nil {
 				return err
 			}
 			return s.sendBatch(ctx, spans[half:])
-		case errors.As(err, &refused):
+		case refused != nil:
 			s.received(ctx, len(spans)-refused.Spans, refused.Spans)
 			s.log.WarnContext(ctx, "the receiver of traces refused spans, which are dropped",
 				slog.Int("spans", refused.Spans), slog.String("traceId", spans[0].Trace.String()), slog.Any("error", err))
-			return nil
+			return nil //nolint:nilerr // a repetition is of no use
 		}
 		s.metrics.failures.Inc()
 		if !s.down {
@@ -264,6 +275,21 @@ func (s *session) sendBatch(ctx context.Context, spans []trace.Span) error {
 			}
 		}
 	}
+}
+
+// try sends spans once. A receiver that hangs must not cost the lease.
+func (s *session) try(ctx context.Context, spans []trace.Span) error {
+	ctx, cancel := context.WithTimeout(ctx, sendTime)
+	defer cancel()
+	err := s.cfg.Sender.Send(ctx, spans)
+	s.accepted = s.accepted || err == nil
+	return err
+}
+
+// refusesAll reports whether the receiver refuses a request without spans.
+func (s *session) refusesAll(ctx context.Context) bool {
+	var refused *otlp.RefusedError
+	return errors.As(s.try(ctx, nil), &refused)
 }
 
 func (s *session) received(ctx context.Context, exported, refused int) {

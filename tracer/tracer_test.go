@@ -250,6 +250,63 @@ func TestExporter_DropsOnlyWhatIsRefused(t *testing.T) {
 	stop()
 }
 
+// A receiver that refuses even a request without spans is another service, or speaks TLS. No span is dropped for that.
+func TestExporter_DropsNothingForAReceiverThatRefusesAll(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	refusals := 6
+	f.sink.answer = func(spans []trace.Span) error {
+		if refusals--; refusals >= 0 {
+			return &otlp.RefusedError{Spans: len(spans),
+				Cause: errors.New("400 Client sent an HTTP request to an HTTPS server")}
+		}
+		return nil
+	}
+	reg := f.reg
+	stop := f.export("a", 1)
+	f.startRun("r1", done()...)
+	f.await("the root", func() bool { return f.sink.has(trace.RootSpan("r1")) })
+	stop()
+	f.hasWholeTrace("r1")
+	if n := value(t, reg, "dvt_trace_spans_refused_total"); n != 0 {
+		t.Errorf("%.0f spans count as refused, want none", n)
+	}
+	if log := f.log.String(); strings.Count(log, "level=WARN") != 1 || !strings.Contains(log, "check its address") {
+		t.Errorf("the log does not say once that the address is wrong:\n%s", log)
+	}
+}
+
+// hanging hangs in the first call until its context ends, and accepts the others.
+type hanging struct {
+	*sink
+	calls atomic.Int64
+}
+
+func (h *hanging) Send(ctx context.Context, spans []trace.Span) error {
+	if h.calls.Add(1) == 1 {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	return h.sink.Send(ctx, spans)
+}
+
+// A receiver that hangs costs neither the lease nor the spans, also when its timeout is set to hours.
+func TestExporter_SurvivesAReceiverThatHangs(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	x := tracer.New(tracer.Config{Store: f.store, Sender: &hanging{sink: f.sink}, Owner: "a", Ratio: 1})
+	go func() { _ = x.Run(t.Context()) }()
+	f.await("an exporter", func() bool { return f.store.saves.Load() > 0 })
+	f.startRun("r1", done()...)
+	f.await("the root", func() bool {
+		if _, err := f.store.LeaseCursor(t.Context(), "trace", "b", time.Second); !errors.Is(err, store.ErrConflict) {
+			t.Fatalf("another process got the lease (%v), want that the exporter keeps it", err)
+		}
+		return f.sink.has(trace.RootSpan("r1"))
+	})
+	f.hasWholeTrace("r1")
+}
+
 func value(t *testing.T, reg *prometheus.Registry, name string) float64 {
 	t.Helper()
 	families, err := reg.Gather()

@@ -82,6 +82,29 @@ func LeastOf(n int, cost, floor Measure) func(context.Context) (Sample, error) {
 	}
 }
 
+// Pairs is for a cost that is close to its floor. It measures n pairs of both, the later pairs in the other order, and
+// takes the median of their ratios: a pair lies so close together that the speed of the machine is the same, and a
+// disturbance costs one pair.
+func Pairs(n int, cost, floor Measure) func(context.Context) (Sample, error) {
+	return func(ctx context.Context) (Sample, error) {
+		ratios, floors := make([]float64, n), make([]time.Duration, n)
+		for i := range n {
+			var took [2]time.Duration // of cost and floor
+			for k := range took {
+				which := (i + k + 1) % 2 // the floor first, then the cost twice, and so on
+				var err error
+				if took[which], err = []Measure{cost, floor}[which](ctx, i); err != nil {
+					return Sample{}, err
+				}
+			}
+			ratios[i], floors[i] = float64(took[0])/float64(took[1]), took[1]
+		}
+		slices.Sort(ratios)
+		f := Quantile(floors, 0.5)
+		return Sample{Cost: time.Duration((ratios[(n-1)/2] + ratios[n/2]) / 2 * float64(f)), Floor: f}, nil
+	}
+}
+
 // Timed calls call and returns how long it took, together with its error.
 func Timed(call func() error) (time.Duration, error) {
 	began := time.Now()

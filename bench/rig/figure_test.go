@@ -72,6 +72,33 @@ func TestMeasure_RepeatsAndReturnsErrors(t *testing.T) {
 	}
 }
 
+// A pair that is disturbed, and a machine that becomes slower, do not move the result.
+func TestPairs_TakesTheMedianOfTheRatios(t *testing.T) {
+	t.Parallel()
+	var order []string
+	speed := time.Second
+	measure := func(name string, factor float64) Measure {
+		return func(_ context.Context, i int) (time.Duration, error) {
+			order = append(order, name)
+			speed += time.Millisecond // drift
+			if i == 1 && name == "cost" {
+				return time.Hour, nil
+			}
+			return seconds(speed.Seconds() * factor), nil
+		}
+	}
+	s, err := Pairs(4, measure("cost", 1.1), measure("floor", 1))(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := s.Cost.Seconds() / s.Floor.Seconds(); r < 1.095 || r > 1.105 {
+		t.Errorf("the ratio is %.3f, want 1.10", r)
+	}
+	if got := strings.Join(order, " "); got != "floor cost cost floor floor cost cost floor" {
+		t.Errorf("the order is %s, want pairs in turn", got)
+	}
+}
+
 func TestQuantile_IsRightForFewAndManyDurations(t *testing.T) {
 	t.Parallel()
 	many := make([]time.Duration, 1000)

@@ -41,7 +41,7 @@ var imports = map[string][]string{
 	"store/sqlite":    {"store", "store/admission", "run", "plan"},
 	// Side effects of commits, as decorators of a store.
 	"store/decorate": {"store", "run"},
-	"store/feed":     {"store", "run"},
+	"store/feed":     {"store", "run", "internal/sizedlru"},
 	// A client of the store and, for repairs, of the engine's history: it stands above both.
 	"storeadmin": {"store", "engine", "run", "plan"},
 
@@ -72,7 +72,7 @@ var imports = map[string][]string{
 	// The exporter of traces is a consumer of the feed, beside the projector.
 	"tracer": {"store", "store/feed", "otlp", "run", "run/trace", "internal/sizedlru"},
 	// So is the delivery to other systems. Senders stand behind a port.
-	"notifier":      {"store", "store/feed", "run", "destination", "internal/contain"},
+	"notifier":      {"store", "store/feed", "run", "destination", "internal/contain", "internal/sizedlru"},
 	"live":          {"store", "run", "plan", "authz", "internal/contain"},
 	"live/redisbus": {"live", "run"},
 	"authz":         {"run", "plan"},        // a policy bounds the sandboxes that plans ask for

@@ -7,6 +7,8 @@ import (
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
+
+	runtrace "github.com/dvt-engine/dvt/run/trace"
 )
 
 // Store begins the span of a call of the store. system is postgresql or sqlite, and call the name of the call; neither
@@ -18,14 +20,36 @@ func (t *Tracer) Store(ctx context.Context, system, call, runID string) (context
 		if runID == "" {
 			return ctx, ignore
 		}
+		if !t.samplesRun(runtrace.IDOf(runID)) { // most calls of a process are such, so that each must cost little
+			began := time.Now()
+			return ctx, func(failure string) {
+				if failure != "" {
+					t.fail(inRun(ctx, runID), call, failure, began, storeAttributes(system, call, runID))
+				}
+			}
+		}
 		ctx = inRun(ctx, runID)
 	}
+	return t.call(ctx, call, storeAttributes(system, call, runID))
+}
+
+func storeAttributes(system, call, runID string) []attribute.KeyValue {
 	attrs := []attribute.KeyValue{attribute.String("db.system.name", system), attribute.String("db.operation.name", call)}
 	if runID != "" {
 		attrs = append(attrs, attribute.String("runId", runID))
 	}
-	return t.call(ctx, call, attrs)
+	return attrs
 }
+
+// fail makes the span of a call that began earlier and has failed.
+func (t *Tracer) fail(ctx context.Context, name, failure string, began time.Time, attrs []attribute.KeyValue) {
+	_, s := t.start(ctx, name, client, trace.WithTimestamp(began), trace.WithAttributes(attrs...))
+	s.fail(failure)
+	s.end()
+}
+
+// client is the kind of the spans of calls.
+var client = trace.WithSpanKind(trace.SpanKindClient)
 
 // Engine begins the span of a call of Temporal. method is the full name of the method, such as
 // /temporal.api.workflowservice.v1.WorkflowService/StartWorkflowExecution. Calls by which a worker waits for tasks or
@@ -56,19 +80,17 @@ func ignore(string) {}
 // call begins a span of a client. A call that would be the first of a trace that is not sampled gets its span only when
 // it fails, because most of the calls of a process are such.
 func (t *Tracer) call(ctx context.Context, name string, attrs []attribute.KeyValue) (context.Context, func(string)) {
-	kind, began := trace.WithSpanKind(trace.SpanKindClient), time.Now()
 	if current(ctx) == nil {
 		if sc := trace.SpanContextFromContext(ctx); sc.IsValid() && !t.samplesRun([16]byte(sc.TraceID())) {
+			began := time.Now()
 			return ctx, func(failure string) {
 				if failure != "" {
-					_, s := t.start(ctx, name, kind, trace.WithTimestamp(began), trace.WithAttributes(attrs...))
-					s.fail(failure)
-					s.end()
+					t.fail(ctx, name, failure, began, attrs)
 				}
 			}
 		}
 	}
-	ctx, s := t.start(ctx, name, kind, trace.WithAttributes(attrs...))
+	ctx, s := t.start(ctx, name, client, trace.WithAttributes(attrs...))
 	return ctx, func(failure string) {
 		if failure != "" {
 			s.fail(failure)

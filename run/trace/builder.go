@@ -1,7 +1,9 @@
 package trace
 
 import (
+	"bytes"
 	"encoding/json"
+	"slices"
 	"time"
 
 	"github.com/dvt-engine/dvt/run"
@@ -11,6 +13,9 @@ import (
 // the log. It is not safe for concurrent use. Create it with New.
 type Builder struct {
 	id      run.Identity
+	trace   TraceID
+	root    SpanID
+	common  []Attribute // of every span
 	created time.Time
 	seq     run.Seq
 	now     time.Time // never decreases, so that a parent always encloses its children
@@ -72,7 +77,10 @@ type attempt struct {
 // New returns a builder at the begin of a log. created is the time at which the run was requested, by the store's
 // clock: without it a run that waited for approval begins with its approval.
 func New(id run.Identity, created time.Time) *Builder {
-	return &Builder{id: id, created: created, steps: map[string]*step{}, signals: map[string]*open{},
+	return &Builder{id: id, trace: IDOf(id.RunID), root: RootSpan(id.RunID), common: []Attribute{
+		text("runId", id.RunID), text("tenantId", id.TenantID), text("projectId", id.ProjectID),
+		text("environmentId", id.EnvironmentID), text("planId", id.PlanID), text("planVersion", id.PlanVersion),
+	}, created: created, steps: map[string]*step{}, signals: map[string]*open{},
 		refused: map[string]bool{}, overlays: map[run.Seq]string{}, hooks: map[string]bool{}}
 }
 
@@ -85,6 +93,7 @@ func Of(id run.Identity, created time.Time, events []run.Event) []Span {
 // read before are ignored. The spans of a log are the same however it is divided. The end of the run finishes every
 // open span, and the root last; events after it give no spans.
 func (b *Builder) Add(events []run.Event) []Span {
+	b.out = make([]Span, 0, len(events))
 	for i := range events {
 		if e := &events[i]; e.Seq > b.seq {
 			b.seq = e.Seq
@@ -322,19 +331,22 @@ func endOf(e *run.Event) (status, code string) {
 // finish adds a span that ends now. Its id follows from its kind and subject, and its parent is the root unless it is
 // set.
 func (b *Builder) finish(e *run.Event, s Span, subject ...string) {
-	s.Trace, s.ID, s.Seq = IDOf(b.id.RunID), spanID(b.id.RunID, s.Kind, subject...), e.Seq
+	s.Trace, s.ID, s.Seq = b.trace, spanID(b.id.RunID, s.Kind, subject...), e.Seq
 	if s.Kind != kindRun && s.Parent == (SpanID{}) {
-		s.Parent = RootSpan(b.id.RunID)
+		s.Parent = b.root
 	}
 	if s.End.IsZero() {
 		s.End = b.now
 	}
-	s.Attributes = append([]Attribute{
-		text("runId", b.id.RunID), text("tenantId", b.id.TenantID), text("projectId", b.id.ProjectID),
-		text("environmentId", b.id.EnvironmentID), text("planId", b.id.PlanID), text("planVersion", b.id.PlanVersion),
-	}, s.Attributes...)
+	s.Attributes = slices.Concat(b.common, s.Attributes)
 	b.failed = b.failed || s.Failed
 	b.out = append(b.out, s)
+}
+
+// mentions reports whether the payload of an event may have one of the keys. Most payloads of steps have none and need
+// not be decoded. It misses a key that is written with escapes, which costs a link and nothing else.
+func mentions(e *run.Event, keys ...string) bool {
+	return slices.ContainsFunc(keys, func(key string) bool { return bytes.Contains(e.Payload, []byte(key)) })
 }
 
 // signalIn returns the id of the signal in the payload of a pause, resume or cancellation.

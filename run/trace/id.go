@@ -9,7 +9,6 @@ import (
 	"encoding/hex"
 	"math"
 	"strconv"
-	"strings"
 )
 
 // TraceID is the id of the trace of one run, in the form of W3C Trace Context.
@@ -26,7 +25,8 @@ func (s SpanID) String() string { return hex.EncodeToString(s[:]) }
 
 // IDOf returns the id of the trace of a run. It depends on nothing but the run's id, so every process can compute it.
 func IDOf(runID string) TraceID {
-	sum := sha256.Sum256([]byte("trace|" + runID))
+	var buf [128]byte
+	sum := sha256.Sum256(append(append(buf[:0], "trace|"...), runID...))
 	return TraceID(sum[:16])
 }
 
@@ -44,7 +44,16 @@ func AttemptSpan(runID, stepID string, logicalAttempt int) SpanID {
 
 // spanID hashes the parts, which contain no separator: see run.Draft.Validate.
 func spanID(runID string, kind Kind, subject ...string) SpanID {
-	sum := sha256.Sum256([]byte("span|" + runID + "|" + string(kind) + "|" + strings.Join(subject, "|")))
+	var buf [256]byte // long enough for most subjects, so that nothing is allocated
+	b := append(append(append(buf[:0], "span|"...), runID...), '|')
+	b = append(append(b, kind...), '|')
+	for i, part := range subject {
+		if i > 0 {
+			b = append(b, '|')
+		}
+		b = append(b, part...)
+	}
+	sum := sha256.Sum256(b)
 	return SpanID(sum[:8])
 }
 

@@ -50,7 +50,7 @@ func (b *Builder) causeBy(e *run.Event, signalID string, changed SpanID, o *open
 	if s == nil {
 		return
 	}
-	t := IDOf(b.id.RunID)
+	t := b.trace
 	o.links = append(o.links, Link{Trace: t, Span: b.signalSpan(signalID), Relation: CausedBy})
 	s.links = append(s.links, Link{Trace: t, Span: changed, Relation: Caused})
 	b.endSignal(e, signalID, s)

@@ -11,7 +11,7 @@ import (
 func (b *Builder) stepOf(id string) *step {
 	s := b.steps[id]
 	if s == nil {
-		s = &step{StepOutline: run.StepOutline{StepID: id}, attempts: map[int]*attempt{}}
+		s = &step{StepOutline: run.StepOutline{StepID: id}}
 		b.steps[id] = s
 	}
 	return s
@@ -65,9 +65,12 @@ func (b *Builder) attempt(e *run.Event, s *step) *attempt {
 	}
 	s.waiting = time.Time{}
 	s.latest = max(s.latest, la)
+	if s.attempts == nil {
+		s.attempts = map[int]*attempt{}
+	}
 	s.attempts[la] = a
 	b.addRunning(e, 1)
-	if e.Type == run.StepStartedEvent {
+	if e.Type == run.StepStartedEvent && mentions(e, "signalId", "paramsSeq") {
 		p, _ := run.PayloadOf[run.StepStartedPayload](e.Payload)
 		b.causeBy(e, p.SignalID, AttemptSpan(b.id.RunID, s.StepID, la), &a.open)
 		if signalID := b.overlays[p.ParamsSeq]; signalID != "" {
@@ -112,6 +115,9 @@ func (b *Builder) endAttempt(e *run.Event, s *step, la int, a *attempt) {
 func stepEnd(e *run.Event) (status, code string, reused *run.Reused, signalID string) {
 	switch e.Type {
 	case run.StepCompletedEvent:
+		if !mentions(e, "manual", "reused") {
+			break
+		}
 		p, _ := run.PayloadOf[run.StepCompletedPayload](e.Payload)
 		if p.Manual != nil {
 			signalID = p.Manual.SignalID
@@ -123,14 +129,17 @@ func stepEnd(e *run.Event) (status, code string, reused *run.Reused, signalID st
 			signalID = p.Manual.SignalID
 		}
 		return string(run.StepFailed), p.ErrorCode, nil, signalID
+	case run.StepSkippedEvent:
+		p, _ := run.PayloadOf[run.StepSkippedPayload](e.Payload)
+		return string(run.StepSkipped), string(p.ReasonCode), nil, p.SignalID
 	}
-	p, _ := run.PayloadOf[run.StepSkippedPayload](e.Payload)
-	return string(run.StepSkipped), string(p.ReasonCode), nil, p.SignalID
+	return string(run.StepSuccess), "", nil, ""
 }
 
 func (b *Builder) finishAttempt(e *run.Event, s *step, la int, a *attempt, status, code string) {
 	a.done = true
-	attrs := []Attribute{text("stepId", s.StepID), number("logicalAttempt", la)}
+	attrs := make([]Attribute, 0, 5)
+	attrs = append(attrs, text("stepId", s.StepID), number("logicalAttempt", la))
 	if a.manual.IsZero() {
 		b.addRunning(e, -1)
 	} else {
@@ -150,7 +159,8 @@ func (b *Builder) finishAttempt(e *run.Event, s *step, la int, a *attempt, statu
 func (b *Builder) finishStep(e *run.Event, s *step) {
 	s.closed = true
 	s.attempts = nil
-	attrs := []Attribute{text("stepId", s.StepID)}
+	attrs := make([]Attribute, 0, 6)
+	attrs = append(attrs, text("stepId", s.StepID))
 	if s.Type != "" {
 		attrs = append(attrs, text("stepType", s.Type))
 	}

@@ -164,7 +164,8 @@ func (c *Config) verifyEncryption() (errs []error) {
 	}
 	for _, origin := range c.CodecOrigins {
 		if u, err := url.Parse(origin); err != nil || u.Path != "" || !httpsOrLoopback(origin) {
-			bad("codec-origins: %q must look like https://temporal.example; http is for loopback", origin)
+			bad("codec-origins: %q must look like https://temporal.example; http is for loopback",
+				origin[strings.LastIndexByte(origin, '@')+1:]) // without a password
 		}
 	}
 	return errs
@@ -193,6 +194,10 @@ func (c *Config) temporalSecured() bool {
 func (c *Config) verifyTemporal() (errs []error) {
 	if !slices.Contains([]string{tlsOn, tlsOff, tlsAuto}, c.TemporalTLS) {
 		return []error{fmt.Errorf("temporal-tls must be on, off or auto, not %q", c.TemporalTLS)}
+	}
+	if strings.Contains(c.Temporal, "@") { // other messages quote the address
+		return []error{errors.New("temporal must look like host:port, without a user or a password: use " +
+			"temporal-api-key-file or temporal-tls-cert")}
 	}
 	if c.TemporalTLS == tlsOff && c.TemporalTLSCA+c.TemporalTLSCert+c.TemporalTLSServerName != "" {
 		errs = append(errs, errors.New(

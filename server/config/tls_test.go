@@ -67,6 +67,25 @@ func TestLoad_PlainTextOffLoopbackIsRefusedUnlessNamed(t *testing.T) {
 	}
 }
 
+// A password in the address of a connection reaches no message, whatever else is wrong with the address.
+func TestLoad_QuotesNoPasswordOfAnAddress(t *testing.T) {
+	const secret = "hunter2"
+	for _, file := range []string{
+		"temporal: http://u:hunter2@temporal.internal:7233\n", "temporal: u:hunter2@temporal.internal:7233\n",
+		"store: postgres://u:hunter2@db.internal/dvt\n", "store: 'postgres://u:hunter2 x@db/dvt'\n",
+		"store: postgres://u:hunter2%zz@db/dvt\n", "store: host=db password=hunter2 port=x\n",
+		"redis: redis://u:hunter2@redis.internal:1/0\n", "redis: redis://u:hunter2%zz@redis\n",
+		"redis: http://u:hunter2@redis\n", "server: http://u:hunter2@dvt.internal\nworker-token: t\n",
+		"server: http://u:hunter2%zz@dvt.internal\nworker-token: t\n", "public-url: https://u:hunter2@dvt/%zz\n",
+		"codec-origins: ['https://u:hunter2@temporal.example/path']\n",
+	} {
+		_, err := configtest.Load(t, false, file)
+		if strings.Contains(fmt.Sprint(err), secret) {
+			t.Errorf("%q: the error quotes the password: %v", file, err)
+		}
+	}
+}
+
 func TestLoad_DevHasNoTLSOfItsOwn(t *testing.T) {
 	for file, want := range map[string]string{
 		"listen-tls-cert: a.pem\nlisten-tls-key: a.key\n":   "listen-tls-cert is for `dvt server`",

@@ -1,7 +1,8 @@
 // Package feed reads the events of all runs, for consumers such as webhooks and exporters. It delivers each event of
 // every run that the filter covers at least once, and the events of one run in the order of its log (contract T186).
-// There is no order between runs. The store's feed says which runs changed; the Reader then reads the events of each of
-// these runs after the last seq that it has read.
+// There is no order between runs. The store's feed says which runs changed; the Reader then reads the events of these
+// runs after the last seqs that it has read, of many runs at once. Readers of one process share what they read by a
+// Cache.
 //
 // The feed sees a change when a projector has saved the checkpoint of the run. While no projector is running, no events
 // come; they come later, and none is lost.
@@ -11,6 +12,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"time"
 
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store"
@@ -19,7 +22,7 @@ import (
 // Store is the part of a store that a Reader needs.
 type Store interface {
 	store.Feed
-	Events(ctx context.Context, runID string, after run.Seq, limit int) ([]run.Event, error)
+	Tails(ctx context.Context, known []store.TailRequest) (store.Tails, error)
 	Epoch(ctx context.Context) (string, error)
 }
 
@@ -29,14 +32,16 @@ const (
 	// read longest ago. When a forgotten run changes again, the Reader reads its log from the beginning.
 	MaxRuns = 1000
 	// MaxEvents is the most events of one Batch.
-	MaxEvents = 200
+	MaxEvents = store.MaxTail
+	// maxAhead is the number of events that a Reader reads at once, of many runs.
+	maxAhead = 2 * MaxEvents
 )
 
 // ErrCheckpoint says that a text is not a checkpoint of a Reader.
 var ErrCheckpoint = errors.New("feed: checkpoint unreadable")
 
 // Batch is events of one run, ascending and without a gap after the previous Batch of that run. Events may repeat;
-// consumers recognise a repetition by EventID.
+// consumers recognise a repetition by EventID. Consumers must not change Events: other readers may have the same slice.
 type Batch struct {
 	RunID  string
 	Epoch  string
@@ -48,21 +53,32 @@ type Batch struct {
 
 // Reader reads the feed from its start to the newest event and then waits for more. It is not safe for concurrent use.
 type Reader struct {
-	store  Store
-	filter store.RunFilter
+	source source
 	epoch  string         // "" before the first page
 	cursor string         // of the current page
 	next   string         // of the page after it
-	page   []store.RunRow // the rest of the current page
+	began  time.Time      // when the first page of the current pass was read; zero between passes
+	page   []changed      // the rest of the current page
+	ahead  []pendingBatch // what was read of the first runs of page
 	last   bool           // the current page is the newest one
 	reset  bool           // the next Batch must report the reset
 	read   positions
 }
 
+// pendingBatch is events that are read and not yet returned.
+type pendingBatch struct {
+	changed
+	events []run.Event
+}
+
 // NewReader returns a reader that continues after a checkpoint of a Reader with the same filter, or starts with the
 // first event when checkpoint is "". The error is ErrCheckpoint when the checkpoint cannot be read.
 func NewReader(s Store, f store.RunFilter, checkpoint string) (*Reader, error) {
-	r := &Reader{store: s, filter: f, cursor: store.FeedStart, read: newPositions(MaxRuns)}
+	return newReader(direct{s, f}, checkpoint)
+}
+
+func newReader(s source, checkpoint string) (*Reader, error) {
+	r := &Reader{source: s, cursor: store.FeedStart, read: newPositions(MaxRuns)}
 	if checkpoint != "" {
 		if err := r.restore(checkpoint); err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrCheckpoint, err)
@@ -77,21 +93,21 @@ func NewReader(s Store, f store.RunFilter, checkpoint string) (*Reader, error) {
 // skipped.
 func (r *Reader) Next(ctx context.Context) (Batch, error) {
 	for {
-		for len(r.page) > 0 {
-			b, err := r.readEvents(ctx, r.page[0])
-			if err != nil {
+		if len(r.ahead) > 0 {
+			b := r.ahead[0]
+			r.ahead = r.ahead[1:]
+			r.read.set(b.runID, b.events[len(b.events)-1].Seq, b.ended)
+			return r.stamp(Batch{RunID: b.runID, Events: b.events}), nil
+		}
+		if len(r.page) > 0 {
+			if err := r.readEvents(ctx); err != nil {
 				return Batch{}, err
 			}
-			if len(b.Events) < MaxEvents {
-				r.page = r.page[1:]
-			}
-			if len(b.Events) > 0 {
-				return b, nil
-			}
+			continue
 		}
 		r.cursor = r.next
 		if r.last {
-			r.last = false
+			r.last, r.began = false, time.Time{}
 			return r.stamp(Batch{}), nil
 		}
 		if err := r.readPage(ctx); err != nil {
@@ -100,45 +116,57 @@ func (r *Reader) Next(ctx context.Context) (Batch, error) {
 	}
 }
 
-// readEvents reads the next events of a run that changed.
-func (r *Reader) readEvents(ctx context.Context, row store.RunRow) (Batch, error) {
-	runID := row.Header.RunID
-	after := r.read.seqOf(runID)
-	if row.Head <= after {
-		return Batch{}, nil
+// readEvents reads the next events of the first runs of the page at once, and removes these runs from the page. A run
+// that has more events stays.
+func (r *Reader) readEvents(ctx context.Context) error {
+	var known []store.TailRequest
+	events, n := run.Seq(0), 0
+	for ; n < len(r.page) && len(known) < store.MaxTails && events < maxAhead; n++ {
+		row := r.page[n]
+		if seq := r.read.seqOf(row.runID); row.head > seq {
+			known = append(known, store.TailRequest{RunID: row.runID, Seq: seq})
+			events += min(row.head-seq, MaxEvents)
+		}
 	}
-	events, err := r.store.Events(ctx, runID, after, MaxEvents)
-	if err != nil || len(events) == 0 {
-		return Batch{}, err
+	tails := map[string][]run.Event{}
+	if len(known) > 0 {
+		var err error
+		if tails, err = r.source.tails(ctx, r.epoch, known); err != nil {
+			return err
+		}
 	}
-	ended := row.Header.RunStatus().Terminal()
-	for _, e := range events {
-		ended = ended || e.Type.EndsRun()
+	var rest []changed
+	for _, row := range r.page[:n] {
+		evs := tails[row.runID] // none when the log is shorter since a restore; the next page says so
+		if len(evs) == 0 {
+			continue
+		}
+		row.ended = row.ended || slices.ContainsFunc(evs, func(e run.Event) bool { return e.Type.EndsRun() })
+		r.ahead = append(r.ahead, pendingBatch{row, evs})
+		if evs[len(evs)-1].Seq < row.head {
+			rest = append(rest, row)
+		}
 	}
-	r.read.set(runID, events[len(events)-1].Seq, ended)
-	return r.stamp(Batch{RunID: runID, Events: events}), nil
+	r.page = append(rest, r.page[n:]...)
+	return nil
 }
 
-// readPage reads the next page of runs that changed. It reads the epoch first. If the epoch changes between the two
-// reads, the next call detects it and starts again from the beginning.
+// readPage reads the next page of runs that changed. The source reads the epoch first. If the epoch changes between the
+// two reads, the next call detects it and starts again from the beginning.
 func (r *Reader) readPage(ctx context.Context) error {
-	epoch, err := r.store.Epoch(ctx)
+	p, err := r.source.page(ctx, r.cursor, r.began)
 	if err != nil {
 		return err
 	}
-	if r.epoch != "" && epoch != r.epoch {
-		r.reset, r.cursor, r.read = true, store.FeedStart, newPositions(MaxRuns)
+	if r.epoch != "" && p.epoch != r.epoch {
+		r.reset, r.next, r.began, r.read = true, store.FeedStart, time.Time{}, newPositions(MaxRuns)
+		r.epoch = p.epoch
+		return nil
 	}
-	r.epoch = epoch
-	rows, next, err := r.store.ListChanged(ctx, r.filter, r.cursor)
-	if err != nil {
-		return err
+	if r.began.IsZero() {
+		r.began = p.at
 	}
-	limit := r.filter.Limit
-	if limit <= 0 || limit > store.MaxPage {
-		limit = store.MaxPage
-	}
-	r.page, r.next, r.last = rows, next, len(rows) < limit
+	r.epoch, r.page, r.next, r.last = p.epoch, p.rows, p.next, p.last
 	return nil
 }
 

@@ -90,8 +90,7 @@ func must(t *testing.T, err error) {
 // consumer reads batches and checks that events of a run come in order and without a gap, though they may repeat.
 type consumer struct {
 	t      *testing.T
-	store  feed.Store
-	filter store.RunFilter
+	open   func(checkpoint string) (*feed.Reader, error)
 	reader *feed.Reader
 	got    map[string]run.Seq // last seq by run
 	events int
@@ -100,14 +99,15 @@ type consumer struct {
 
 func consume(t *testing.T, s feed.Store, f store.RunFilter) *consumer {
 	t.Helper()
-	c := &consumer{t: t, store: s, filter: f, got: map[string]run.Seq{}}
+	open := func(checkpoint string) (*feed.Reader, error) { return feed.NewReader(s, f, checkpoint) }
+	c := &consumer{t: t, open: open, got: map[string]run.Seq{}}
 	c.resume("")
 	return c
 }
 
 func (c *consumer) resume(checkpoint string) {
 	c.t.Helper()
-	r, err := feed.NewReader(c.store, c.filter, checkpoint)
+	r, err := c.open(checkpoint)
 	must(c.t, err)
 	c.reader = r
 }
@@ -116,6 +116,12 @@ func (c *consumer) next() feed.Batch {
 	c.t.Helper()
 	b, err := c.reader.Next(c.t.Context())
 	must(c.t, err)
+	c.take(b)
+	return b
+}
+
+func (c *consumer) take(b feed.Batch) {
+	c.t.Helper()
 	if b.Reset {
 		clear(c.got)
 		c.resets++
@@ -127,7 +133,6 @@ func (c *consumer) next() feed.Batch {
 		c.got[b.RunID] = max(c.got[b.RunID], e.Seq)
 		c.events++
 	}
-	return b
 }
 
 func (c *consumer) catchUp() {
@@ -257,11 +262,11 @@ func (f *failing) ListChanged(ctx context.Context, rf store.RunFilter, cursor st
 	return f.Store.ListChanged(ctx, rf, cursor)
 }
 
-func (f *failing) Events(ctx context.Context, runID string, after run.Seq, limit int) ([]run.Event, error) {
+func (f *failing) Tails(ctx context.Context, known []store.TailRequest) (store.Tails, error) {
 	if f.fails() {
-		return nil, errDown
+		return store.Tails{}, errDown
 	}
-	return f.Store.Events(ctx, runID, after, limit)
+	return f.Store.Tails(ctx, known)
 }
 
 func TestReader_ContinuesAfterErrorsOfTheStore(t *testing.T) {
