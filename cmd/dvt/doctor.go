@@ -1,8 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
+	"sync"
 
 	"github.com/spf13/cobra"
 
@@ -80,6 +83,11 @@ func (s *session) showCause(runID string, c causeRow) {
 	}
 	for _, e := range c.Evidence {
 		fmt.Fprintln(s.out, "  seen:  "+evidenceText(e))
+		place := strings.TrimSuffix(s.server, "/") + e.Page
+		if e.Metric != nil {
+			place += "   (metric " + *e.Metric + ")"
+		}
+		fmt.Fprintln(s.out, "         "+place)
 	}
 	for _, n := range c.Next {
 		fmt.Fprintln(s.out, "  next:  "+n.Text)
@@ -116,8 +124,7 @@ func signalCommand(runID string, n client.DiagnoseRunRunDiagnosisCauseNextNextSt
 	switch *n.SignalType {
 	case client.SignalTypeRetryStep:
 		command := fmt.Sprintf("dvt run retry %s %s", shortID(runID), runtext.Deref(n.StepId))
-		// The API has no field for force; the server words every such step alike.
-		if strings.HasPrefix(n.Text, "Retry the step by force") {
+		if n.Force {
 			command += ` --force --reason "…"`
 		}
 		return command
@@ -127,7 +134,8 @@ func signalCommand(runID string, n client.DiagnoseRunRunDiagnosisCauseNextNextSt
 	return ""
 }
 
-// diagnoseAll prints what is wrong with dvt, and the first cause of each of the first runs that need somebody.
+// diagnoseAll prints what is wrong with dvt, and the first cause of each of the first runs that need somebody. It asks
+// for all runs at once, because each answer takes seconds while the engine does not answer.
 func (s *session) diagnoseAll(c *cobra.Command) error {
 	health, err := client.ShowHealth(c.Context(), s.client)
 	if err != nil {
@@ -137,21 +145,27 @@ func (s *session) diagnoseAll(c *cobra.Command) error {
 	if err != nil {
 		return cmdline.Failure(err)
 	}
-	var runs []*client.DiagnoseRunRun
-	seen := map[string]bool{}
+	var ids []string
 	for _, e := range waiting.Attention.Edges {
-		if seen[e.Node.RunId] {
-			continue
-		}
-		seen[e.Node.RunId] = true
-		out, err := client.DiagnoseRun(c.Context(), s.client, e.Node.RunId)
-		if err != nil {
-			return cmdline.Failure(err)
-		}
-		if out.Run != nil && len(out.Run.Diagnosis) > 0 {
-			runs = append(runs, out.Run)
+		if !slices.Contains(ids, e.Node.RunId) {
+			ids = append(ids, e.Node.RunId)
 		}
 	}
+	found, errs := make([]*client.DiagnoseRunRun, len(ids)), make([]error, len(ids))
+	var asked sync.WaitGroup
+	for i, id := range ids {
+		asked.Go(func() {
+			var out *client.DiagnoseRunResponse
+			if out, errs[i] = client.DiagnoseRun(c.Context(), s.client, id); errs[i] == nil {
+				found[i] = out.Run
+			}
+		})
+	}
+	asked.Wait()
+	if err := cmp.Or(errs...); err != nil {
+		return cmdline.Failure(err)
+	}
+	runs := slices.DeleteFunc(found, func(r *client.DiagnoseRunRun) bool { return r == nil || len(r.Diagnosis) == 0 })
 	if s.output.IsData() {
 		return s.print(map[string]any{"health": health.Health, "runs": runs})
 	}

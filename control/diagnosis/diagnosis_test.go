@@ -10,6 +10,7 @@ import (
 	"github.com/dvt-engine/dvt/control/controltest"
 	"github.com/dvt-engine/dvt/control/reads"
 	"github.com/dvt-engine/dvt/engine"
+	"github.com/dvt-engine/dvt/internal/testtime"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/run/doctor"
 	"github.com/dvt-engine/dvt/run/runtest"
@@ -168,4 +169,44 @@ func TestDiagnose_HidesOtherRuns(t *testing.T) {
 	id := w.CreateFailed("r")
 	_, err := w.Diagnose(t.Context(), w.ForeignPrincipal(), id)
 	controltest.Refusal(t, err, run.CodeNotFound)
+}
+
+// mute is an engine that accepts calls and never answers them, like a process that is stopped.
+type mute struct{ *controltest.FakeEngine }
+
+func (mute) Debug(ctx context.Context, _ run.Identity) (engine.Debug, error) {
+	<-ctx.Done()
+	return engine.Debug{}, engine.ErrUnavailable
+}
+
+func (mute) Pollers(ctx context.Context, _ string) (engine.QueuePollers, error) {
+	<-ctx.Done()
+	return engine.QueuePollers{}, engine.ErrUnavailable
+}
+
+func (mute) Waits(ctx context.Context, _ run.Identity) (engine.Waits, error) {
+	<-ctx.Done()
+	return engine.Waits{}, engine.ErrUnavailable
+}
+
+func (mute) Describe(ctx context.Context, _ run.Identity) (engine.Description, error) {
+	<-ctx.Done()
+	return engine.Description{}, engine.ErrUnavailable
+}
+
+// An engine that takes every call and answers none delays the diagnosis by the longest question, not by all of them, and
+// is named.
+func TestDiagnose_NamesAnEngineThatNeverAnswersWithinFiveSeconds(t *testing.T) {
+	t.Parallel()
+	w := controltest.New(t, func(c *usecases.Config) { c.Engine = mute{c.Engine.(*controltest.FakeEngine)} })
+	id := w.CreateSteps("r", "COMMAND s1", "COMMAND s2")
+	w.BeginStep(id, "s1", 1)
+	began := time.Now()
+	got := diagnose(t, w, id)
+	if took := time.Since(began); took > testtime.Of(5*time.Second) {
+		t.Errorf("the diagnosis took %s, want 5 s or less", took)
+	}
+	if first(got) != doctor.CodePartDown {
+		t.Errorf("the first cause is %q, want the engine; all: %v", first(got), titles(got))
+	}
 }
