@@ -2,6 +2,8 @@ package main
 
 import (
 	"cmp"
+	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,6 +15,7 @@ import (
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/cmdline"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/console"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/runtext"
+	"github.com/dvt-engine/dvt/run"
 )
 
 // maxDiagnosed is the number of runs that doctor explains when it is given none.
@@ -33,12 +36,12 @@ func doctorCommand() *cobra.Command {
 			return s.diagnoseAll(c)
 		}
 		if err := s.expand(c, []string{"RUN"}, args); err != nil {
-			return err
+			return s.withBrokenParts(c.Context(), err)
 		}
 		out, err := client.DiagnoseRun(c.Context(), s.client, args[0])
 		switch {
 		case err != nil:
-			return cmdline.Failure(err)
+			return s.withBrokenParts(c.Context(), err)
 		case out.Run == nil:
 			return cmdline.NotFound("run")
 		case s.output.IsData():
@@ -143,7 +146,7 @@ func (s *session) diagnoseAll(c *cobra.Command) error {
 	}
 	waiting, err := client.ListAttention(c.Context(), s.client, new(maxDiagnosed), nil)
 	if err != nil {
-		return cmdline.Failure(err)
+		return s.withBrokenParts(c.Context(), err)
 	}
 	var ids []string
 	for _, e := range waiting.Attention.Edges {
@@ -163,20 +166,17 @@ func (s *session) diagnoseAll(c *cobra.Command) error {
 	}
 	asked.Wait()
 	if err := cmp.Or(errs...); err != nil {
-		return cmdline.Failure(err)
+		return s.withBrokenParts(c.Context(), err)
 	}
 	runs := slices.DeleteFunc(found, func(r *client.DiagnoseRunRun) bool { return r == nil || len(r.Diagnosis) == 0 })
 	if s.output.IsData() {
 		return s.print(map[string]any{"health": health.Health, "runs": runs})
 	}
-	well := true
-	for _, check := range health.Health.Checks {
-		if check.Status != client.HealthStatusHealthy {
-			well = false
-			fmt.Fprintf(s.out, "%s: %s\n", check.Name, runtext.Deref(check.Message))
-		}
+	broken := brokenParts(health)
+	for _, part := range broken {
+		fmt.Fprintln(s.out, part)
 	}
-	if well {
+	if len(broken) == 0 {
 		fmt.Fprintln(s.out, "Everything that dvt depends on answers.")
 	}
 	if len(runs) == 0 {
@@ -192,4 +192,31 @@ func (s *session) diagnoseAll(c *cobra.Command) error {
 	}
 	s.note("all causes of a run, with what to do: dvt doctor RUN\n")
 	return nil
+}
+
+// brokenParts returns a line for each part of dvt that does not work.
+func brokenParts(health *client.ShowHealthResponse) (lines []string) {
+	for _, check := range health.Health.Checks {
+		if check.Status != client.HealthStatusHealthy {
+			lines = append(lines, check.Name+": "+runtext.Deref(check.Message))
+		}
+	}
+	return lines
+}
+
+// withBrokenParts adds to the failure of a diagnosis the parts of dvt that do not work. Without the store the API says
+// nothing about a run, but still what is wrong with dvt.
+func (s *session) withBrokenParts(ctx context.Context, err error) error {
+	var refusal *client.Error
+	if err = client.AsAPIError(err); !errors.As(err, &refusal) || !isOutage(run.Code(refusal.Code)) {
+		return cmdline.Failure(err)
+	}
+	if health, healthErr := client.ShowHealth(ctx, s.client); healthErr == nil {
+		refusal.More = append(brokenParts(health), refusal.More...)
+	}
+	return cmdline.Failure(err)
+}
+
+func isOutage(code run.Code) bool {
+	return code == run.CodeStoreUnavailable || code == run.CodeUnavailable || code == run.CodeStoreOverloaded
 }

@@ -66,6 +66,13 @@ func (s *Doctor) Diagnose(ctx context.Context, p authz.Principal, runID string) 
 	if err := s.ask(ctx, v, isOpen, &f); err != nil {
 		return nil, control.Translate(err)
 	}
+	if e := f.Engine; e != nil && (e.Closed || !e.Known) {
+		// The run may have ended since its state was read. Its end is in the log before its execution closes.
+		if v, err = s.views.View(ctx, r); err != nil {
+			return nil, err
+		}
+		f.State = v.State
+	}
 	return doctor.Diagnose(f), nil
 }
 

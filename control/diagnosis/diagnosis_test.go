@@ -23,9 +23,15 @@ type seeing struct {
 	debug   engine.Debug
 	err     error
 	pollers engine.QueuePollers
+	onDebug func() // what happens while the engine is asked
 }
 
-func (e *seeing) Debug(context.Context, run.Identity) (engine.Debug, error) { return e.debug, e.err }
+func (e *seeing) Debug(context.Context, run.Identity) (engine.Debug, error) {
+	if e.onDebug != nil {
+		e.onDebug()
+	}
+	return e.debug, e.err
+}
 
 func (e *seeing) Pollers(context.Context, string) (engine.QueuePollers, error) { return e.pollers, nil }
 
@@ -169,6 +175,21 @@ func TestDiagnose_HidesOtherRuns(t *testing.T) {
 	id := w.CreateFailed("r")
 	_, err := w.Diagnose(t.Context(), w.ForeignPrincipal(), id)
 	controltest.Refusal(t, err, run.CodeNotFound)
+}
+
+// The execution of a run closes between the read of the log and the question to the engine. That is no fault.
+func TestDiagnose_ARunThatEndsWhileItIsDiagnosedIsHealthy(t *testing.T) {
+	t.Parallel()
+	w, e := newWorld(t)
+	id := w.CreateRunning("r", "s1")
+	e.onDebug = func() {
+		w.AppendEvents(id, runtest.Draft(run.StepStartedEvent, "s1", 1), runtest.Draft(run.StepCompletedEvent, "s1", 1),
+			runtest.Draft(run.RunCompleted, "", 1))
+		e.debug.Executions[0].ClosedAt = new(w.Clock.Now())
+	}
+	if got := diagnose(t, w, id); len(got) > 0 {
+		t.Errorf("the causes are %v, want none", titles(got))
+	}
 }
 
 // mute is an engine that accepts calls and never answers them, like a process that is stopped.

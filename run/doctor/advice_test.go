@@ -132,3 +132,15 @@ func TestDiagnose_APauseDrainsAsLongAsThePolicySays(t *testing.T) {
 		}
 	}
 }
+
+// TestDiagnose_ATaskThatNobodyCompletedIsNoLostWorker: the engine ends both, but no program of a manual step can still be
+// working.
+func TestDiagnose_ATaskThatNobodyCompletedIsNoLostWorker(t *testing.T) {
+	t.Parallel()
+	log := open("TIMEOUT", "Nobody completed the step within 1s.", m{"failureSource": "engine"})
+	log[1] = runtest.Draft(run.RunStarted, "", 1, m{"steps": []m{{"stepId": "a", "type": "MANUAL"}}})
+	got := doctor.Diagnose(facts(t, log...))[0]
+	if got.Code != run.CodeTimeout || got.Title != "Nobody completed the step in time." || !got.Next[1].Safe {
+		t.Errorf("the cause is %+v, want TIMEOUT with a safe retry", got)
+	}
+}

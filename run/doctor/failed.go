@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/run"
 )
 
@@ -78,6 +79,11 @@ func (d *diagnosis) stepCause(s *run.Step, a run.Attempt) Cause {
 	mayRun, didWork := false, false
 	switch Code(e.Code) {
 	case run.CodeTimeout:
+		if e.Source == "engine" && s.Type == string(plan.Manual) {
+			c.Title = "Nobody completed the step in time."
+			advice = "Ask who should have completed it. A retry asks again."
+			break
+		}
 		if e.Source == "engine" {
 			c.Code, c.Title, mayRun = CodeWorkerLost, "The worker of the step was lost while it ran.", true
 			advice = "Look whether the worker runs and what ended it. Check that the old program is not still working."
