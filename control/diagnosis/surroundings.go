@@ -48,7 +48,7 @@ func (s *Surroundings) brokenParts(ctx context.Context) []doctor.Part {
 			continue
 		}
 		out = append(out, doctor.Part{Name: names[c.Name], Message: c.Message, Engine: c.Name == health.CheckTemporal,
-			Store: c.Name == health.CheckStore})
+			Store: c.Name == health.CheckStore, Slow: c.Status == "DEGRADED"})
 	}
 	return out
 }

@@ -144,3 +144,25 @@ func TestDiagnose_ATaskThatNobodyCompletedIsNoLostWorker(t *testing.T) {
 		t.Errorf("the cause is %+v, want TIMEOUT with a safe retry", got)
 	}
 }
+
+// TestDiagnose_APartThatWorksIsNotCalledBroken: the check of the health and the question about the run are two questions
+// to one engine, and a slow engine holds up only starts.
+func TestDiagnose_APartThatWorksIsNotCalledBroken(t *testing.T) {
+	t.Parallel()
+	answered, slow := facts(t, running()...), facts(t, running()...)
+	answered.LastGreen, slow.LastGreen = nil, nil
+	answered.Parts = []doctor.Part{{Name: "Temporal", Message: "no answer", Engine: true}}
+	slow.Parts = []doctor.Part{{Name: "Temporal", Message: "slow", Engine: true, Slow: true}}
+	for name, f := range map[string]doctor.Facts{"an engine that answers": answered, "a slow engine": slow} {
+		if got := doctor.Diagnose(f); len(got) > 0 {
+			t.Errorf("%s is called %s in a run that continues", name, codes(got))
+		}
+	}
+	queued := facts(t, runtest.Draft(run.RunApproved, "", 1))
+	queued.Parts, queued.Queue = slow.Parts, &doctor.Queue{Since: queued.Now.Add(-5 * time.Minute)}
+	queued.Engine = &doctor.Engine{}
+	got := doctor.Diagnose(queued)
+	if len(got) != 1 || got[0].Title != "Temporal is slow, so the start waits." {
+		t.Errorf("the causes of a start that is overdue are %s, want the slow engine", codes(got))
+	}
+}

@@ -30,6 +30,15 @@ const metricBacklog = "engine_queue_backlog"
 // brokenParts names parts of the installation that do not work, when the run needs them.
 func (d *diagnosis) brokenParts(rank int) {
 	for _, p := range d.Parts {
+		title := p.Name + " does not work."
+		switch {
+		case p.Slow && (d.Queue == nil || d.Now.Sub(d.Queue.Since) < startLimit):
+			continue
+		case p.Slow:
+			title = p.Name + " is slow, so the start waits."
+		case p.Engine && d.Engine != nil:
+			continue // it has just answered about this run, which the check of a busy machine may have missed
+		}
 		if !p.Engine && !p.Store || rank == rankPartLater && len(d.found) > 0 && !d.has(run.CodeWriteBudget) {
 			continue
 		}
@@ -38,7 +47,7 @@ func (d *diagnosis) brokenParts(rank int) {
 			metric = "engine_start_breaker_open"
 		}
 		d.add(rank, Cause{
-			Code: CodePartDown, Kind: Fault, Confidence: Likely, Title: p.Name + " does not work.",
+			Code: CodePartDown, Kind: Fault, Confidence: Likely, Title: title,
 			Evidence: []Evidence{{Source: FromHealth, Text: p.Message, Metric: metric}},
 			Next: []Next{{Text: "Bring it back; see the health page. Runs then continue by themselves."},
 				{Text: "Wait.", Safe: true}},
