@@ -109,8 +109,8 @@ func (s *Alerts) NoteOpened(ctx context.Context, a store.Alert) {
 // in lists and messages, so that a filter of the log can name it.
 func alertAttrs(a store.Alert) []slog.Attr {
 	out := []slog.Attr{slog.String("alertId", a.ID), slog.String("severity", string(a.Level))}
-	for _, x := range [...][2]string{{"code", cmp.Or(string(a.Code), "ESCALATE_ALERT")}, {"tenantId", a.TenantID}, {"projectId", a.ProjectID},
-		{"runId", a.RunID}, {"stepId", a.StepID}, {"subject", a.Subject}} {
+	for _, x := range [...][2]string{{"code", cmp.Or(string(a.Code), "ESCALATE_ALERT")}, {"tenantId", a.TenantID},
+		{"projectId", a.ProjectID}, {"runId", a.RunID}, {"stepId", a.StepID}, {"subject", a.Subject}} {
 		if x[1] != "" {
 			out = append(out, slog.String(x[0], x[1]))
 		}

@@ -34,8 +34,8 @@ func TestDoctor_NamesTheCauseAndTheNextCommand(t *testing.T) {
 		"         " + address + "/runs/r1?attempt=1&line=7&step=s1&tab=log\n",
 		"  next:  After that, retry the step.\n         dvt run retry r1 s1   (safe)\n",
 	}, "")
-	checkDvt(t, address, "doctor r1 -o json", 0, []string{`"code": "DEPENDENCY_UNREACHABLE"`, `"safe": true`, `"force": false`,
-		`"page": "/runs/r1?seq=4&view=events"`, `"metric": null`}, "seen:")
+	checkDvt(t, address, "doctor r1 -o json", 0, []string{`"code": "DEPENDENCY_UNREACHABLE"`, `"safe": true`,
+		`"force": false`, `"page": "/runs/r1?seq=4&view=events"`, `"metric": null`}, "seen:")
 }
 
 func TestDoctor_ARetryThatNeedsForceIsPrintedWithIt(t *testing.T) {

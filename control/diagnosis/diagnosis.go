@@ -66,12 +66,15 @@ func (s *Doctor) Diagnose(ctx context.Context, p authz.Principal, runID string) 
 	if err := s.ask(ctx, v, isOpen, &f); err != nil {
 		return nil, control.Translate(err)
 	}
-	if e := f.Engine; e != nil && (e.Closed || !e.Known) {
-		// The run may have ended since its state was read. Its end is in the log before its execution closes.
+	if e := f.Engine; e != nil && (e.Closed || !e.Known) && f.State.StartedAt != nil {
+		// The run may have ended since its state was read. Its end is in the log before its execution closes. Of a run
+		// that has not ended, the older state is the one about which the engine was asked.
 		if v, err = s.views.View(ctx, r); err != nil {
 			return nil, err
 		}
-		f.State = v.State
+		if v.State.Status.Terminal() {
+			f.State = v.State
+		}
 	}
 	return doctor.Diagnose(f), nil
 }

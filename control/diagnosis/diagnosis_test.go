@@ -192,6 +192,21 @@ func TestDiagnose_ARunThatEndsWhileItIsDiagnosedIsHealthy(t *testing.T) {
 	}
 }
 
+// The engine is asked before it knows the run, which begins meanwhile. That is no fault either.
+func TestDiagnose_ARunThatStartsWhileItIsDiagnosedIsHealthy(t *testing.T) {
+	t.Parallel()
+	w, e := newWorld(t)
+	id := w.CreateQueued("r", "s1")
+	e.err = engine.ErrNotStarted
+	e.onDebug = func() {
+		w.HandOver()
+		w.AppendEvents(id, runtest.Draft(run.RunStarted, "", 1))
+	}
+	if got := diagnose(t, w, id); len(got) > 0 {
+		t.Errorf("the causes are %v, want none", titles(got))
+	}
+}
+
 // mute is an engine that accepts calls and never answers them, like a process that is stopped.
 type mute struct{ *controltest.FakeEngine }
 
@@ -215,8 +230,8 @@ func (mute) Describe(ctx context.Context, _ run.Identity) (engine.Description, e
 	return engine.Description{}, engine.ErrUnavailable
 }
 
-// An engine that takes every call and answers none delays the diagnosis by the longest question, not by all of them, and
-// is named.
+// An engine that takes every call and answers none delays the diagnosis by the longest question, not by all of them.
+// The diagnosis names it.
 func TestDiagnose_NamesAnEngineThatNeverAnswersWithinFiveSeconds(t *testing.T) {
 	t.Parallel()
 	w := controltest.New(t, func(c *usecases.Config) { c.Engine = mute{c.Engine.(*controltest.FakeEngine)} })

@@ -113,7 +113,7 @@ func TestDiagnose_NamesMetricsThatExist(t *testing.T) {
 func TestDiagnose_AMissingDirectoryOfDBTIsNamedAsThat(t *testing.T) {
 	t.Parallel()
 	log := open("DIR_NOT_FOUND", `directory "shop" does not exist`)
-	log[1] = runtest.Draft(run.RunStarted, "", 1, m{"steps": []m{{"stepId": "a", "type": "DBT_RUN", "taskQueue": "tq-data"}}})
+	log[1] = runtest.Draft(run.RunStarted, "", 1, m{"steps": []m{{"stepId": "a", "type": "DBT_RUN"}}})
 	got := doctor.Diagnose(facts(t, log...))[0]
 	if !strings.Contains(got.Title, "dbt project") || !strings.Contains(got.Next[0].Text, "projectDir") {
 		t.Errorf("the cause is %q with the advice %q, want both about the dbt project", got.Title, got.Next[0].Text)
@@ -133,8 +133,8 @@ func TestDiagnose_APauseDrainsAsLongAsThePolicySays(t *testing.T) {
 	}
 }
 
-// TestDiagnose_ATaskThatNobodyCompletedIsNoLostWorker: the engine ends both, but no program of a manual step can still be
-// working.
+// TestDiagnose_ATaskThatNobodyCompletedIsNoLostWorker: the engine ends both, but a manual step has no program that can
+// still be working.
 func TestDiagnose_ATaskThatNobodyCompletedIsNoLostWorker(t *testing.T) {
 	t.Parallel()
 	log := open("TIMEOUT", "Nobody completed the step within 1s.", m{"failureSource": "engine"})
@@ -145,8 +145,8 @@ func TestDiagnose_ATaskThatNobodyCompletedIsNoLostWorker(t *testing.T) {
 	}
 }
 
-// TestDiagnose_APartThatWorksIsNotCalledBroken: the check of the health and the question about the run are two questions
-// to one engine, and a slow engine holds up only starts.
+// TestDiagnose_APartThatWorksIsNotCalledBroken: the health and the question about the run are two questions to one
+// engine, and a slow engine holds up only starts.
 func TestDiagnose_APartThatWorksIsNotCalledBroken(t *testing.T) {
 	t.Parallel()
 	answered, slow := facts(t, running()...), facts(t, running()...)

@@ -189,6 +189,12 @@ func longSuites(root string) ([]task, error) {
 			needs: []string{"temporal", "postgres", "redis", "dbt", "binary"},
 			argv:  goTestOf([]string{"-run=GameDay"}, []string{"./server"}),
 		},
+		{
+			name: "doctor", what: "40 classes of faults, and 1,000 healthy runs", heavy: true, goTest: true, tests: true,
+			env:   []string{path, binary, "TEST_LONG=1"},
+			needs: []string{"temporal", "postgres", "redis", "dbt", "binary"},
+			argv:  goTestOf([]string{"-run=Doctor_Names"}, []string{"./server"}),
+		},
 	}, nil
 }
 

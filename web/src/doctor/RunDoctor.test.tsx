@@ -41,6 +41,7 @@ const CAUSE: Cause = {
   ],
 };
 
+const target = (name: string): string | null => screen.getByRole("link", { name }).getAttribute("href");
 const causes = (...diagnosis: Cause[]) => ({ RunCauses: { run: { diagnosis } } });
 
 it("says the first cause in a line, and lists all with evidence and next steps on demand", async () => {
@@ -105,7 +106,6 @@ it("links each fact to the page that shows it, and names its metric", async () =
     }),
   });
   await user.click(await screen.findByRole("button", { name: "What to do" }));
-  const target = (name: string): string | null => screen.getByRole("link", { name }).getAttribute("href");
   expect(target("Workers")).toBe("/workers");
   expect(target("Health")).toBe("/health");
   expect(target("Earlier runs")).toContain("/compare?a=r0&b=r1");
