@@ -234,6 +234,8 @@ func (c *clinic) classesOfSteps() []*class {
 func (c *clinic) classesOfRuns() []*class {
 	nap := asked("s", "COMMAND", `{"argv":["sleep","100"]}`)
 	pause := func(c *clinic, id string) { c.mustDvt("ada", "run", "pause", id, "--reason", "injected", "--no-wait") }
+	holder := &class{name: "holder of the other slot", tenant: "umbrella", shown: isUnderWay,
+		steps: []string{asked("s", "SLEEP", `{"ms":300000}`)}}
 	atPeer := func(path string) func(*clinic, string) string {
 		return func(c *clinic, _ string) string { return c.tlsPeer + path }
 	}
@@ -292,10 +294,10 @@ func (c *clinic) classesOfRuns() []*class {
 			steps: []string{asked("a", "COMMAND", `{"argv":["sleep","100"]}`, `,"dispatch":{"resourceClass":"heavy"}`),
 				asked("b", "COMMAND", `{"argv":["sleep","100"]}`, `,"dispatch":{"resourceClass":"heavy"},"dependsOn":[]`)},
 			shown: isUnderWay},
-		{name: "holder of the other slot", tenant: "umbrella", shown: isUnderWay,
-			steps: []string{asked("s", "SLEEP", `{"ms":300000}`)}},
+		holder,
 		{name: "tenant frozen", tenant: "umbrella", want: "STARTS_HELD", steps: []string{nap}, shown: isAccepted,
 			after: 3 * time.Second, inject: func(c *clinic, _ string) {
+				waitUntil(c.t, "the slot is taken", time.Minute, func() bool { return isUnderWay(c.readState(holder.runID)) })
 				_, err := client.FreezeTenant(c.t.Context(), client.New(c.url, tokenOf("umbrella")), client.FreezeTenantInput{
 					RequestId: "freeze", Frozen: true, Reason: "injected"})
 				must(c.t, err)
@@ -306,8 +308,8 @@ func (c *clinic) classesOfRuns() []*class {
 			after: 45 * time.Second, steps: []string{asked("a", "COMMAND", `{"argv":["sleep","115"]}`),
 				asked("b", "COMMAND", `{"argv":["sleep","115"]}`, `,"dependsOn":[]`)}},
 		{name: "worker does not reach the server", env: "cut", want: "JOURNAL_UNREACHABLE", steps: []string{
-			asked("a", "SLEEP", `{"ms":5000}`), asked("b", "COMMAND", `{"argv":["true"]}`, `,"dependsOn":["a"]`)},
-			ready: isUnderWay, inject: func(c *clinic, _ string) { c.cut.Stop() }, shown: hasBegun, after: 30 * time.Second,
+			asked("a", "SLEEP", `{"ms":40000}`), asked("b", "COMMAND", `{"argv":["true"]}`, `,"dependsOn":["a"]`)},
+			ready: isUnderWay, inject: func(c *clinic, _ string) { c.cut.Stop() }, shown: hasBegun, after: 70 * time.Second,
 			long: true, idle: true},
 		{name: "worker with a wrong token", env: "wrong", want: "NO_WORKER_FOR_QUEUE", steps: []string{nap}, ready: hasBegun,
 			shown: hasBegun, after: 135 * time.Second, long: true, idle: true, about: "tq-data-wrong"},
