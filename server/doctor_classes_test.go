@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"go.temporal.io/api/common/v1"
@@ -21,6 +22,7 @@ import (
 	"github.com/dvt-engine/dvt/client"
 	"github.com/dvt-engine/dvt/engine/temporal"
 	"github.com/dvt-engine/dvt/internal/testserver"
+	"github.com/dvt-engine/dvt/internal/testtime"
 	"github.com/dvt-engine/dvt/run"
 )
 
@@ -320,5 +322,67 @@ func (c *clinic) classesOfRuns() []*class {
 			steps: []string{asked("s", "COMMAND", `{"argv":["true"]}`, `,"dispatch":{"taskQueue":"misspelt-data"}`)}},
 		{name: "control worker absent", env: "orphan", want: "NO_WORKER_FOR_QUEUE", about: "tq-control-orphan",
 			steps: []string{nap}, shown: isAccepted, after: 135 * time.Second, long: true, idle: true},
+	}
+}
+
+// breakParts breaks parts of the whole installation, one after the other, while a run sleeps.
+func (c *clinic) breakParts(long bool) {
+	c.t.Helper()
+	patient := &class{name: "patient", tenant: "acme", env: "dev", steps: []string{asked("s", "SLEEP", `{"ms":100000}`)}}
+	c.start(patient)
+	waitUntil(c.t, "the patient runs", time.Minute, func() bool { return isUnderWay(c.readState(patient.runID)) })
+	signal := func(pid int, sig syscall.Signal) { must(c.t, syscall.Kill(pid, sig)) }
+	engine := c.frontend.PID()
+	broken := c.artifacts + ".away"
+	for _, part := range []struct {
+		name         string
+		damage, mend func()
+		args         []string
+		says         string
+		long         bool
+	}{
+		{"Temporal frozen", func() { signal(engine, syscall.SIGSTOP) }, func() { signal(engine, syscall.SIGCONT) },
+			[]string{"doctor", patient.runID}, "PART_DOWN", false},
+		{"Temporal frozen, without a run", func() { signal(engine, syscall.SIGSTOP) },
+			func() { signal(engine, syscall.SIGCONT) }, []string{"doctor"}, "temporal: ", false},
+		{"Redis stopped", func() { c.bus.Stop() }, func() { c.bus.Pass() }, []string{"doctor"}, "eventBus: ", false},
+		{"directory of artifacts gone", func() {
+			must(c.t, os.Rename(c.artifacts, broken))
+			must(c.t, os.WriteFile(c.artifacts, nil, 0o600))
+		}, func() { must(c.t, os.Remove(c.artifacts)); must(c.t, os.Rename(broken, c.artifacts)) }, []string{"doctor"},
+			"artifactStore: ", true},
+		{"PostgreSQL frozen", func() { c.db.Hold() }, func() { c.db.Pass() }, []string{"doctor", patient.runID},
+			"stateStore: ", false},
+		{"PostgreSQL stopped", func() { c.db.Stop() }, func() { c.db.Pass() }, []string{"doctor", patient.runID},
+			"stateStore: ", false},
+		{"Temporal stopped", func() { c.frontend.Kill(c.t) }, func() { c.frontend.Restart(c.t) },
+			[]string{"doctor", patient.runID}, "PART_DOWN", false},
+	} {
+		pause := 1500 * time.Millisecond // an answer of the health is shared for a second
+		if part.long {
+			pause = 16 * time.Second // and a successful write of the artifacts proves their health for 15 s
+		}
+		if part.long && !long {
+			continue
+		}
+		waitUntil(c.t, "everything answers before "+part.name, time.Minute, func() bool {
+			out, err := c.dvt("ada", "doctor")
+			return err == nil && strings.HasPrefix(out, "Everything that dvt depends on answers.")
+		})
+		part.damage()
+		time.Sleep(pause)
+		began := time.Now()
+		out, _ := c.dvt("ada", part.args...)
+		took := time.Since(began)
+		part.mend()
+		said, right := part.says, strings.Contains(out, part.says)
+		if !right {
+			said = "another"
+			c.t.Logf("%s: %s", part.name, out)
+		}
+		if took > testtime.Of(5*time.Second) && strings.HasPrefix(part.name, "Temporal") {
+			c.t.Errorf("%s: dvt %s took %s, want 5 s or less", part.name, part.args[0], took)
+		}
+		c.note(part.name, part.says, said, "answered after "+took.Round(100*time.Millisecond).String(), right)
 	}
 }
