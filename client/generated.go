@@ -2421,6 +2421,10 @@ type DiagnoseRunRunDiagnosisCauseEvidence struct {
 	LogicalAttemptId *int    `json:"logicalAttemptId"`
 	// With source OUTPUT: the line of the log, within its engine attempt; null when it is not known.
 	Line *float64 `json:"line"`
+	// The page of the UI that shows it, as a path.
+	Page string `json:"page"`
+	// The name of the metric that shows the same over time; null when none does.
+	Metric *string `json:"metric"`
 }
 
 // GetSource returns DiagnoseRunRunDiagnosisCauseEvidence.Source, and is useful for accessing the field via an interface.
@@ -2441,6 +2445,12 @@ func (v *DiagnoseRunRunDiagnosisCauseEvidence) GetLogicalAttemptId() *int { retu
 // GetLine returns DiagnoseRunRunDiagnosisCauseEvidence.Line, and is useful for accessing the field via an interface.
 func (v *DiagnoseRunRunDiagnosisCauseEvidence) GetLine() *float64 { return v.Line }
 
+// GetPage returns DiagnoseRunRunDiagnosisCauseEvidence.Page, and is useful for accessing the field via an interface.
+func (v *DiagnoseRunRunDiagnosisCauseEvidence) GetPage() string { return v.Page }
+
+// GetMetric returns DiagnoseRunRunDiagnosisCauseEvidence.Metric, and is useful for accessing the field via an interface.
+func (v *DiagnoseRunRunDiagnosisCauseEvidence) GetMetric() *string { return v.Metric }
+
 // DiagnoseRunRunDiagnosisCauseNextNextStep includes the requested fields of the GraphQL type NextStep.
 // The GraphQL type's documentation follows.
 //
@@ -2452,6 +2462,8 @@ type DiagnoseRunRunDiagnosisCauseNextNextStep struct {
 	StepId     *string     `json:"stepId"`
 	// The signal loses no work, starts no work that may still be running, and overrides no decision of a person.
 	Safe bool `json:"safe"`
+	// The run accepts the signal only with `force` and a reason; never together with `safe`.
+	Force bool `json:"force"`
 }
 
 // GetText returns DiagnoseRunRunDiagnosisCauseNextNextStep.Text, and is useful for accessing the field via an interface.
@@ -2465,6 +2477,9 @@ func (v *DiagnoseRunRunDiagnosisCauseNextNextStep) GetStepId() *string { return 
 
 // GetSafe returns DiagnoseRunRunDiagnosisCauseNextNextStep.Safe, and is useful for accessing the field via an interface.
 func (v *DiagnoseRunRunDiagnosisCauseNextNextStep) GetSafe() bool { return v.Safe }
+
+// GetForce returns DiagnoseRunRunDiagnosisCauseNextNextStep.Force, and is useful for accessing the field via an interface.
+func (v *DiagnoseRunRunDiagnosisCauseNextNextStep) GetForce() bool { return v.Force }
 
 // DiffRunResponse is returned by DiffRun on success.
 type DiffRunResponse struct {
@@ -13222,12 +13237,15 @@ query DiagnoseRun ($runId: String!) {
 				stepId
 				logicalAttemptId
 				line
+				page
+				metric
 			}
 			next {
 				text
 				signalType
 				stepId
 				safe
+				force
 			}
 		}
 	}

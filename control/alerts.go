@@ -105,11 +105,12 @@ func (s *Alerts) NoteOpened(ctx context.Context, a store.Alert) {
 		slog.String("why", a.Note))...)
 }
 
-// alertAttrs returns the ids of an alert that are set.
+// alertAttrs returns the ids of an alert that are set. The code of a person's escalation is the name of its signal, as
+// in lists and messages, so that a filter of the log can name it.
 func alertAttrs(a store.Alert) []slog.Attr {
 	out := []slog.Attr{slog.String("alertId", a.ID), slog.String("severity", string(a.Level))}
-	for _, x := range [...][2]string{{"code", string(a.Code)}, {"tenantId", a.TenantID}, {"projectId", a.ProjectID},
-		{"runId", a.RunID}, {"stepId", a.StepID}, {"subject", a.Subject}} {
+	for _, x := range [...][2]string{{"code", cmp.Or(string(a.Code), "ESCALATE_ALERT")}, {"tenantId", a.TenantID},
+		{"projectId", a.ProjectID}, {"runId", a.RunID}, {"stepId", a.StepID}, {"subject", a.Subject}} {
 		if x[1] != "" {
 			out = append(out, slog.String(x[0], x[1]))
 		}

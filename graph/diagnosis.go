@@ -2,6 +2,8 @@ package graph
 
 import (
 	"context"
+	"net/url"
+	"strconv"
 
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/graph/internal/mapping"
@@ -16,19 +18,21 @@ type Diagnoses interface {
 
 func (r runFields) Diagnosis(ctx context.Context, of *model.Run) ([]model.Cause, error) {
 	causes, err := r.control.Diagnose(ctx, principal(ctx), of.RunID)
-	return mapping.MapSlice(causes, causeOf), err
+	return mapping.MapSlice(causes, func(c doctor.Cause) model.Cause { return causeOf(of.RunID, c) }), err
 }
 
-func causeOf(c doctor.Cause) model.Cause {
+func causeOf(runID string, c doctor.Cause) model.Cause {
 	return model.Cause{
 		Code: string(c.Code), Kind: model.CauseKind(c.Kind), Confidence: model.Confidence(c.Confidence), Title: c.Title,
 		StepIds: append([]string{}, c.Steps...), MoreSteps: c.More, Since: c.Since, Until: c.Until,
-		Evidence: mapping.MapSlice(c.Evidence, evidenceOf), Next: mapping.MapSlice(c.Next, nextStepOf),
+		Evidence: mapping.MapSlice(c.Evidence, func(e doctor.Evidence) model.Evidence { return evidenceOf(runID, c, e) }),
+		Next:     mapping.MapSlice(c.Next, nextStepOf),
 	}
 }
 
-func evidenceOf(e doctor.Evidence) model.Evidence {
-	out := model.Evidence{Source: model.EvidenceSource(e.Source), Text: e.Text, StepID: mapping.Text(e.StepID)}
+func evidenceOf(runID string, c doctor.Cause, e doctor.Evidence) model.Evidence {
+	out := model.Evidence{Source: model.EvidenceSource(e.Source), Text: e.Text, StepID: mapping.Text(e.StepID),
+		Page: pageOfEvidence(runID, c, e), Metric: mapping.Text(e.Metric)}
 	if e.Seq > 0 {
 		out.RunSeq = new(e.Seq)
 	}
@@ -41,8 +45,38 @@ func evidenceOf(e doctor.Evidence) model.Evidence {
 	return out
 }
 
+// pageOfEvidence returns the path of the page that shows a fact about a run.
+func pageOfEvidence(runID string, c doctor.Cause, e doctor.Evidence) string {
+	path, query := "/runs/"+url.PathEscape(runID), url.Values{}
+	if e.StepID != "" {
+		query.Set("step", e.StepID)
+	}
+	switch {
+	case e.Seq > 0:
+		query = url.Values{"view": {"events"}, "seq": {strconv.FormatInt(int64(e.Seq), 10)}}
+	case e.Source == doctor.FromOutput:
+		query.Set("tab", "log")
+		query.Set("attempt", strconv.Itoa(e.Attempt))
+		if e.Line > 0 {
+			query.Set("line", strconv.FormatInt(e.Line, 10))
+		}
+	case e.Source == doctor.FromHealth:
+		path = "/health"
+	case e.Source == doctor.FromWorkers:
+		path = "/workers"
+	case e.Source == doctor.FromQueue && c.Code != doctor.CodeWaitsForApproval:
+		path = "/queue"
+	case e.RunID != "":
+		path, query = "/compare", url.Values{"a": {e.RunID}, "b": {runID}}
+	}
+	if len(query) == 0 {
+		return path
+	}
+	return path + "?" + query.Encode()
+}
+
 func nextStepOf(n doctor.Next) model.NextStep {
-	out := model.NextStep{Text: n.Text, StepID: mapping.Text(n.StepID), Safe: n.Safe}
+	out := model.NextStep{Text: n.Text, StepID: mapping.Text(n.StepID), Safe: n.Safe, Force: n.Force}
 	if n.Signal != "" {
 		out.SignalType = new(model.SignalType(n.Signal))
 	}

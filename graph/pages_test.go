@@ -101,9 +101,14 @@ func (f *fake) Diagnose(_ context.Context, _ authz.Principal, runID string) ([]d
 		Evidence: []doctor.Evidence{
 			{Source: doctor.FromLog, Text: "DBT_FAILED: Got 3 results", Seq: 9, StepID: "load", Attempt: 1},
 			{Source: doctor.FromOutput, Text: "Got 3 results", StepID: "load", Attempt: 1, Line: 17},
+			{Source: doctor.FromWorkers, Text: "tq-data: 3 tasks wait.", Metric: "engine_queue_backlog"},
+			{Source: doctor.FromQueue, Text: "The start is due."},
+			{Source: doctor.FromHealth, Text: "The engine does not answer."},
+			{Source: doctor.FromEngine, Text: "The last heartbeat was 2m0s ago.", StepID: "load", Attempt: 1},
+			{Source: doctor.FromHistory, Text: "Run r0 completed with version 0.9.", RunID: "r0"},
 		},
 		Next: []doctor.Next{{Text: "Fix the nodes."}, {Text: "Retry the step.", Signal: run.RetryStep,
-			StepID: "load", Safe: true}},
+			StepID: "load", Safe: true}, {Text: "Retry the step by force.", Signal: run.RetryStep, StepID: "drop", Force: true}},
 	}}, nil
 }
 

@@ -164,9 +164,11 @@ func (s *session) printAlert(a client.AlertLine) error {
 	if s.output.IsData() {
 		return s.print(a)
 	}
+	// Each line of a person's note is a line here too. It is indented, so that it cannot pass for a line of dvt.
 	line := func(name, value string) {
-		if value != "" {
-			fmt.Fprintf(s.out, "%-14s %s\n", name, console.OneLine(value))
+		for text := range strings.Lines(value) {
+			fmt.Fprintf(s.out, "%-14s %s\n", name, console.OneLine(text))
+			name = ""
 		}
 	}
 	line("alert", a.Id)

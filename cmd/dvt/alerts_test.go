@@ -32,14 +32,15 @@ func TestAlerts_AreListedTakenOnAndSilenced(t *testing.T) {
 	t.Parallel()
 	address, s := serveStarted(t)
 	raised, err := s.RaiseAlert(t.Context(), store.Alert{TenantID: "acme", ProjectID: "shop", RunID: "r1", StepID: "s1",
-		Level: store.AlertHigh, Code: log.CodeTimeout, Note: "s1 runs too long", Actor: "dvt"})
+		Level: store.AlertHigh, Code: log.CodeTimeout, Note: "s1 runs too long\ncode HIGH\n", Actor: "dvt"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	id := raised.State.ID
 	as := commands(t, address)
 	as("dev-viewer", "alerts list", 0, id, "high", "open", "TIMEOUT", "s1 runs too long")
-	as("dev-viewer", "alerts show "+id, 0, "s1 runs too long", "who can help", "dev-engineer")
+	as("dev-viewer", "alerts show "+id, 0, "why            s1 runs too long\n               code HIGH\n", "who can help",
+		"dev-engineer")
 	as("dev-viewer", "alerts ack "+id+" --note mine", 3, "FORBIDDEN")
 	as("dev-mallory", "alerts show "+id, 4, "NOT_FOUND")
 	as("dev-mallory", "alerts ack "+id, 4, "NOT_FOUND")

@@ -71,7 +71,7 @@ func TestBulk_SignalShowAndWatch(t *testing.T) {
 		{"dev-engineer", "signal cancel --ids-from " + ids + " --reason x --preview", 0, "1 left out"},
 		{"dev-engineer", "signal cancel --text r1 --preview", 0, "1 run\n"},
 		{"dev-engineer", "list", 0, "You have sent no bulk yet"},
-		{"dev-engineer", "show QnVsazp4", 4, "there is no such bulk"},
+		{"dev-engineer", "show QnVsazp4", 4, "There is no such bulk"},
 		{"dev-engineer", "watch QnVsazp4", 4, "There is no such bulk"},
 		{"dev-engineer", "signal cancel --failed-of QnVsazp4 --reason x --yes", 4, "There is no such bulk"},
 		{"dev-engineer", "stop QnVsazp4", 2, "--reason"},

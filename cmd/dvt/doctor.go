@@ -1,8 +1,13 @@
 package main
 
 import (
+	"cmp"
+	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
+	"sync"
 
 	"github.com/spf13/cobra"
 
@@ -10,6 +15,7 @@ import (
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/cmdline"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/console"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/runtext"
+	"github.com/dvt-engine/dvt/run"
 )
 
 // maxDiagnosed is the number of runs that doctor explains when it is given none.
@@ -30,12 +36,12 @@ func doctorCommand() *cobra.Command {
 			return s.diagnoseAll(c)
 		}
 		if err := s.expand(c, []string{"RUN"}, args); err != nil {
-			return err
+			return s.withBrokenParts(c.Context(), err)
 		}
 		out, err := client.DiagnoseRun(c.Context(), s.client, args[0])
 		switch {
 		case err != nil:
-			return cmdline.Failure(err)
+			return s.withBrokenParts(c.Context(), err)
 		case out.Run == nil:
 			return cmdline.NotFound("run")
 		case s.output.IsData():
@@ -80,6 +86,11 @@ func (s *session) showCause(runID string, c causeRow) {
 	}
 	for _, e := range c.Evidence {
 		fmt.Fprintln(s.out, "  seen:  "+evidenceText(e))
+		place := strings.TrimSuffix(s.server, "/") + e.Page
+		if e.Metric != nil {
+			place += "   (metric " + *e.Metric + ")"
+		}
+		fmt.Fprintln(s.out, "         "+place)
 	}
 	for _, n := range c.Next {
 		fmt.Fprintln(s.out, "  next:  "+n.Text)
@@ -116,8 +127,7 @@ func signalCommand(runID string, n client.DiagnoseRunRunDiagnosisCauseNextNextSt
 	switch *n.SignalType {
 	case client.SignalTypeRetryStep:
 		command := fmt.Sprintf("dvt run retry %s %s", shortID(runID), runtext.Deref(n.StepId))
-		// The API has no field for force; the server words every such step alike.
-		if strings.HasPrefix(n.Text, "Retry the step by force") {
+		if n.Force {
 			command += ` --force --reason "…"`
 		}
 		return command
@@ -127,7 +137,8 @@ func signalCommand(runID string, n client.DiagnoseRunRunDiagnosisCauseNextNextSt
 	return ""
 }
 
-// diagnoseAll prints what is wrong with dvt, and the first cause of each of the first runs that need somebody.
+// diagnoseAll prints what is wrong with dvt, and the first cause of each of the first runs that need somebody. It asks
+// for all runs at once, because each answer takes seconds while the engine does not answer.
 func (s *session) diagnoseAll(c *cobra.Command) error {
 	health, err := client.ShowHealth(c.Context(), s.client)
 	if err != nil {
@@ -135,34 +146,37 @@ func (s *session) diagnoseAll(c *cobra.Command) error {
 	}
 	waiting, err := client.ListAttention(c.Context(), s.client, new(maxDiagnosed), nil)
 	if err != nil {
-		return cmdline.Failure(err)
+		return s.withBrokenParts(c.Context(), err)
 	}
-	var runs []*client.DiagnoseRunRun
-	seen := map[string]bool{}
+	var ids []string
 	for _, e := range waiting.Attention.Edges {
-		if seen[e.Node.RunId] {
-			continue
-		}
-		seen[e.Node.RunId] = true
-		out, err := client.DiagnoseRun(c.Context(), s.client, e.Node.RunId)
-		if err != nil {
-			return cmdline.Failure(err)
-		}
-		if out.Run != nil && len(out.Run.Diagnosis) > 0 {
-			runs = append(runs, out.Run)
+		if !slices.Contains(ids, e.Node.RunId) {
+			ids = append(ids, e.Node.RunId)
 		}
 	}
+	found, errs := make([]*client.DiagnoseRunRun, len(ids)), make([]error, len(ids))
+	var asked sync.WaitGroup
+	for i, id := range ids {
+		asked.Go(func() {
+			var out *client.DiagnoseRunResponse
+			if out, errs[i] = client.DiagnoseRun(c.Context(), s.client, id); errs[i] == nil {
+				found[i] = out.Run
+			}
+		})
+	}
+	asked.Wait()
+	if err := cmp.Or(errs...); err != nil {
+		return s.withBrokenParts(c.Context(), err)
+	}
+	runs := slices.DeleteFunc(found, func(r *client.DiagnoseRunRun) bool { return r == nil || len(r.Diagnosis) == 0 })
 	if s.output.IsData() {
 		return s.print(map[string]any{"health": health.Health, "runs": runs})
 	}
-	well := true
-	for _, check := range health.Health.Checks {
-		if check.Status != client.HealthStatusHealthy {
-			well = false
-			fmt.Fprintf(s.out, "%s: %s\n", check.Name, runtext.Deref(check.Message))
-		}
+	broken := brokenParts(health)
+	for _, part := range broken {
+		fmt.Fprintln(s.out, part)
 	}
-	if well {
+	if len(broken) == 0 {
 		fmt.Fprintln(s.out, "Everything that dvt depends on answers.")
 	}
 	if len(runs) == 0 {
@@ -178,4 +192,31 @@ func (s *session) diagnoseAll(c *cobra.Command) error {
 	}
 	s.note("all causes of a run, with what to do: dvt doctor RUN\n")
 	return nil
+}
+
+// brokenParts returns a line for each part of dvt that does not work.
+func brokenParts(health *client.ShowHealthResponse) (lines []string) {
+	for _, check := range health.Health.Checks {
+		if check.Status != client.HealthStatusHealthy {
+			lines = append(lines, check.Name+": "+runtext.Deref(check.Message))
+		}
+	}
+	return lines
+}
+
+// withBrokenParts adds to the failure of a diagnosis the parts of dvt that do not work. Without the store the API says
+// nothing about a run, but still what is wrong with dvt.
+func (s *session) withBrokenParts(ctx context.Context, err error) error {
+	var refusal *client.Error
+	if err = client.AsAPIError(err); !errors.As(err, &refusal) || !isOutage(run.Code(refusal.Code)) {
+		return cmdline.Failure(err)
+	}
+	if health, healthErr := client.ShowHealth(ctx, s.client); healthErr == nil {
+		refusal.More = append(brokenParts(health), refusal.More...)
+	}
+	return cmdline.Failure(err)
+}
+
+func isOutage(code run.Code) bool {
+	return code == run.CodeStoreUnavailable || code == run.CodeUnavailable || code == run.CodeStoreOverloaded
 }

@@ -18,7 +18,7 @@ func TestDoctor_NamesTheCauseAndTheNextCommand(t *testing.T) {
 		not    string
 	}{
 		{"doctor r1", 0, []string{"Nothing is wrong with run r1: it is running."}, "next"},
-		{"doctor nine", 4, []string{"NOT_FOUND"}, ""},
+		{"doctor nine", 4, []string{"NOT_FOUND", "There is no such run, or it is not yours"}, ""},
 		{"doctor r1 r1", 2, []string{"usage: dvt doctor"}, ""},
 		{"doctor", 0, []string{"artifactStore: ", "No run needs anybody."}, "FIRST CAUSE"},
 	} {
@@ -30,9 +30,12 @@ func TestDoctor_NamesTheCauseAndTheNextCommand(t *testing.T) {
 	checkDvt(t, address, "doctor r1", 0, []string{
 		"Something that the step needs does not answer. (likely, DEPENDENCY_UNREACHABLE)\n", "  steps: s1\n",
 		"  seen:  seq 4, s1: EXIT_STATUS: psql: connection refused\n", "  seen:  line 7 of s1, psql: connection refused\n",
-		"  next:  Then retry the step.\n         dvt run retry r1 s1   (safe)\n",
+		"         " + address + "/runs/r1?seq=4&view=events\n",
+		"         " + address + "/runs/r1?attempt=1&line=7&step=s1&tab=log\n",
+		"  next:  After that, retry the step.\n         dvt run retry r1 s1   (safe)\n",
 	}, "")
-	checkDvt(t, address, "doctor r1 -o json", 0, []string{`"code": "DEPENDENCY_UNREACHABLE"`, `"safe": true`}, "seen:")
+	checkDvt(t, address, "doctor r1 -o json", 0, []string{`"code": "DEPENDENCY_UNREACHABLE"`, `"safe": true`,
+		`"force": false`, `"page": "/runs/r1?seq=4&view=events"`, `"metric": null`}, "seen:")
 }
 
 func TestDoctor_ARetryThatNeedsForceIsPrintedWithIt(t *testing.T) {
@@ -43,6 +46,7 @@ func TestDoctor_ARetryThatNeedsForceIsPrintedWithIt(t *testing.T) {
 		runtest.M{"errorCode": "PROGRAM_NOT_FOUND", "errorMessage": "x: not found", "retryable": false}))
 	checkDvt(t, address, "doctor r1", 0,
 		[]string{"         dvt run retry r1 s1 --force --reason \"…\"\n"}, "(safe)")
+	checkDvt(t, address, "doctor r1 -o json", 0, []string{`"force": true`}, `"safe": true`)
 }
 
 // checkDvt runs dvt as a viewer and checks its status and what it prints, also as an error.

@@ -2,6 +2,7 @@
 package diagnosis
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -34,8 +35,9 @@ func NewDoctor(rights *control.Rights, views *runs.Views, receipts *runs.Receipt
 }
 
 // Diagnose returns the causes why a run failed or does not continue, the first one first; none for a run that
-// completed or continues. It asks the engine at most three times, and the pollers of at most maxQueues queues. An
-// answer that does not come within a few seconds is left out. It changes nothing. Errors: NOT_FOUND, STORE_UNAVAILABLE.
+// completed or continues. It asks the engine at most three times, and the pollers of at most maxQueues queues, all at
+// once, so that an engine that does not answer delays the diagnosis by about engineWait. An answer that does not come
+// is left out. It changes nothing. Errors: NOT_FOUND, STORE_UNAVAILABLE.
 func (s *Doctor) Diagnose(ctx context.Context, p authz.Principal, runID string) ([]doctor.Cause, error) {
 	r, err := s.rights.GetVisible(ctx, p, authz.Read, runID)
 	if err != nil {
@@ -51,22 +53,49 @@ func (s *Doctor) Diagnose(ctx context.Context, p authz.Principal, runID string) 
 	f := doctor.Facts{
 		Now: v.AsOf, State: v.State, Retried: v.PendingRetry, Queue: queueOf(v), Approval: approvalOf(v),
 		ControlQueue: s.surroundings.queues.For(r.TenantID, r.EnvironmentID).Control,
-		Parts:        s.surroundings.brokenParts(ctx),
 	}
-	if !v.State.Status.Terminal() {
+	isOpen := !v.State.Status.Terminal()
+	if isOpen {
 		if f.Signals, err = s.openSignals(ctx, runID); err != nil {
 			return nil, err
-		}
-		f.Workers = s.surroundings.workers(ctx, f)
-		f.Engine = s.surroundings.askEngine(ctx, r.Identity)
-		if v.Queue == nil {
-			f.Held = heldOf(s.waits.WaitsOf(ctx, v))
 		}
 	}
 	if f.LastGreen, err = s.lastGreen(ctx, p, v.State); err != nil {
 		return nil, err
 	}
+	if err := s.ask(ctx, v, isOpen, &f); err != nil {
+		return nil, control.Translate(err)
+	}
+	if e := f.Engine; e != nil && (e.Closed || !e.Known) && f.State.StartedAt != nil {
+		// The run may have ended since its state was read. Its end is in the log before its execution closes. Of a run
+		// that has not ended, the older state is the one about which the engine was asked.
+		if v, err = s.views.View(ctx, r); err != nil {
+			return nil, err
+		}
+		if v.State.Status.Terminal() {
+			f.State = v.State
+		}
+	}
 	return doctor.Diagnose(f), nil
+}
+
+// ask fills in what the parts of the installation say; of a run that has ended, only which parts do not work.
+func (s *Doctor) ask(ctx context.Context, v control.RunView, isOpen bool, f *doctor.Facts) error {
+	var workers map[string]doctor.Workers
+	var lookErr error
+	questions := []func(){func() { f.Parts = s.surroundings.brokenParts(ctx) }}
+	if isOpen {
+		known := *f
+		questions = append(questions,
+			func() { workers, lookErr = s.surroundings.workers(ctx, known) },
+			func() { f.Engine = s.surroundings.askEngine(ctx, v.Run.Identity) })
+	}
+	if isOpen && v.Queue == nil {
+		questions = append(questions, func() { f.Held = heldOf(s.waits.WaitsOf(ctx, v)) })
+	}
+	err := together(questions...)
+	f.Workers = workers
+	return cmp.Or(err, lookErr)
 }
 
 func queueOf(v control.RunView) *doctor.Queue {

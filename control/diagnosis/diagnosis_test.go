@@ -10,6 +10,7 @@ import (
 	"github.com/dvt-engine/dvt/control/controltest"
 	"github.com/dvt-engine/dvt/control/reads"
 	"github.com/dvt-engine/dvt/engine"
+	"github.com/dvt-engine/dvt/internal/testtime"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/run/doctor"
 	"github.com/dvt-engine/dvt/run/runtest"
@@ -22,9 +23,15 @@ type seeing struct {
 	debug   engine.Debug
 	err     error
 	pollers engine.QueuePollers
+	onDebug func() // what happens while the engine is asked
 }
 
-func (e *seeing) Debug(context.Context, run.Identity) (engine.Debug, error) { return e.debug, e.err }
+func (e *seeing) Debug(context.Context, run.Identity) (engine.Debug, error) {
+	if e.onDebug != nil {
+		e.onDebug()
+	}
+	return e.debug, e.err
+}
 
 func (e *seeing) Pollers(context.Context, string) (engine.QueuePollers, error) { return e.pollers, nil }
 
@@ -168,4 +175,74 @@ func TestDiagnose_HidesOtherRuns(t *testing.T) {
 	id := w.CreateFailed("r")
 	_, err := w.Diagnose(t.Context(), w.ForeignPrincipal(), id)
 	controltest.Refusal(t, err, run.CodeNotFound)
+}
+
+// The execution of a run closes between the read of the log and the question to the engine. That is no fault.
+func TestDiagnose_ARunThatEndsWhileItIsDiagnosedIsHealthy(t *testing.T) {
+	t.Parallel()
+	w, e := newWorld(t)
+	id := w.CreateRunning("r", "s1")
+	e.onDebug = func() {
+		w.AppendEvents(id, runtest.Draft(run.StepStartedEvent, "s1", 1), runtest.Draft(run.StepCompletedEvent, "s1", 1),
+			runtest.Draft(run.RunCompleted, "", 1))
+		e.debug.Executions[0].ClosedAt = new(w.Clock.Now())
+	}
+	if got := diagnose(t, w, id); len(got) > 0 {
+		t.Errorf("the causes are %v, want none", titles(got))
+	}
+}
+
+// The engine is asked before it knows the run, which begins meanwhile. That is no fault either.
+func TestDiagnose_ARunThatStartsWhileItIsDiagnosedIsHealthy(t *testing.T) {
+	t.Parallel()
+	w, e := newWorld(t)
+	id := w.CreateQueued("r", "s1")
+	e.err = engine.ErrNotStarted
+	e.onDebug = func() {
+		w.HandOver()
+		w.AppendEvents(id, runtest.Draft(run.RunStarted, "", 1))
+	}
+	if got := diagnose(t, w, id); len(got) > 0 {
+		t.Errorf("the causes are %v, want none", titles(got))
+	}
+}
+
+// mute is an engine that accepts calls and never answers them, like a process that is stopped.
+type mute struct{ *controltest.FakeEngine }
+
+func (mute) Debug(ctx context.Context, _ run.Identity) (engine.Debug, error) {
+	<-ctx.Done()
+	return engine.Debug{}, engine.ErrUnavailable
+}
+
+func (mute) Pollers(ctx context.Context, _ string) (engine.QueuePollers, error) {
+	<-ctx.Done()
+	return engine.QueuePollers{}, engine.ErrUnavailable
+}
+
+func (mute) Waits(ctx context.Context, _ run.Identity) (engine.Waits, error) {
+	<-ctx.Done()
+	return engine.Waits{}, engine.ErrUnavailable
+}
+
+func (mute) Describe(ctx context.Context, _ run.Identity) (engine.Description, error) {
+	<-ctx.Done()
+	return engine.Description{}, engine.ErrUnavailable
+}
+
+// An engine that takes every call and answers none delays the diagnosis by the longest question, not by all of them.
+// The diagnosis names it.
+func TestDiagnose_NamesAnEngineThatNeverAnswersWithinFiveSeconds(t *testing.T) {
+	t.Parallel()
+	w := controltest.New(t, func(c *usecases.Config) { c.Engine = mute{c.Engine.(*controltest.FakeEngine)} })
+	id := w.CreateSteps("r", "COMMAND s1", "COMMAND s2")
+	w.BeginStep(id, "s1", 1)
+	began := time.Now()
+	got := diagnose(t, w, id)
+	if took := time.Since(began); took > testtime.Of(5*time.Second) {
+		t.Errorf("the diagnosis took %s, want 5 s or less", took)
+	}
+	if first(got) != doctor.CodePartDown {
+		t.Errorf("the first cause is %q, want the engine; all: %v", first(got), titles(got))
+	}
 }

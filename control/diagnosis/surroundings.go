@@ -1,13 +1,17 @@
 package diagnosis
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/dvt-engine/dvt/control/health"
 	"github.com/dvt-engine/dvt/engine"
+	"github.com/dvt-engine/dvt/internal/contain"
 	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/run/doctor"
@@ -44,29 +48,48 @@ func (s *Surroundings) brokenParts(ctx context.Context) []doctor.Part {
 			continue
 		}
 		out = append(out, doctor.Part{Name: names[c.Name], Message: c.Message, Engine: c.Name == health.CheckTemporal,
-			Store: c.Name == health.CheckStore})
+			Store: c.Name == health.CheckStore, Slow: c.Status == "DEGRADED"})
 	}
 	return out
 }
 
-// workers looks at the control queue, and at the queues of the steps that have not ended.
-func (s *Surroundings) workers(ctx context.Context, f doctor.Facts) map[string]doctor.Workers {
-	out := map[string]doctor.Workers{}
-	look := func(queue string) {
-		if _, known := out[queue]; known || queue == "" || len(out) == maxQueues {
-			return
+// workers looks at the control queue, and at the queues of the steps that have not ended. It looks at all of them at
+// once, because an engine that does not answer delays each look.
+func (s *Surroundings) workers(ctx context.Context, f doctor.Facts) (map[string]doctor.Workers, error) {
+	queues := []string{f.ControlQueue}
+	for _, step := range f.State.Steps {
+		isOpen := step.Status == run.StepPending || step.Status == run.StepRunning
+		if isOpen && step.TaskQueue != "" && len(queues) < maxQueues && !slices.Contains(queues, step.TaskQueue) {
+			queues = append(queues, step.TaskQueue)
 		}
-		if q, ok := s.pollers.Look(ctx, queue); ok {
+	}
+	sights, known := make([]health.QueueSight, len(queues)), make([]bool, len(queues))
+	looks := make([]func(), len(queues))
+	for i, queue := range queues {
+		looks[i] = func() { sights[i], known[i] = s.pollers.Look(ctx, queue) }
+	}
+	err := together(looks...)
+	out := map[string]doctor.Workers{}
+	for i, queue := range queues {
+		if q := sights[i]; known[i] {
 			out[queue] = doctor.Workers{Count: q.Count, LastPoll: q.LastSeen, Watched: q.Since, Waiting: q.Waiting}
 		}
 	}
-	look(f.ControlQueue)
-	for _, step := range f.State.Steps {
-		if step.Status == run.StepPending || step.Status == run.StepRunning {
-			look(step.TaskQueue)
-		}
+	return out, err
+}
+
+// together asks all questions at once and waits for their ends. A panic of one is an error, because it would end the
+// process.
+func together(questions ...func()) error {
+	errs := make([]error, len(questions))
+	var asked sync.WaitGroup
+	for i, question := range questions {
+		asked.Go(func() {
+			errs[i] = contain.Call(func() error { question(); return nil })
+		})
 	}
-	return out
+	asked.Wait()
+	return cmp.Or(errs...)
 }
 
 // askEngine returns nil when the engine does not answer, or gives no such information.

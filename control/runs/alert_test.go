@@ -1,6 +1,8 @@
 package runs_test
 
 import (
+	"log/slog"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -18,7 +20,10 @@ import (
 func TestSignalRun_EscalateAlertRaisesOneAlertAndChangesNothing(t *testing.T) {
 	t.Parallel()
 	registry := prometheus.NewRegistry()
-	w := newWorld(t, func(c *usecases.Config) { c.Metrics = registry })
+	var log strings.Builder
+	w := newWorld(t, func(c *usecases.Config) {
+		c.Metrics, c.Logger = registry, slog.New(slog.NewTextHandler(&log, nil))
+	})
 	id := w.CreateSteps("g26", "NOOP s1")
 	before := w.StateOf(id)
 	in := controltest.SignalOf(id, "alert", run.EscalateAlert)
@@ -47,6 +52,9 @@ func TestSignalRun_EscalateAlertRaisesOneAlertAndChangesNothing(t *testing.T) {
 		cmpopts.IgnoreFields(store.AlertState{}, "LastSeen", "PlanID")); diff != "" || got[0].At.IsZero() ||
 		got[0].ID == "" {
 		t.Errorf("alerts (-want +got):\n%s", diff)
+	}
+	if !strings.Contains(log.String(), "severity=HIGH code=ESCALATE_ALERT") {
+		t.Errorf("the log lacks a line with the level and the code of the escalation:\n%s", &log)
 	}
 	families, err := registry.Gather()
 	if err != nil {

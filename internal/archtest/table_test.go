@@ -90,9 +90,9 @@ var imports = map[string][]string{
 		"internal/secretvalue", "internal/sizedlru"},
 	"control/reads": {"control", "control/runs", "plan", "run", "store", "engine", "live", "authz", "artifact",
 		"internal/secretvalue"},
-	// The facts about a run come from many use cases.
+	// The facts about a run come from many use cases, which are asked at once.
 	"control/diagnosis": {"control", "control/runs", "control/reads", "control/health", "plan", "run", "run/doctor",
-		"store", "engine", "authz"},
+		"store", "engine", "authz", "internal/contain"},
 	"control/watch": {"control", "control/runs", "control/reads", "plan", "run", "store", "live", "authz", "artifact"},
 	// What people ask of destinations is written in the vocabulary of deliveries; the notifier carries it out.
 	"control/delivery": {"control", "plan", "run", "store", "authz", "destination"},

@@ -21,6 +21,7 @@ const (
 	CodeMissingObject     Code = "OBJECT_MISSING"
 	CodeContention        Code = "LOCK_CONTENTION"
 	CodeRateLimited       Code = "RATE_LIMITED"
+	CodeMissingVariable   Code = "VARIABLE_MISSING"
 	CodeBrokenCode        Code = "CODE_BROKEN"
 	CodeWorkerLost        Code = "WORKER_LOST"
 	CodePlanChanged       Code = "PLAN_CHANGED"
@@ -109,14 +110,20 @@ type Evidence struct {
 	StepID  string
 	Attempt int   // logical attempt, with StepID
 	Line    int64 // with FromOutput; within the engine attempt
+	// Metric is the name of the metric that shows the same over time; "" when none does.
+	Metric string
+	// RunID is the earlier run, with FromHistory; "" for several runs.
+	RunID string
 }
 
 // Next is something that a person can do.
 type Next struct {
 	Text string
-	// Signal and StepID are a signal to send; "" for other advice.
+	// Signal and StepID are a signal to send, which the run accepts in this state; "" for other advice.
 	Signal run.SignalType
 	StepID string
+	// Force means that the run accepts the signal only by force, which needs a reason.
+	Force bool
 	// Safe means that the signal loses no work, starts no work that may still be running, and overrides no decision of a
 	// person. Without a signal it is true only for waiting.
 	Safe bool

@@ -94,6 +94,7 @@ type Part struct {
 	// Engine: runs do not continue without it. Store: nothing is recorded without it. A part that is neither delays only
 	// views.
 	Engine, Store bool
+	Slow          bool // it works, but so slowly that starts wait
 }
 
 // LastGreen is the newest earlier run of the same plan that completed.

@@ -3,7 +3,9 @@ package doctor
 import (
 	"fmt"
 	"slices"
+	"strings"
 
+	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/run"
 )
 
@@ -64,9 +66,6 @@ func stoppedWithRun(code string) bool {
 	return false
 }
 
-// RetryByForce begins the text of a next step whose retry is refused unless it is forced.
-const RetryByForce = "Retry the step by force"
-
 // stepCause explains the failure of one step by its code, and for programs by the line that names the error.
 func (d *diagnosis) stepCause(s *run.Step, a run.Attempt) Cause {
 	e := a.Error
@@ -80,6 +79,11 @@ func (d *diagnosis) stepCause(s *run.Step, a run.Attempt) Cause {
 	mayRun, didWork := false, false
 	switch Code(e.Code) {
 	case run.CodeTimeout:
+		if e.Source == "engine" && s.Type == string(plan.Manual) {
+			c.Title = "Nobody completed the step in time."
+			advice = "Ask who should have completed it. A retry asks again."
+			break
+		}
 		if e.Source == "engine" {
 			c.Code, c.Title, mayRun = CodeWorkerLost, "The worker of the step was lost while it ran.", true
 			advice = "Look whether the worker runs and what ended it. Check that the old program is not still working."
@@ -96,6 +100,12 @@ func (d *diagnosis) stepCause(s *run.Step, a run.Attempt) Cause {
 	case run.CodeManualFailed:
 		c.Kind, c.Title = End, "A person said that the step failed."
 		advice = "Read what they wrote; a retry asks again."
+	case "DIR_NOT_FOUND":
+		c.Title, advice = meaningOf(e.Code)
+		if strings.HasPrefix(s.Type, "DBT_") {
+			c.Title = "The directory of the dbt project or of its profiles does not exist on the worker."
+			advice = "Check projectDir and profilesDir of the step, and that the worker has the dbt project."
+		}
 	default:
 		if code, title, what := classify(e.Message); code != "" && isProgram(e.Code) {
 			c.Code, c.Confidence, c.Title, advice = code, Likely, title, what
@@ -105,23 +115,45 @@ func (d *diagnosis) stepCause(s *run.Step, a run.Attempt) Cause {
 		}
 		c.Title, advice = meaningOf(e.Code)
 	}
-	if advice != "" {
-		c.Next = append(c.Next, Next{Text: advice})
-	}
-	if d.State.Status == run.Failed {
-		c.Next = append(c.Next, Next{Text: "Then rerun the run from the failure."})
-		return c
-	}
-	retry := Next{Text: "Retry the step.", Signal: run.RetryStep, StepID: s.StepID,
-		Safe: e.Retryable && !mayRun && !didWork}
-	switch {
-	case advice != "" && e.Retryable:
-		retry.Text = "Then retry the step."
-	case !e.Retryable:
-		retry.Text = RetryByForce + ", once the cause is gone: its error is marked as not retryable."
-	}
-	c.Next = append(c.Next, retry)
+	c.Next = d.afterFailure(s, c.Code, advice, e.Retryable && !mayRun && !didWork)
 	return c
+}
+
+// afterFailure returns the advice, and then the retry or the rerun. Only the retry of a step that met another writer
+// removes the cause by itself, so it comes first.
+func (d *diagnosis) afterFailure(s *run.Step, code Code, advice string, isSafe bool) []Next {
+	next := []Next{{Text: advice}}
+	if d.State.Status == run.Failed {
+		return append(next, Next{Text: "After that, rerun the run from the failure."})
+	}
+	retry, permitted := d.retry(s)
+	if !permitted {
+		return next
+	}
+	retry.Safe = isSafe && !retry.Force
+	if code == CodeContention && !retry.Force {
+		retry.Text = "Retry the step."
+		return []Next{retry, next[0]}
+	}
+	return append(next, retry)
+}
+
+// retry returns the retry of a failed step that the run accepts, with force where the policy refuses it; false when the
+// run accepts none.
+func (d *diagnosis) retry(s *run.Step) (n Next, permitted bool) {
+	n = Next{Text: "After that, retry the step.", Signal: run.RetryStep, StepID: s.StepID}
+	sig := run.Signal{Type: run.RetryStep, StepID: s.StepID, ExpectedAttempt: s.LogicalAttempt}
+	judged := run.Judge(d.State, sig)
+	if judged.Code == run.CodeRetryDenied {
+		n.Force, sig.Force = true, true
+		n.Text = "After that, retry the step by force: its error is marked as not retryable."
+		if view, _ := d.State.FindStep(s.StepID); view.Retryable {
+			n.Text = fmt.Sprintf("After that, retry the step by force: it has had %d attempts, and the run allows %d.",
+				s.LogicalAttempt, d.State.MaxAttempts())
+		}
+		judged = run.Judge(d.State, sig)
+	}
+	return n, judged.Outcome == run.Accept
 }
 
 func retries(next []Next) (out []Next) {
@@ -191,9 +223,8 @@ func (d *diagnosis) changed() {
 		d.add(rankChange, Cause{
 			Code: CodePlanChanged, Kind: Fault, Confidence: Possible,
 			Title: "The plan has changed since it last completed.",
-			Evidence: []Evidence{{Source: FromHistory, Text: fmt.Sprintf("Run %s completed with version %s; "+
-				"this run has version %s.",
-				g.RunID, g.PlanVersion, d.State.PlanVersion)}},
+			Evidence: []Evidence{{Source: FromHistory, RunID: g.RunID, Text: fmt.Sprintf("Run %s completed with version "+
+				"%s; this run has version %s.", g.RunID, g.PlanVersion, d.State.PlanVersion)}},
 			Next: []Next{{Text: "Compare the run with the last green one."}},
 		})
 		return

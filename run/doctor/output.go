@@ -42,20 +42,29 @@ var signs = []sign{
 	},
 	{
 		CodeRateLimited, regexp.MustCompile(`(?i)too many requests|rate limit|throttl|status 429\b|quota exceeded`),
-		"A service refused further calls for now.", "Wait, then retry; run less at once if it comes back.",
+		"A service refused further calls for now.", "Wait. Run less at once if it comes back.",
 	},
 	{
 		CodeContention, regexp.MustCompile(`(?i)deadlock|could not serialize|lock wait timeout|could not obtain lock|` +
 			`database is locked|concurrent (update|transaction)`),
-		"The step met another writer of the same data.", "Retry; look what else writes these tables at this time.",
+		"The step met another writer of the same data.", "If it comes back, look what else writes these tables at this time.",
 	},
 	{
 		CodeUnreachable,
 		regexp.MustCompile(`(?i)connection (was )?(refused|reset|timed out|closed)|could not connect|` +
 			`name or service not known|no such host|temporary failure in name resolution|no route to host|` +
-			`network is unreachable|i/o timeout|connect: |connection to server .* failed|status 50[234]\b|server closed the connection`),
+			`network is unreachable|i/o timeout|connect: |connection to server .* failed|server closed the connection|` +
+			`\b50[234] (bad gateway|service unavailable|gateway timeout)|no connection could be made|there was no answer in time|` +
+			`the name could not be resolved`),
 		"Something that the step needs does not answer.", "Check that the service or database runs and can be " +
 			"reached from the worker.",
+	},
+	{
+		CodeMissingVariable,
+		regexp.MustCompile(`(?i)unbound variable|parameter (not set|null or not set)|env(ironment)? var(iable)?s? .{0,80}` +
+			`(not (set|provided|defined|found)|missing)|env var required but not provided`),
+		"A variable that the step needs is not set.", "Set it in the inputs of the step, or in the environment of the " +
+			"workers.",
 	},
 	{
 		CodeBrokenCode,
@@ -69,7 +78,7 @@ var signs = []sign{
 		regexp.MustCompile(`(?i)(relation|table|view|column|schema|database|catalog)\b.{0,80}(does not exist|not found)|` +
 			`no such (file|table|column)|file ?not ?found|does not exist|unknown (table|column)|status 404\b`),
 		"A table, column or file that the step needs does not exist.",
-		"Look at the step or load that should create it, then retry.",
+		"Look at the step or load that should create it.",
 	},
 }
 

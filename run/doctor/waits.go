@@ -12,7 +12,7 @@ import (
 
 // How long something may last before it is a fault.
 const (
-	drainLimit    = 5 * time.Minute
+	drainLimit    = 5 * time.Minute // of a run whose policy has none
 	startLimit    = time.Minute
 	pollLimit     = 2 * time.Minute
 	beatLimit     = time.Minute
@@ -24,16 +24,32 @@ const (
 	givenBackFrom = 2 // engine attempts
 )
 
+// metricBacklog has the tasks that wait in each queue.
+const metricBacklog = "engine_queue_backlog"
+
 // brokenParts names parts of the installation that do not work, when the run needs them.
 func (d *diagnosis) brokenParts(rank int) {
 	for _, p := range d.Parts {
+		title := p.Name + " does not work."
+		switch {
+		case p.Slow && (d.Queue == nil || d.Now.Sub(d.Queue.Since) < startLimit):
+			continue
+		case p.Slow:
+			title = p.Name + " is slow, so the start waits."
+		case p.Engine && d.Engine != nil:
+			continue // it has just answered about this run, which the check of a busy machine may have missed
+		}
 		if !p.Engine && !p.Store || rank == rankPartLater && len(d.found) > 0 && !d.has(run.CodeWriteBudget) {
 			continue
 		}
+		metric := "state_store_write_timeouts_total"
+		if p.Engine {
+			metric = "engine_start_breaker_open"
+		}
 		d.add(rank, Cause{
-			Code: CodePartDown, Kind: Fault, Confidence: Likely, Title: p.Name + " does not work.",
-			Evidence: []Evidence{{Source: FromHealth, Text: p.Message}},
-			Next: []Next{{Text: "Bring it back; see the health page. Runs then continue by themselves.", Safe: false},
+			Code: CodePartDown, Kind: Fault, Confidence: Likely, Title: title,
+			Evidence: []Evidence{{Source: FromHealth, Text: p.Message, Metric: metric}},
+			Next: []Next{{Text: "Bring it back; see the health page. Runs then continue by themselves."},
 				{Text: "Wait.", Safe: true}},
 		})
 	}
@@ -45,7 +61,7 @@ func (d *diagnosis) held() {
 		c := Cause{Code: h.Code, Kind: Fault, Confidence: Likely, Title: h.Message, Steps: h.Steps,
 			More: max(0, h.StepCount-len(h.Steps)),
 			Next: []Next{{Text: "Wait: the run then continues by itself.", Safe: true}, {Text: h.Help}}}
-		evidence := "The engine named it when it was asked about the run."
+		seen := Evidence{Source: FromEngine, Text: "The engine named it when it was asked about the run."}
 		rank := rankWorker
 		switch h.Code {
 		case CodePartDown:
@@ -53,13 +69,18 @@ func (d *diagnosis) held() {
 				continue
 			}
 			if h.Engine {
-				evidence = "It gave no answer about this run."
+				seen.Text = "It gave no answer about this run."
 			}
 			rank = rankPart
-		case CodeWaitsForQuota, CodePlanLoads:
+		case CodeJournal:
+			seen.Metric = "engine_refused_calls_total"
+		case CodeWaitsForQuota:
+			c.Kind, c.Confidence, rank = Wait, Certain, rankWait
+			seen.Metric = "engine_tenant_quota_used"
+		case CodePlanLoads:
 			c.Kind, c.Confidence, rank = Wait, Certain, rankWait
 		}
-		c.Evidence = []Evidence{{Source: FromEngine, Text: evidence}}
+		c.Evidence = []Evidence{seen}
 		if !h.Since.IsZero() {
 			c.Since = &h.Since
 		}
@@ -130,7 +151,7 @@ func noWorker(queue string, w Workers, since time.Time, ago time.Duration, steps
 	}
 	return Cause{
 		Code: run.CodeNoWorker, Kind: Fault, Confidence: Likely, Title: "No worker serves the queue " + queue + ".",
-		Steps: steps, Since: &since, Evidence: []Evidence{{Source: FromWorkers, Text: text}},
+		Steps: steps, Since: &since, Evidence: []Evidence{{Source: FromWorkers, Text: text, Metric: metricBacklog}},
 		Next: []Next{{Text: "Start a worker of the queue " + queue + ". The run then continues by itself."}},
 	}
 }
@@ -140,8 +161,14 @@ func (d *diagnosis) queued() {
 	if q == nil {
 		return
 	}
-	c := Cause{Kind: Wait, Confidence: Certain, Since: &q.Since, Evidence: []Evidence{{Source: FromQueue,
-		Text: q.Reason}}}
+	seen := Evidence{Source: FromQueue, Text: q.Reason, Metric: "run_queue_pending"}
+	switch {
+	case q.Held:
+		seen.Metric = ""
+	case q.Limited:
+		seen.Metric = "engine_tenant_queue_depth"
+	}
+	c := Cause{Kind: Wait, Confidence: Certain, Since: &q.Since, Evidence: []Evidence{seen}}
 	if !q.Expires.IsZero() {
 		c.Until = &q.Expires
 	}
@@ -186,21 +213,38 @@ func (d *diagnosis) pause() {
 	if p.Reason != "" {
 		at.Text = p.RequestedBy + " paused the run: " + p.Reason
 	}
-	if len(running) > 0 && d.Now.Sub(p.Since) >= drainLimit {
+	if len(running) > 0 && d.Now.Sub(p.Since) >= d.drainLimit() {
 		d.add(rankRunning, Cause{
 			Code: run.CodePauseDrain, Kind: Fault, Confidence: Certain, Steps: running, Since: &p.Since,
 			Title:    fmt.Sprintf("The pause still waits for %d running steps after %s.", len(running), d.ago(p.Since)),
 			Evidence: []Evidence{at},
-			Next: []Next{{Text: "Look at these steps and their workers.", Safe: false},
-				{Text: "Resume the run, if the pause is no longer needed.", Signal: run.Resume}},
+			Next: d.withResume(Next{Text: "Look at these steps and their workers."},
+				"Resume the run, if the pause is no longer needed."),
 		})
 		return
 	}
 	d.add(rankPause, Cause{
 		Code: CodePaused, Kind: Wait, Confidence: Certain, Title: "The run is paused by " + p.RequestedBy + ".",
 		Since: &p.Since, Evidence: []Evidence{at},
-		Next: []Next{{Text: "Resume the run when the reason of the pause no longer holds.", Signal: run.Resume}},
+		Next: d.withResume(Next{Text: "Ask " + p.RequestedBy + " whether the reason of the pause still holds."},
+			"Resume the run when the reason of the pause no longer holds."),
 	})
+}
+
+// drainLimit returns how long a pause may wait for running steps before it is a fault.
+func (d *diagnosis) drainLimit() time.Duration {
+	if p := d.State.Policy; p != nil && p.DrainTimeoutMS > 0 {
+		return time.Duration(p.DrainTimeoutMS) * time.Millisecond
+	}
+	return drainLimit
+}
+
+// withResume returns the advice, and then the RESUME unless the run refuses it.
+func (d *diagnosis) withResume(advice Next, text string) []Next {
+	if run.Judge(d.State, run.Signal{Type: run.Resume}).Outcome != run.Accept {
+		return []Next{advice}
+	}
+	return []Next{advice, {Text: text, Signal: run.Resume}}
 }
 
 func (d *diagnosis) steps(is func(*run.Step) bool) (ids []string) {
@@ -233,8 +277,8 @@ func (d *diagnosis) readySteps() {
 			d.add(rankWait, Cause{
 				Code: CodeWorkersBusy, Kind: Wait, Confidence: Likely, Steps: ids, Since: d.lastChange(),
 				Title: "All workers of the queue " + queue + " are busy.",
-				Evidence: []Evidence{{Source: FromWorkers, Text: fmt.Sprintf("%s: %d workers poll; %d tasks wait.",
-					queue, w.Count, w.Waiting)}},
+				Evidence: []Evidence{{Source: FromWorkers, Metric: metricBacklog, Text: fmt.Sprintf("%s: %d workers poll; "+
+					"%d tasks wait.", queue, w.Count, w.Waiting)}},
 				Next: []Next{{Text: "Wait until they have a free slot.", Safe: true},
 					{Text: "Start more workers of the queue, or give them more slots."}},
 			})
@@ -354,8 +398,8 @@ func (d *diagnosis) orders() {
 	for _, s := range d.Signals {
 		c := Cause{
 			Kind: Fault, Confidence: Likely, Since: &s.AcceptedAt,
-			Evidence: []Evidence{{Source: FromSignals, Text: fmt.Sprintf("%s was accepted %s ago.", s.Type,
-				d.ago(s.AcceptedAt)), Seq: s.Seq}},
+			Evidence: []Evidence{{Source: FromSignals, Seq: s.Seq, Metric: "engine_signal_latency_seconds",
+				Text: fmt.Sprintf("%s was accepted %s ago.", s.Type, d.ago(s.AcceptedAt))}},
 			Next: []Next{{Text: "Wait: an accepted signal is never lost.", Safe: true}},
 		}
 		if s.StepID != "" {

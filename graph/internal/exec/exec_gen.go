@@ -657,6 +657,8 @@ type ComplexityRoot struct {
 	Evidence struct {
 		Line             func(childComplexity int) int
 		LogicalAttemptID func(childComplexity int) int
+		Metric           func(childComplexity int) int
+		Page             func(childComplexity int) int
 		RunSeq           func(childComplexity int) int
 		Source           func(childComplexity int) int
 		StepID           func(childComplexity int) int
@@ -891,6 +893,7 @@ type ComplexityRoot struct {
 	}
 
 	NextStep struct {
+		Force      func(childComplexity int) int
 		Safe       func(childComplexity int) int
 		SignalType func(childComplexity int) int
 		StepID     func(childComplexity int) int
@@ -4506,6 +4509,18 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Evidence.LogicalAttemptID(childComplexity), true
+	case "Evidence.metric":
+		if e.ComplexityRoot.Evidence.Metric == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Evidence.Metric(childComplexity), true
+	case "Evidence.page":
+		if e.ComplexityRoot.Evidence.Page == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Evidence.Page(childComplexity), true
 	case "Evidence.runSeq":
 		if e.ComplexityRoot.Evidence.RunSeq == nil {
 			break
@@ -5675,6 +5690,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.Mutation.TestDestination(childComplexity, args["input"].(model.TestDestinationInput)), true
 
+	case "NextStep.force":
+		if e.ComplexityRoot.NextStep.Force == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NextStep.Force(childComplexity), true
 	case "NextStep.safe":
 		if e.ComplexityRoot.NextStep.Safe == nil {
 			break
@@ -11139,6 +11160,10 @@ type Evidence {
   logicalAttemptId: Int
   "With source OUTPUT: the line of the log, within its engine attempt; null when it is not known."
   line: Float
+  "The page of the UI that shows it, as a path."
+  page: String!
+  "The name of the metric that shows the same over time; null when none does."
+  metric: String
 }
 
 enum EvidenceSource {
@@ -11163,6 +11188,8 @@ type NextStep {
   stepId: String
   "The signal loses no work, starts no work that may still be running, and overrides no decision of a person."
   safe: Boolean!
+  "The run accepts the signal only with ` + "`" + `force` + "`" + ` and a reason; never together with ` + "`" + `safe` + "`" + `."
+  force: Boolean!
 }
 
 "One thing that a run waits for."
@@ -15218,6 +15245,10 @@ func (ec *executionContext) childFields_Evidence(ctx context.Context, field grap
 		return ec.fieldContext_Evidence_logicalAttemptId(ctx, field)
 	case "line":
 		return ec.fieldContext_Evidence_line(ctx, field)
+	case "page":
+		return ec.fieldContext_Evidence_page(ctx, field)
+	case "metric":
+		return ec.fieldContext_Evidence_metric(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type Evidence", field.Name)
 }
@@ -15604,6 +15635,8 @@ func (ec *executionContext) childFields_NextStep(ctx context.Context, field grap
 		return ec.fieldContext_NextStep_stepId(ctx, field)
 	case "safe":
 		return ec.fieldContext_NextStep_safe(ctx, field)
+	case "force":
+		return ec.fieldContext_NextStep_force(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type NextStep", field.Name)
 }
@@ -29468,6 +29501,52 @@ func (ec *executionContext) fieldContext_Evidence_line(_ context.Context, field 
 	return graphql.NewScalarFieldContext("Evidence", field, false, false, errors.New("field of type Float does not have child fields"))
 }
 
+func (ec *executionContext) _Evidence_page(ctx context.Context, field graphql.CollectedField, obj *model.Evidence) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Evidence_page(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Page, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Evidence_page(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Evidence", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _Evidence_metric(ctx context.Context, field graphql.CollectedField, obj *model.Evidence) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Evidence_metric(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Metric, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Evidence_metric(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Evidence", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
 func (ec *executionContext) _FailureCount_code(ctx context.Context, field graphql.CollectedField, obj *model.FailureCount) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -34091,6 +34170,29 @@ func (ec *executionContext) _NextStep_safe(ctx context.Context, field graphql.Co
 	)
 }
 func (ec *executionContext) fieldContext_NextStep_safe(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NextStep", field, false, false, errors.New("field of type Boolean does not have child fields"))
+}
+
+func (ec *executionContext) _NextStep_force(ctx context.Context, field graphql.CollectedField, obj *model.NextStep) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NextStep_force(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Force, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_NextStep_force(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("NextStep", field, false, false, errors.New("field of type Boolean does not have child fields"))
 }
 
@@ -61699,6 +61801,16 @@ func (ec *executionContext) _Evidence(ctx context.Context, sel ast.SelectionSet,
 			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
+		case "page":
+			out.Values[i] = ec._Evidence_page(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "metric":
+			out.Values[i] = ec._Evidence_metric(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}
@@ -63400,6 +63512,11 @@ func (ec *executionContext) _NextStep(ctx context.Context, sel ast.SelectionSet,
 			}
 		case "safe":
 			out.Values[i] = ec._NextStep_safe(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "force":
+			out.Values[i] = ec._NextStep_force(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}

@@ -1071,6 +1071,10 @@ type Evidence struct {
 	LogicalAttemptID *int     `json:"logicalAttemptId,omitempty"`
 	// With source OUTPUT: the line of the log, within its engine attempt; null when it is not known.
 	Line *float64 `json:"line,omitempty"`
+	// The page of the UI that shows it, as a path.
+	Page string `json:"page"`
+	// The name of the metric that shows the same over time; null when none does.
+	Metric *string `json:"metric,omitempty"`
 }
 
 type FailureCount struct {
@@ -1375,6 +1379,8 @@ type NextStep struct {
 	StepID     *string     `json:"stepId,omitempty"`
 	// The signal loses no work, starts no work that may still be running, and overrides no decision of a person.
 	Safe bool `json:"safe"`
+	// The run accepts the signal only with `force` and a reason; never together with `safe`.
+	Force bool `json:"force"`
 }
 
 type PageInfo struct {

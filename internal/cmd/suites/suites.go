@@ -191,6 +191,12 @@ func longSuites(root string) ([]task, error) {
 			// Its three installations mostly wait for alerts, so they fit on any number of cores.
 			argv: goTestOf([]string{"-run=GameDay", "-parallel=3"}, []string{"./server"}),
 		},
+		{
+			name: "doctor", what: "40 classes of faults, and 1,000 healthy runs", heavy: true, goTest: true, tests: true,
+			env:   []string{path, binary, "TEST_LONG=1"},
+			needs: []string{"temporal", "postgres", "redis", "dbt", "binary"},
+			argv:  goTestOf([]string{"-run=Doctor_Names"}, []string{"./server"}),
+		},
 	}, nil
 }
 

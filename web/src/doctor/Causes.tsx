@@ -15,6 +15,9 @@ import type { Cause } from "./useCauses";
 type Fact = Cause["evidence"][number];
 type Advice = Cause["next"][number];
 
+/** Pages about the installation that show a fact. */
+const PAGES = ["/health", "/queue", "/workers"] as const;
+
 /** The causes in their order, each with the facts on which it rests and with what a person can do. */
 export function Causes({ causes }: { causes: readonly Cause[] }) {
   return (
@@ -43,6 +46,14 @@ export function Causes({ causes }: { causes: readonly Cause[] }) {
               <li key={`${fact.source} ${fact.runSeq} ${fact.stepId} ${fact.text}`} className={css.fact}>
                 <FactLink fact={fact} />
                 {fact.text}
+                {fact.metric !== null && (
+                  <>
+                    {" "}
+                    <span className={css.quiet}>
+                      {words.metric} <code>{fact.metric}</code>
+                    </span>
+                  </>
+                )}
               </li>
             ))}
           </ul>
@@ -77,8 +88,8 @@ function Steps({ cause: { stepIds, moreSteps } }: { cause: Cause }) {
   );
 }
 
-/** Where the fact was read, as a link where a page shows it. */
-function FactLink({ fact: { source, runSeq, stepId, logicalAttemptId, line } }: { fact: Fact }) {
+/** Where the fact was read, as a link to the page that the server names. */
+function FactLink({ fact: { source, runSeq, stepId, logicalAttemptId, line, page } }: { fact: Fact }) {
   const name = words.sources[source];
   if (runSeq !== null) {
     return (
@@ -113,9 +124,33 @@ function FactLink({ fact: { source, runSeq, stepId, logicalAttemptId, line } }: 
       </Link>
     );
   }
-  if (source === "HEALTH" || source === "QUEUE")
+  const elsewhere = PAGES.find((path) => path === page);
+  if (elsewhere !== undefined)
     return (
-      <Link to={source === "HEALTH" ? "/health" : "/queue"} className={css.source}>
+      <Link to={elsewhere} className={css.source}>
+        {name}
+      </Link>
+    );
+  if (page.startsWith("/compare?")) {
+    const runs = new URLSearchParams(page.slice(page.indexOf("?")));
+    return (
+      <Link
+        to="/compare"
+        search={{ a: runs.get("a") ?? undefined, b: runs.get("b") ?? undefined }}
+        className={css.source}
+      >
+        {name}
+      </Link>
+    );
+  }
+  if (stepId !== null)
+    return (
+      <Link
+        from="/runs/$runId"
+        to="."
+        search={(old) => ({ ...old, ...RESET_STEP_PARAMS, step: stepId })}
+        className={css.source}
+      >
         {name}
       </Link>
     );
@@ -123,7 +158,7 @@ function FactLink({ fact: { source, runSeq, stepId, logicalAttemptId, line } }: 
 }
 
 /** Advice. A signal is a button that opens its preview; the person confirms it there. */
-function Step({ advice: { text, signalType, stepId, safe } }: { advice: Advice }) {
+function Step({ advice: { text, signalType, stepId, safe, force } }: { advice: Advice }) {
   const action = SENDABLE.find((one) => one === signalType);
   return (
     <>
@@ -132,6 +167,11 @@ function Step({ advice: { text, signalType, stepId, safe } }: { advice: Advice }
       {action && safe && (
         <span className={css.safe} title={words.safeMeans}>
           {words.safe}
+        </span>
+      )}
+      {action && force && (
+        <span className={css.quiet} title={words.forceMeans}>
+          {words.force}
         </span>
       )}
     </>

@@ -21,15 +21,27 @@ const CAUSE: Cause = {
       stepId: "stg_orders",
       logicalAttemptId: 1,
       line: null,
+      page: "/runs/r1?view=events&seq=41",
+      metric: null,
     },
-    { source: "OUTPUT", text: "refused", runSeq: null, stepId: "stg_orders", logicalAttemptId: 1, line: 12 },
+    {
+      source: "OUTPUT",
+      text: "refused",
+      runSeq: null,
+      stepId: "stg_orders",
+      logicalAttemptId: 1,
+      line: 12,
+      page: "/runs/r1?step=stg_orders&attempt=1&tab=log&line=12",
+      metric: null,
+    },
   ],
   next: [
-    { text: "Bring it back.", signalType: null, stepId: null, safe: false },
-    { text: "Retry the step.", signalType: "RETRY_STEP", stepId: "stg_orders", safe: true },
+    { text: "Bring it back.", signalType: null, stepId: null, safe: false, force: false },
+    { text: "After that, retry the step.", signalType: "RETRY_STEP", stepId: "stg_orders", safe: true, force: false },
   ],
 };
 
+const target = (name: string): string | null => screen.getByRole("link", { name }).getAttribute("href");
 const causes = (...diagnosis: Cause[]) => ({ RunCauses: { run: { diagnosis } } });
 
 it("says the first cause in a line, and lists all with evidence and next steps on demand", async () => {
@@ -67,7 +79,7 @@ it("opens the preview of a signal, and marks it as safe only when the server say
     answers: causes(CAUSE, {
       ...CAUSE,
       title: "The worker was lost.",
-      next: [{ text: "Retry the step.", signalType: "RETRY_STEP", stepId: "load", safe: false }],
+      next: [{ text: "Retry it by force.", signalType: "RETRY_STEP", stepId: "load", safe: false, force: true }],
     }),
   });
   await user.click(await screen.findByRole("button", { name: "What to do" }));
@@ -75,6 +87,31 @@ it("opens the preview of a signal, and marks it as safe only when the server say
   await user.click(first as HTMLElement);
   expect(act).toHaveBeenCalledWith("RETRY_STEP", "stg_orders");
   expect(screen.getAllByText("safe")).toHaveLength(1);
+  expect(screen.getAllByText("needs force")).toHaveLength(1);
+});
+
+it("links each fact to the page that shows it, and names its metric", async () => {
+  const fact = { runSeq: null, stepId: null, logicalAttemptId: null, line: null, metric: null };
+  const { user } = await show(<DoctorLine header={header()} />, {
+    run: store(header()),
+    answers: causes({
+      ...CAUSE,
+      evidence: [
+        { ...fact, source: "WORKERS", text: "3 tasks wait.", page: "/workers", metric: "engine_queue_backlog" },
+        { ...fact, source: "HEALTH", text: "No answer.", page: "/health" },
+        { ...fact, source: "QUEUE", text: "One more must approve.", page: "/runs/r1" },
+        { ...fact, source: "HISTORY", text: "Run r0 completed.", page: "/compare?a=r0&b=r1" },
+        { ...fact, source: "ENGINE", text: "No heartbeat.", stepId: "load", page: "/runs/r1?step=load" },
+      ],
+    }),
+  });
+  await user.click(await screen.findByRole("button", { name: "What to do" }));
+  expect(target("Workers")).toBe("/workers");
+  expect(target("Health")).toBe("/health");
+  expect(target("Earlier runs")).toContain("/compare?a=r0&b=r1");
+  expect(target("Engine")).toContain("step=load");
+  expect(screen.queryByRole("link", { name: "Queue" })).toBeNull();
+  expect(screen.getByText("engine_queue_backlog")).toBeTruthy();
 });
 
 it("is calm when nothing is wrong, and says when it does not answer", async () => {

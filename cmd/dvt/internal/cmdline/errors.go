@@ -143,9 +143,10 @@ func connectionError(err error) error {
 }
 
 // NotFound returns an error with the exit status 4 for an object that does not exist, or that belongs to somebody else.
+// Its sentence is that of the server, so that one refusal has one spelling.
 func NotFound(what string) error {
-	return &Error{Status: 4, Code: string(run.CodeNotFound),
-		Err: fmt.Errorf("there is no such %s, or it is not yours", what)}
+	sentence := "There is no such " + what + ", or it is not yours."
+	return &Error{Status: 4, Code: string(run.CodeNotFound), Err: errors.New(sentence)}
 }
 
 // ExactArgs is cobra.ExactArgs with the exit status of a usage error.

@@ -1235,7 +1235,7 @@ export type RunCausesQueryVariables = Exact<{
 }>;
 
 
-export type RunCausesQuery = { run: { diagnosis: Array<{ code: string, kind: CauseKind, confidence: Confidence, title: string, stepIds: Array<string>, moreSteps: number, since: string | null, until: string | null, evidence: Array<{ source: EvidenceSource, text: string, runSeq: number | null, stepId: string | null, logicalAttemptId: number | null, line: number | null }>, next: Array<{ text: string, signalType: SignalType | null, stepId: string | null, safe: boolean }> }> } | null };
+export type RunCausesQuery = { run: { diagnosis: Array<{ code: string, kind: CauseKind, confidence: Confidence, title: string, stepIds: Array<string>, moreSteps: number, since: string | null, until: string | null, evidence: Array<{ source: EvidenceSource, text: string, runSeq: number | null, stepId: string | null, logicalAttemptId: number | null, line: number | null, page: string, metric: string | null }>, next: Array<{ text: string, signalType: SignalType | null, stepId: string | null, safe: boolean, force: boolean }> }> } | null };
 
 export type NeedSomebodyQueryVariables = Exact<{
   first: number;
@@ -3714,12 +3714,15 @@ export const RunCausesDocument = new TypedDocumentString(`
         stepId
         logicalAttemptId
         line
+        page
+        metric
       }
       next {
         text
         signalType
         stepId
         safe
+        force
       }
     }
   }
