@@ -127,9 +127,10 @@ func (s *IncidentDesk) ActOnIncident(ctx context.Context, p authz.Principal,
 	if err != nil {
 		return ChangedIncident{}, err
 	}
-	row := store.AuditRow{Action: string(authz.Annotate), RunID: i.RunID, RequestID: in.RequestID}
+	row := store.AuditRow{Action: string(in.Act) + "_INCIDENT", RunID: i.RunID, RequestID: in.RequestID,
+		Reason: control.Clip(in.Note)}
 	if i.TenantID != "" {
-		if err := s.rights.MayOperateOn(ctx, p, row, objectOfAlert(store.AlertState{Alert: store.Alert{TenantID: i.TenantID,
+		if err := s.rights.MayOperateAs(ctx, p, authz.Annotate, row, objectOfAlert(store.AlertState{Alert: store.Alert{TenantID: i.TenantID,
 			ProjectID: i.ProjectID}, EnvironmentID: i.EnvironmentID})); err != nil {
 			return ChangedIncident{}, err
 		}
@@ -145,7 +146,6 @@ func (s *IncidentDesk) ActOnIncident(ctx context.Context, p authz.Principal,
 	if len(vs) > 0 {
 		return ChangedIncident{}, control.BadInput(vs)
 	}
-	row.Action = string(in.Act) + "_INCIDENT"
 	if err := s.alerts.stamp(p, &row, map[string]string{"incident": i.ID, "code": string(i.Code),
 		"note": in.Note}); err != nil {
 		return ChangedIncident{}, err
