@@ -14,8 +14,11 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// maxSignals limits the open signals of one diagnosis.
-const maxSignals = 50
+// Limits of one diagnosis: the open signals, and the changes of the plan that it names.
+const (
+	maxSignals = 50
+	maxChanges = 3
+)
 
 // Doctor finds out why runs failed or do not continue. It is safe for concurrent use.
 type Doctor struct {
@@ -144,7 +147,17 @@ func (s *Doctor) lastGreen(ctx context.Context, p authz.Principal, st run.State)
 	if err != nil || green == nil {
 		return nil, err
 	}
-	out := &doctor.LastGreen{RunID: green.RunID, PlanVersion: green.PlanVersion, PlanSHA256: green.PlanSHA256}
+	out := &doctor.LastGreen{RunID: green.RunID, PlanVersion: green.PlanVersion}
+	// Other bytes can be the same plan: another order of members, or a member that has its default.
+	if ref := st.PlanRef; ref != nil && green.PlanSHA256 != "" && green.PlanSHA256 != ref.SHA256 {
+		diff, err := s.lists.PlanDiffFrom(ctx, p, *green, st.Header)
+		if err != nil {
+			return nil, err
+		}
+		if diff != nil {
+			out.Changed, out.Changes = diff.Changes(maxChanges)
+		}
+	}
 	if st.Counts.Running > st.Counts.Manual {
 		out.Usual, err = s.lists.StepMedians(ctx, p, st.Header)
 	}

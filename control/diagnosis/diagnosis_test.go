@@ -1,14 +1,18 @@
 package diagnosis_test
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/dvt-engine/dvt/control/controltest"
 	"github.com/dvt-engine/dvt/control/reads"
+	"github.com/dvt-engine/dvt/control/runs"
 	"github.com/dvt-engine/dvt/engine"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/run/doctor"
@@ -168,4 +172,43 @@ func TestDiagnose_HidesOtherRuns(t *testing.T) {
 	id := w.CreateFailed("r")
 	_, err := w.Diagnose(t.Context(), w.ForeignPrincipal(), id)
 	controltest.Refusal(t, err, run.CodeNotFound)
+}
+
+// A plan that was sent in other bytes is the same plan; one with another step is named with what changed.
+func TestDiagnose_ComparesThePlanWithTheLastGreenByContent(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name   string
+		change controltest.M
+		want   string // the evidence; "" for no cause
+	}{
+		{"the same in other bytes", nil, ""},
+		{"another content", controltest.M{"steps": []controltest.M{
+			{"stepId": "s1", "type": "NOOP", "inputs": controltest.M{}, "timeout": "2m"},
+			{"stepId": "s2", "type": "NOOP", "inputs": controltest.M{}, "timeout": "1m"}}},
+			"completed with the same version 1.0 and other content. Changed: s1 (timeout)."},
+		{"another version only", controltest.M{"metadata.planVersion": "1.1"}, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			w, _ := newWorld(t)
+			w.CreateEnded("green", nil, run.RunCompleted, map[string]int{"s1": 1})
+			w.Clock.Advance(time.Minute)
+			var doc bytes.Buffer
+			if err := json.Indent(&doc, controltest.Document(c.change, "s1", "s2"), "", " "); err != nil {
+				t.Fatal(err)
+			}
+			id := controltest.Must[runs.StartedRun](t)(w.StartRun(t.Context(), w.Engineer(),
+				controltest.StartOf("r", doc.Bytes()))).View.Run.RunID
+			w.HandOver()
+			w.AppendEvents(id, runtest.Start("s1", "s2"))
+			w.FinishStep(id, "s1", 1, run.StepFailedEvent)
+			w.AppendEvents(id, runtest.Draft(run.RunFailed, "", 1))
+			got := diagnose(t, w, id)
+			at := slices.IndexFunc(got, func(c doctor.Cause) bool { return c.Code == doctor.CodePlanChanged })
+			if (at >= 0) != (c.want != "") || at >= 0 && !strings.HasSuffix(got[at].Evidence[0].Text, c.want) {
+				t.Errorf("the causes are %+v, want the change of the plan %q", got, c.want)
+			}
+		})
+	}
 }

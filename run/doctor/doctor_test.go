@@ -32,9 +32,6 @@ func facts(t *testing.T, drafts ...run.Draft) doctor.Facts {
 		LastGreen: &doctor.LastGreen{RunID: "green", PlanVersion: "1.0",
 			Usual: map[string]time.Duration{"a": time.Second}},
 	}
-	if st.PlanRef != nil {
-		f.LastGreen.PlanSHA256 = st.PlanRef.SHA256
-	}
 	if !st.Status.Terminal() && st.Status != run.Pending && st.Status != run.Approved {
 		f.Engine = &doctor.Engine{Known: true, Status: "RUNNING"}
 		beat := now.Add(-2 * time.Second)
@@ -268,7 +265,7 @@ func TestDiagnose_KeepsTheCauseAmongOtherTrouble(t *testing.T) {
 		f := facts(t, c.log...)
 		c.with(&f)
 		if f.LastGreen != nil {
-			f.LastGreen.PlanSHA256 = "another"
+			f.LastGreen.Changed, f.LastGreen.Changes = 1, []string{"a (inputs.argv)"}
 		}
 		f.Parts = append(f.Parts, doctor.Part{Name: "The event bus", Message: "down"})
 		f.Workers["tq-unrelated"] = doctor.Workers{Watched: f.Now.Add(-time.Hour), Waiting: r.Int64N(100)}

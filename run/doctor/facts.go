@@ -98,7 +98,12 @@ type Part struct {
 
 // LastGreen is the newest earlier run of the same plan that completed.
 type LastGreen struct {
-	RunID, PlanVersion, PlanSHA256 string
+	RunID, PlanVersion string
+	// Changed counts the parts of the plan in which this run differs from it: steps, and members outside of the steps. It
+	// is 0 when the plans have the same content, whatever their bytes, and when one of them is not known.
+	Changed int
+	// Changes names the first of them, such as "load (inputs.argv)".
+	Changes []string
 	// Usual is how long a step takes, by stepId, from earlier runs.
 	Usual map[string]time.Duration
 }

@@ -3,6 +3,7 @@ package doctor
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/dvt-engine/dvt/run"
 )
@@ -181,8 +182,16 @@ func (d *diagnosis) cancelled() {
 // changed names a plan that changed since it last completed, beside causes that such a change can have.
 func (d *diagnosis) changed() {
 	g := d.LastGreen
-	if g == nil || d.State.PlanRef == nil || g.PlanSHA256 == "" || g.PlanSHA256 == d.State.PlanRef.SHA256 {
+	if g == nil || g.Changed == 0 {
 		return
+	}
+	versions := fmt.Sprintf("with version %s; this run has version %s", g.PlanVersion, d.State.PlanVersion)
+	if g.PlanVersion == d.State.PlanVersion {
+		versions = fmt.Sprintf("with the same version %s and other content", g.PlanVersion)
+	}
+	changes := strings.Join(g.Changes, ", ")
+	if more := g.Changed - len(g.Changes); more > 0 {
+		changes += fmt.Sprintf(" and %d more", more)
 	}
 	for _, c := range d.found {
 		if c.Kind != Fault || len(c.Steps) == 0 || c.Code == CodeWorkerLost || isTransient(c.Code) {
@@ -191,10 +200,9 @@ func (d *diagnosis) changed() {
 		d.add(rankChange, Cause{
 			Code: CodePlanChanged, Kind: Fault, Confidence: Possible,
 			Title: "The plan has changed since it last completed.",
-			Evidence: []Evidence{{Source: FromHistory, Text: fmt.Sprintf("Run %s completed with version %s; "+
-				"this run has version %s.",
-				g.RunID, g.PlanVersion, d.State.PlanVersion)}},
-			Next: []Next{{Text: "Compare the run with the last green one."}},
+			Evidence: []Evidence{{Source: FromHistory, Text: fmt.Sprintf("Run %s completed %s. Changed: %s.", g.RunID,
+				versions, changes)}},
+			Next: []Next{{Text: "Compare the run with the last green one: dvt run compare " + d.State.RunID}},
 		})
 		return
 	}
