@@ -76,7 +76,7 @@ func (s *session) showCause(runID string, c causeRow) {
 		fmt.Fprintln(s.out, "  since: "+s.when(c.Since))
 	}
 	if c.Until != nil {
-		fmt.Fprintln(s.out, "  until: "+s.when(c.Until))
+		fmt.Fprintln(s.out, "  deadline: "+s.when(c.Until))
 	}
 	for _, e := range c.Evidence {
 		fmt.Fprintln(s.out, "  seen:  "+evidenceText(e))

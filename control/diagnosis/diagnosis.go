@@ -27,13 +27,20 @@ type Doctor struct {
 	receipts     *runs.ReceiptReader
 	lists        *reads.RunLists
 	waits        *reads.WaitReader
+	people       People
 	surroundings *Surroundings
+}
+
+// People names those who may decide about a run.
+type People struct {
+	Approver *runs.Approver
+	Tasks    *runs.TaskReader
 }
 
 // NewDoctor makes a Doctor.
 func NewDoctor(rights *control.Rights, views *runs.Views, receipts *runs.ReceiptReader, lists *reads.RunLists,
-	waits *reads.WaitReader, surroundings *Surroundings) *Doctor {
-	return &Doctor{rights, views, receipts, lists, waits, surroundings}
+	waits *reads.WaitReader, people People, surroundings *Surroundings) *Doctor {
+	return &Doctor{rights, views, receipts, lists, waits, people, surroundings}
 }
 
 // Diagnose returns the causes why a run failed or does not continue, the first one first; none for a run that
@@ -52,12 +59,15 @@ func (s *Doctor) Diagnose(ctx context.Context, p authz.Principal, runID string) 
 		return nil, nil
 	}
 	f := doctor.Facts{
-		Now: v.AsOf, State: v.State, Retried: v.PendingRetry, Queue: queueOf(v), Approval: approvalOf(v),
+		Now: v.AsOf, State: v.State, Retried: v.PendingRetry, Queue: queueOf(v), Approval: s.approvalOf(v),
 		ControlQueue: s.surroundings.queues.For(r.TenantID, r.EnvironmentID).Control,
 		Parts:        s.surroundings.brokenParts(ctx),
 	}
 	if !v.State.Status.Terminal() {
 		if f.Signals, err = s.openSignals(ctx, runID); err != nil {
+			return nil, err
+		}
+		if f.Tasks, err = s.tasksOf(ctx, p, v); err != nil {
 			return nil, err
 		}
 		f.Workers = s.surroundings.workers(ctx, f)
@@ -114,7 +124,7 @@ func heldOf(waits []reads.RunWait) (out []doctor.Held) {
 	return out
 }
 
-func approvalOf(v control.RunView) *doctor.Approval {
+func (s *Doctor) approvalOf(v control.RunView) *doctor.Approval {
 	a := v.Approval
 	if a == nil || !a.Open {
 		return nil
@@ -125,7 +135,24 @@ func approvalOf(v control.RunView) *doctor.Approval {
 			out.Given++
 		}
 	}
+	o := control.ObjectOf(v.Run.Identity)
+	out.WhoCould = s.people.Approver.OthersWhoCould(o, v.State.TriggeredBy, *a)
+	out.More = len(s.rights.Authz.WhoCould(authz.Approve, o)) == authz.MaxWhoCould
 	return out
+}
+
+// tasksOf names who may complete the steps of the run that wait for a person. A step whose task is not projected yet is
+// absent.
+func (s *Doctor) tasksOf(ctx context.Context, p authz.Principal, v control.RunView) (map[string][]string, error) {
+	if v.State.Counts.Manual == 0 {
+		return nil, nil //nolint:nilnil // no step waits
+	}
+	page, err := s.people.Tasks.ManualTasks(ctx, p, runs.ManualTasksQuery{RunID: v.Run.RunID})
+	out := make(map[string][]string, len(page.Tasks))
+	for _, task := range page.Tasks {
+		out[task.StepID] = task.Action.WhoCould
+	}
+	return out, err
 }
 
 func (s *Doctor) openSignals(ctx context.Context, runID string) (out []doctor.Signal, err error) {

@@ -212,3 +212,30 @@ func TestDiagnose_ComparesThePlanWithTheLastGreenByContent(t *testing.T) {
 		})
 	}
 }
+
+// The diagnosis names the people whom its reader can ask, without those who have decided or are excluded.
+func TestDiagnose_NamesWhoCanDecide(t *testing.T) {
+	t.Parallel()
+	w := controltest.NewWithApprovals(t, 2)
+	id := w.CreateQueued("r1", "s1")
+	advice := func(id string) string { return diagnose(t, w, id)[0].Next[0].Text }
+	if got := advice(id); !strings.Contains(got, "dev-planner") {
+		t.Errorf("the advice before an approval is %q, want it to name dev-planner", got)
+	}
+	if _, err := w.ApproveRun(t.Context(), w.Principal("dev-planner"), controltest.ApprovalOf(id, "a")); err != nil {
+		t.Fatal(err)
+	}
+	if got := advice(id); strings.Contains(got, "dev-planner") {
+		t.Errorf("the advice is %q, want it without dev-planner, who has approved", got)
+	}
+	if got := diagnose(t, w, id)[0].Evidence[0].Text; got != "1 more person must approve." {
+		t.Errorf("the evidence is %q, want one more person", got)
+	}
+	other := controltest.New(t, controltest.ManualKeys(t, "k1:"+controltest.SecretOf("a")))
+	manual := other.CreateManual("r2", "look")
+	other.TaskOf(other.Principal("dev-admin"), manual, "look", 1)
+	got := diagnose(t, other, manual)[0].Next[0].Text
+	if !strings.Contains(got, "dev-admin") || strings.Contains(got, "dev-engineer") {
+		t.Errorf("the advice is %q, want dev-admin and not dev-engineer, who started the run", got)
+	}
+}

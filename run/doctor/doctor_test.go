@@ -377,3 +377,50 @@ func TestDiagnose_IsBounded(t *testing.T) {
 		t.Errorf("the same facts have other causes:\n%s", diff)
 	}
 }
+
+// What the doctor quotes of an output is found in the log as it stands; the executor's ending is not in it.
+func TestDiagnose_QuotesTheLineOfTheLog(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ name, code, message, title, line string }{
+		{"one line", "EXIT_STATUS", `ERROR: relation "raw" does not exist (sh ended with exit status 1)`,
+			"A table, column or file that the step needs does not exist.", `ERROR: relation "raw" does not exist`},
+		{"several lines", "DBT_FAILED", "Database Error in model marts\n  relation \"raw\" does not exist",
+			"A table, column or file that the step needs does not exist.", "Database Error in model marts"},
+		{"a line without a sign", "EXIT_STATUS", "no rows for today (sh ended with exit status 2)",
+			"The step failed: no rows for today", ""},
+		{"nothing printed", "EXIT_STATUS", "sh ended with exit status 2",
+			"The program of the step ended with a status other than 0.", ""},
+	} {
+		got := doctor.Diagnose(facts(t, open(c.code, c.message)...))[0]
+		if got.Title != c.title {
+			t.Errorf("%s: the title is %q, want %q", c.name, got.Title, c.title)
+		}
+		at := slices.IndexFunc(got.Evidence, func(e doctor.Evidence) bool { return e.Source == doctor.FromOutput })
+		if (at >= 0) != (c.line != "") || at >= 0 && got.Evidence[at].Text != c.line {
+			t.Errorf("%s: the evidence is %+v, want the line %q", c.name, got.Evidence, c.line)
+		}
+	}
+}
+
+func TestDiagnose_NamesWhoMayApprove(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name string
+		of   doctor.Approval
+		want string
+	}{
+		{"enough people", doctor.Approval{Given: 1, Required: 2, WhoCould: []string{"ann", "bob"}},
+			"Ask one of those who may approve: ann, bob."},
+		{"nobody is left", doctor.Approval{Given: 1, Required: 2},
+			"Nobody can approve it. Change the policy, or cancel the run: dvt run cancel " + runtest.ID.RunID},
+		{"too few", doctor.Approval{Required: 2, WhoCould: []string{"ann"}},
+			"Only ann can approve, which is not enough. Change the policy, or cancel the run: dvt run cancel " +
+				runtest.ID.RunID},
+	} {
+		f := facts(t, runtest.Draft(run.RunApproved, "", 1))
+		f.Approval = &c.of
+		if got := doctor.Diagnose(f)[0].Next[0].Text; got != c.want {
+			t.Errorf("%s: the advice is %q, want %q", c.name, got, c.want)
+		}
+	}
+}

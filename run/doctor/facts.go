@@ -15,6 +15,9 @@ type Facts struct {
 	Retried  map[string]bool
 	Queue    *Queue    // of a run that waits to be started
 	Approval *Approval // of a run that waits for approval
+	// Tasks has by stepId who may complete the steps that wait for a person. An absent step is not known; an empty list
+	// means nobody.
+	Tasks map[string][]string
 	Signals  []Signal  // accepted and not yet applied, the oldest first
 	// ControlQueue is the task queue of the run's workflow.
 	ControlQueue string
@@ -40,6 +43,8 @@ type Queue struct {
 type Approval struct {
 	Given, Required int
 	Since, Expires  time.Time
+	WhoCould        []string // those who may still approve
+	More            bool     // there may be others
 }
 
 // Held is something that holds up an open run. Its sentences are those of Run.waits, so that the page of a run and its

@@ -100,11 +100,19 @@ func (d *diagnosis) stepCause(s *run.Step, a run.Attempt) Cause {
 	default:
 		if code, title, what := classify(e.Message); code != "" && isProgram(e.Code) {
 			c.Code, c.Confidence, c.Title, advice = code, Likely, title, what
-			c.Evidence = append(c.Evidence, Evidence{Source: FromOutput, Text: e.Message, StepID: s.StepID,
-				Attempt: a.LogicalAttempt, Line: e.Line})
+			line := Evidence{Source: FromOutput, Text: outputLine(e.Message), StepID: s.StepID,
+				Attempt: a.LogicalAttempt, Line: e.Line}
+			if a.EngineAttempt > 1 {
+				line.Line = 0 // it counts within the last try, and the log has all tries
+			}
+			c.Evidence = append(c.Evidence, line)
 			break
 		}
 		c.Title, advice = meaningOf(e.Code)
+		// That a program failed is known. What it printed last tells more.
+		if line := outputLine(e.Message); isProgram(e.Code) && line != e.Message {
+			c.Title = "The step failed: " + line
+		}
 	}
 	if advice != "" {
 		c.Next = append(c.Next, Next{Text: advice})

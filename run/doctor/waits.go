@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/dvt-engine/dvt/plan"
@@ -169,11 +170,31 @@ func (d *diagnosis) approval() {
 			Code: CodeWaitsForApproval, Kind: Wait, Confidence: Certain,
 			Title: fmt.Sprintf("The run waits for approval: %d of %d are given.", a.Given, a.Required), Since: &a.Since,
 			Until: &a.Expires,
-			Evidence: []Evidence{{Source: FromQueue, Text: fmt.Sprintf("%d more people must approve.",
-				a.Required-a.Given)}},
-			Next: []Next{{Text: "Ask somebody who may approve; the page of the run names them."}},
+			Evidence: []Evidence{{Source: FromQueue, Text: morePeople(a.Required-a.Given) + " must approve."}},
+			Next:     []Next{{Text: d.askForApproval(*a)}},
 		})
 	}
+}
+
+func morePeople(n int) string {
+	if n == 1 {
+		return "1 more person"
+	}
+	return fmt.Sprintf("%d more people", n)
+}
+
+// askForApproval names who may approve, or what to do when they are too few.
+func (d *diagnosis) askForApproval(a Approval) string {
+	names := strings.Join(a.WhoCould, ", ")
+	switch {
+	case a.More || len(a.WhoCould) >= a.Required-a.Given:
+		return "Ask one of those who may approve: " + names + "."
+	case len(a.WhoCould) == 0:
+		names = "Nobody can approve it"
+	default:
+		names = "Only " + names + " can approve, which is not enough"
+	}
+	return names + ". Change the policy, or cancel the run: dvt run cancel " + d.State.RunID
 }
 
 func (d *diagnosis) pause() {
@@ -344,9 +365,21 @@ func (d *diagnosis) persons() {
 			Evidence: []Evidence{{Source: FromLog, Text: "The step waits to be completed.", Seq: a.StartedSeq,
 				StepID:  s.StepID,
 				Attempt: a.LogicalAttempt}},
-			Next: []Next{{Text: "Ask somebody who may complete it; the inbox has the task."}},
+			Next: []Next{{Text: d.askToComplete(s.StepID)}},
 		})
 	}
+}
+
+// askToComplete names who may complete a step.
+func (d *diagnosis) askToComplete(stepID string) string {
+	who, known := d.Tasks[stepID]
+	switch {
+	case !known:
+		return "Ask somebody who may complete it; the inbox has the task."
+	case len(who) == 0:
+		return "Nobody may complete it. Change the policy, or cancel the run: dvt run cancel " + d.State.RunID
+	}
+	return "Ask one of those who may complete it in the inbox: " + strings.Join(who, ", ") + "."
 }
 
 // orders finds accepted signals that have no effect.

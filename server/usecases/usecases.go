@@ -262,7 +262,7 @@ func New(cfg Config) *UseCases {
 	s.UseMedians(s.StepMedians)
 	s.PlanHistories = reads.NewPlanHistories(s.Rights, st, s.PlanReader)
 	s.Doctor = diagnosis.NewDoctor(s.Rights, s.Views, s.ReceiptReader, s.RunLists, s.WaitReader,
-		diagnosis.NewSurroundings(s.Pollers, s.Reports, cfg.Engine, cfg.Queues))
+		diagnosis.People{Approver: s.Approver, Tasks: s.TaskReader}, diagnosis.NewSurroundings(s.Pollers, s.Reports, cfg.Engine, cfg.Queues))
 	s.Comparer = reads.NewComparer(s.Views, s.PlanReader, now)
 	s.EventReader = reads.NewEventReader(s.Rights, st)
 	s.Differ = reads.NewDiffer(s.Views, s.EventReader)
