@@ -70,6 +70,9 @@ func (s *Doctor) Diagnose(ctx context.Context, p authz.Principal, runID string) 
 		if f.Tasks, err = s.tasksOf(ctx, p, v); err != nil {
 			return nil, err
 		}
+		if f.Drains, err = s.surroundings.drained(ctx, f, s.rights.CanSeeInstallation(p)); err != nil {
+			return nil, err
+		}
 		f.Workers = s.surroundings.workers(ctx, f)
 		f.Engine = s.surroundings.askEngine(ctx, r.Identity)
 		if v.Queue == nil {

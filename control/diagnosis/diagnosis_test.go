@@ -18,6 +18,7 @@ import (
 	"github.com/dvt-engine/dvt/run/doctor"
 	"github.com/dvt-engine/dvt/run/runtest"
 	"github.com/dvt-engine/dvt/server/usecases"
+	"github.com/dvt-engine/dvt/store"
 )
 
 // seeing is an engine that describes its runs and queues as a test sets them.
@@ -237,5 +238,37 @@ func TestDiagnose_NamesWhoCanDecide(t *testing.T) {
 	got := diagnose(t, other, manual)[0].Next[0].Text
 	if !strings.Contains(got, "dev-admin") || strings.Contains(got, "dev-engineer") {
 		t.Errorf("the advice is %q, want dev-admin and not dev-engineer, who started the run", got)
+	}
+}
+
+// Everybody reads that the workers are drained; who did it and why is for those who may see the installation.
+func TestDiagnose_NamesADrainToThoseWhoSeeTheInstallation(t *testing.T) {
+	t.Parallel()
+	w, _ := newWorld(t)
+	in := controltest.StartOf("r", controltest.Document(controltest.M{"steps": []controltest.M{{"stepId": "s1",
+		"type": "COMMAND", "timeout": "1m", "inputs": controltest.M{"argv": []string{"true"}}}}}))
+	id := controltest.Must[runs.StartedRun](t)(w.StartRun(t.Context(), w.Engineer(), in)).View.Run.RunID
+	w.HandOver()
+	w.AppendEvents(id, runtest.Draft(run.RunStarted, "", 1, runtest.M{"steps": []runtest.M{{"stepId": "s1",
+		"type": "COMMAND", "taskQueue": "tq-data-dev"}}}))
+	controltest.Must[engine.WorkerOrder](t)(w.ReporterOf("acme-worker").Report(t.Context(), controltest.ReportOf("w1")))
+	if got := diagnose(t, w, id); len(got) > 0 {
+		t.Fatalf("before the drain the causes are %v, want none", titles(got))
+	}
+	controltest.Must[store.WorkerDrain](t)(w.Raw.DrainWorker(t.Context(), store.WorkerDrain{Account: "acme-worker",
+		Worker: "w1", RequestID: "d", Actor: "dev-sre", Reason: "new kernel"}))
+	got := diagnose(t, w, id)
+	if len(got) == 0 || got[0].Title != "The only worker of the queue tq-data-dev is drained." ||
+		strings.Contains(fmt.Sprint(got), "dev-sre") {
+		t.Errorf("a viewer reads %+v, want the drain without its author", got)
+	}
+	of := controltest.Must[[]doctor.Cause](t)(w.Diagnose(t.Context(), w.Principal("dev-sre"), id))
+	if !strings.HasPrefix(of[0].Evidence[0].Text, "acme-worker/w1 was drained by dev-sre ") {
+		t.Errorf("an SRE reads %+v, want who drained the worker", of)
+	}
+	waits := controltest.Must[[]reads.RunWait](t)(w.RunWaits(t.Context(), w.Principal("dev-viewer"), id))
+	if want := "The run waits for a worker: all workers that serve the queue tq-data-dev are drained."; len(waits) != 1 ||
+		waits[0].Message != want {
+		t.Errorf("the waits are %+v, want %q", waits, want)
 	}
 }

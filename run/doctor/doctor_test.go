@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -421,6 +422,28 @@ func TestDiagnose_NamesWhoMayApprove(t *testing.T) {
 		f.Approval = &c.of
 		if got := doctor.Diagnose(f)[0].Next[0].Text; got != c.want {
 			t.Errorf("%s: the advice is %q, want %q", c.name, got, c.want)
+		}
+	}
+}
+
+// A drained worker polls no more, or has just polled; in both cases its drain is the cause, at once.
+func TestDiagnose_NamesTheDrainThatHoldsStepsUp(t *testing.T) {
+	t.Parallel()
+	for _, w := range []doctor.Workers{{}, {Count: 1, Waiting: 2}} {
+		f := facts(t, ready()...)
+		f.Now = f.Now.Add(time.Second - after)
+		f.Workers["tq-data"] = w
+		f.Drains = map[string][]doctor.Drain{"tq-data": {{Worker: "engine/vm", By: "dev-sre", Reason: "new kernel",
+			Since: f.Now.Add(-2 * time.Minute)}}}
+		got := doctor.Diagnose(f)
+		if len(got) != 1 || got[0].Title != "The only worker of the queue tq-data is drained." ||
+			got[0].Evidence[0].Text != "engine/vm was drained by dev-sre 2m0s ago: new kernel" ||
+			!strings.HasSuffix(got[0].Next[0].Text, "dvt service undrain engine/vm") {
+			t.Errorf("with %+v the causes are %+v, want the drain alone", w, got)
+		}
+		f.Drains["tq-data"][0] = doctor.Drain{Since: f.Now}
+		if got := doctor.Diagnose(f)[0]; got.Next[0].Text != "Ask the people who operate this installation." {
+			t.Errorf("without the right to know the advice is %+v", got.Next)
 		}
 	}
 }

@@ -22,7 +22,9 @@ type Facts struct {
 	// ControlQueue is the task queue of the run's workflow.
 	ControlQueue string
 	Workers      map[string]Workers // by task queue
-	Engine       *Engine
+	// Drains has by task queue the drains of all its workers; a queue with a worker that may begin steps is absent.
+	Drains map[string][]Drain
+	Engine *Engine
 	Held         []Held // what holds up a run that has been given to the engine, the first one first
 	Parts        []Part // parts of the installation that do not work
 	LastGreen    *LastGreen
@@ -74,6 +76,12 @@ type Workers struct {
 	LastPoll time.Time // zero: none is known
 	Watched  time.Time // since when the queue was looked at
 	Waiting  int64     // tasks that no worker has taken
+}
+
+// Drain asks a worker to begin no further steps. All but Since is empty when its reader may not know it.
+type Drain struct {
+	Worker, By, Reason string
+	Since              time.Time
 }
 
 // Engine is what the workflow engine says about the run.

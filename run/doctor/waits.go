@@ -248,6 +248,8 @@ func (d *diagnosis) readySteps() {
 		ids := byQueue[queue]
 		w, since, none := d.unserved(queue)
 		switch {
+		case len(d.Drains[queue]) > 0:
+			d.add(rankWorker, d.drained(queue, ids))
 		case none && !d.has(run.CodeNoWorker):
 			d.add(rankWorker, noWorker(queue, w, since, d.ago(since), ids))
 		case !none && w.Count > 0 && w.Waiting > 0 && d.quiet() >= readyLimit:
@@ -261,6 +263,31 @@ func (d *diagnosis) readySteps() {
 			})
 		}
 	}
+}
+
+// drained explains that every worker of a queue was told to begin no steps, which only a person can end.
+func (d *diagnosis) drained(queue string, steps []string) Cause {
+	drains := d.Drains[queue]
+	c := Cause{
+		Code: run.CodeNoWorker, Kind: Wait, Confidence: Certain, Steps: steps, Since: &drains[0].Since,
+		Title: fmt.Sprintf("All %d workers of the queue %s are drained.", len(drains), queue),
+	}
+	if len(drains) == 1 {
+		c.Title = "The only worker of the queue " + queue + " is drained."
+	}
+	for _, x := range drains[:min(len(drains), MaxNamed)] {
+		if x.Worker == "" {
+			c.Evidence = []Evidence{{Source: FromWorkers, Text: "The people who operate this installation drained it " +
+				d.ago(x.Since).String() + " ago."}}
+			c.Next = []Next{{Text: "Ask the people who operate this installation."}}
+			break
+		}
+		c.Evidence = append(c.Evidence, Evidence{Source: FromWorkers, Text: fmt.Sprintf("%s was drained by %s %s ago: %s",
+			x.Worker, x.By, d.ago(x.Since), x.Reason)})
+		c.Next = append(c.Next, Next{Text: "Ask " + x.By + " whether the reason still holds. It ends with: " +
+			"dvt service undrain " + x.Worker})
+	}
+	return c
 }
 
 // lastChange returns when the log last said something of a step.
