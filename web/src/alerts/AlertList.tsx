@@ -17,7 +17,8 @@ interface Asking {
 
 export function AlertList({ alerts, changed }: { alerts: readonly Alert[]; changed: () => void }) {
   const [asking, setAsking] = useState<Asking | null>(null);
-  const may = useMay("ANNOTATE");
+  const right = useMay("ANNOTATE");
+  const may = { ...right, refusal: right.refusal === null ? null : words.refusal(right.refusal) };
   const close = (): void => setAsking(null);
   const Dialog = asking?.what === "silence" ? SilenceDialog : AcknowledgeDialog;
   return (
