@@ -35,6 +35,8 @@ func TestAlerts_AreListedTakenOnAndSilenced(t *testing.T) {
 	}
 	as("dev-viewer", "alerts list", 0, id, "high", "open", "TIMEOUT", "s1 runs too long")
 	as("dev-viewer", "alerts show "+id, 0, "s1 runs too long", "who can help", "dev-engineer")
+	as("dev-viewer", "alerts show "+id[:8], 0, "s1 runs too long")
+	as("dev-viewer", "alerts show "+id[:3], 4, "NOT_FOUND")
 	as("dev-viewer", "alerts ack "+id+" --note mine", 3, "FORBIDDEN")
 	as("dev-mallory", "alerts show "+id, 4, "NOT_FOUND")
 	as("dev-mallory", "alerts ack "+id, 4, "NOT_FOUND")

@@ -165,6 +165,7 @@ func (s *session) diagnoseAll(c *cobra.Command) error {
 	if well {
 		fmt.Fprintln(s.out, "Everything that dvt depends on answers.")
 	}
+	s.showRestrictions(c.Context())
 	if len(runs) == 0 {
 		fmt.Fprintln(s.out, "No run needs anybody.")
 		return nil

@@ -70,6 +70,7 @@ func (s *session) listCommand() *cobra.Command {
 				return prepend(before, &all.Edges, all.PageInfo), nil
 			}, func() *console.Table {
 				t := s.table("RUN", "STATUS", "PLAN", "SCOPE", "STEPS", "STARTED", "TOOK", "BY", "CAUSE")
+				t.Flex, t.FlexLeast, t.Yield = "CAUSE", leastCause, []string{"SCOPE", "TOOK", "STEPS"}
 				var ids []string
 				for _, e := range all.Edges {
 					ids = append(ids, e.Node.RunId)
@@ -225,7 +226,8 @@ func (s *session) listAttention(c *cobra.Command, l listing) error {
 }
 
 func (s *session) attentionTable(all attentionList) *console.Table {
-	t := s.table("RUN", "PLAN", "SCOPE", "SINCE", "DEADLINE", "NEXT", "WHY")
+	t := s.table("RUN", "PLAN", "SCOPE", "SINCE", "DEADLINE", "WHY", "NEXT")
+	t.Flex, t.FlexLeast, t.Yield = "WHY", leastCause, []string{"SINCE", "SCOPE"}
 	var ids []string
 	for _, e := range all.Edges {
 		ids = append(ids, e.Node.RunId)
@@ -234,10 +236,13 @@ func (s *session) attentionTable(all attentionList) *console.Table {
 	for _, e := range all.Edges {
 		n := e.Node
 		t.Row(id(n.RunId), n.PlanId+"@"+n.PlanVersion, n.ProjectId+"/"+n.EnvironmentId, s.when(&n.Since),
-			s.when(n.Deadline), n.Next, n.why())
+			s.when(n.Deadline), n.why(), n.Next)
 	}
 	return t
 }
+
+// leastCause is the width that a list keeps for a cause on a narrow terminal.
+const leastCause = 40
 
 // why says why the item needs somebody, and who can act when the viewer cannot.
 func (n attentionItem) why() string {
@@ -251,22 +256,15 @@ func (n attentionItem) why() string {
 func (n attentionItem) reason() string {
 	step := cmp.Or(runtext.Deref(n.StepName), runtext.Deref(n.StepId))
 	code, message := runtext.Deref(n.Code), runtext.Deref(n.Message)
-	because := ""
-	if code != "" {
-		because = ": " + code
-		if message != "" {
-			because += ": " + message
-		}
-	}
 	switch n.Kind {
 	case kindFailed:
 		failed := cmdline.Count(n.Runs, "run") + " failed"
 		if n.LeftOut > 0 {
 			failed += fmt.Sprintf(" (%d left out: already rerun)", n.LeftOut)
 		}
-		return failed + "; " + cmp.Or(step, "no step failed") + because
+		return withError(failed+"; "+cmp.Or(step, "no step failed"), code, message)
 	case client.AttentionKindFailedWaiting:
-		return step + " failed and waits for a retry" + because
+		return withError(step+" failed and waits for a retry", code, message)
 	case client.AttentionKindApproval:
 		if n.Approvals == nil || n.ApprovalsRequired == nil {
 			return "waits for approval"
@@ -277,7 +275,18 @@ func (n attentionItem) reason() string {
 	case client.AttentionKindLate:
 		return "takes longer than usual"
 	}
-	return runtext.Words(n.Kind) + because // a kind of a newer server
+	return withError(runtext.Words(n.Kind), code, message) // a kind of a newer server
+}
+
+// withError puts the message of an error before the words about it, because the end of a long line is cut.
+func withError(words, code, message string) string {
+	switch {
+	case code == "":
+		return words
+	case message == "":
+		return words + ": " + code
+	}
+	return message + "; " + words + " (" + code + ")"
 }
 
 // nextForAttention returns the command with which the viewer may resolve an item, otherwise that shows the run and the
