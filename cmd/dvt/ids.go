@@ -154,7 +154,8 @@ func (s *session) incidentID(ctx context.Context, given string) (string, error) 
 }
 
 // wholeID looks for the one id that begins with given. A whole id, and a beginning that is too short, cost no request.
-func wholeID(what, given string, list func(first int, after *string) ([]string, client.PageInfo, error)) (string, error) {
+func wholeID(what, given string,
+	list func(first int, after *string) ([]string, client.PageInfo, error)) (string, error) {
 	if len(given) < shortestRunID || uuid.Validate(given) == nil {
 		return given, nil
 	}

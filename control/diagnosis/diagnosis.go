@@ -24,23 +24,23 @@ const (
 type Doctor struct {
 	rights       *control.Rights
 	views        *runs.Views
-	receipts     *runs.ReceiptReader
 	lists        *reads.RunLists
 	waits        *reads.WaitReader
-	people       People
+	decisions    Decisions
 	surroundings *Surroundings
 }
 
-// People names those who may decide about a run.
-type People struct {
+// Decisions are what people decided about runs, and who may decide.
+type Decisions struct {
+	Receipts *runs.ReceiptReader
 	Approver *runs.Approver
 	Tasks    *runs.TaskReader
 }
 
 // NewDoctor makes a Doctor.
-func NewDoctor(rights *control.Rights, views *runs.Views, receipts *runs.ReceiptReader, lists *reads.RunLists,
-	waits *reads.WaitReader, people People, surroundings *Surroundings) *Doctor {
-	return &Doctor{rights, views, receipts, lists, waits, people, surroundings}
+func NewDoctor(rights *control.Rights, views *runs.Views, decisions Decisions, lists *reads.RunLists,
+	waits *reads.WaitReader, surroundings *Surroundings) *Doctor {
+	return &Doctor{rights, views, lists, waits, decisions, surroundings}
 }
 
 // Diagnose returns the causes why a run failed or does not continue, the first one first; none for a run that
@@ -139,7 +139,7 @@ func (s *Doctor) approvalOf(v control.RunView) *doctor.Approval {
 		}
 	}
 	o := control.ObjectOf(v.Run.Identity)
-	out.WhoCould = s.people.Approver.OthersWhoCould(o, v.State.TriggeredBy, *a)
+	out.WhoCould = s.decisions.Approver.OthersWhoCould(o, v.State.TriggeredBy, *a)
 	out.More = len(s.rights.Authz.WhoCould(authz.Approve, o)) == authz.MaxWhoCould
 	return out
 }
@@ -150,7 +150,7 @@ func (s *Doctor) tasksOf(ctx context.Context, p authz.Principal, v control.RunVi
 	if v.State.Counts.Manual == 0 {
 		return nil, nil //nolint:nilnil // no step waits
 	}
-	page, err := s.people.Tasks.ManualTasks(ctx, p, runs.ManualTasksQuery{RunID: v.Run.RunID})
+	page, err := s.decisions.Tasks.ManualTasks(ctx, p, runs.ManualTasksQuery{RunID: v.Run.RunID})
 	out := make(map[string][]string, len(page.Tasks))
 	for _, task := range page.Tasks {
 		out[task.StepID] = task.Action.WhoCould
@@ -159,7 +159,7 @@ func (s *Doctor) tasksOf(ctx context.Context, p authz.Principal, v control.RunVi
 }
 
 func (s *Doctor) openSignals(ctx context.Context, runID string) (out []doctor.Signal, err error) {
-	for r, err := range s.receipts.SignalsOf(ctx, runID) {
+	for r, err := range s.decisions.Receipts.SignalsOf(ctx, runID) {
 		if err != nil {
 			return nil, control.Translate(err)
 		}

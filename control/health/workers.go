@@ -99,7 +99,7 @@ func (s *WorkerReader) workers(ctx context.Context) ([]WorkerState, error) {
 }
 
 // Drained returns by queue the drains of all its live workers, for those of the queues that have such workers and none
-// that may begin steps. It reads the store twice, whatever the number of queues, and decides no right: what a drain says
+// that may begin steps. It reads the store twice, whatever the number of queues. It decides no right: what a drain says
 // is for those who may see the installation.
 func (s *WorkerReader) Drained(ctx context.Context, queues ...string) (map[string][]WorkerDrain, error) {
 	if len(queues) == 0 {
@@ -115,7 +115,9 @@ func (s *WorkerReader) Drained(ctx context.Context, queues ...string) (map[strin
 	}
 	out, served := map[string][]WorkerDrain{}, map[string]bool{}
 	for _, row := range rows {
-		at := slices.IndexFunc(list, func(d WorkerDrain) bool { return d.Account == row.Account && d.Worker == row.Worker })
+		at := slices.IndexFunc(list, func(d WorkerDrain) bool {
+			return d.Account == row.Account && d.Worker == row.Worker
+		})
 		if at < 0 {
 			served[row.Queue] = true
 			continue

@@ -130,8 +130,9 @@ func (s *IncidentDesk) ActOnIncident(ctx context.Context, p authz.Principal,
 	row := store.AuditRow{Action: string(in.Act) + "_INCIDENT", RunID: i.RunID, RequestID: in.RequestID,
 		Reason: control.Clip(in.Note)}
 	if i.TenantID != "" {
-		if err := s.rights.MayOperateAs(ctx, p, authz.Annotate, row, objectOfAlert(store.AlertState{Alert: store.Alert{TenantID: i.TenantID,
-			ProjectID: i.ProjectID}, EnvironmentID: i.EnvironmentID})); err != nil {
+		o := objectOfAlert(store.AlertState{Alert: store.Alert{TenantID: i.TenantID, ProjectID: i.ProjectID},
+			EnvironmentID: i.EnvironmentID})
+		if err := s.rights.MayOperateAs(ctx, p, authz.Annotate, row, o); err != nil {
 			return ChangedIncident{}, err
 		}
 	}

@@ -66,8 +66,8 @@ func (s *RunLists) PlanDiff(ctx context.Context, p authz.Principal, h run.Header
 	return out, err
 }
 
-// PlanDiffFrom compares the plan of h with that of an earlier run of LastGreen. It returns nil when PlanDocument returns
-// nil for one of them. Error: NOT_FOUND.
+// PlanDiffFrom compares the plan of h with that of an earlier run of LastGreen. It returns nil when PlanDocument
+// returns nil for one of them. Error: NOT_FOUND.
 func (s *RunLists) PlanDiffFrom(ctx context.Context, p authz.Principal, before RunBefore, h run.Header) (*PlanDiff,
 	error) {
 	out, err := comparePlans(ctx, s.plans, p, before.RunID, h.RunID)

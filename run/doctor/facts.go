@@ -17,17 +17,17 @@ type Facts struct {
 	Approval *Approval // of a run that waits for approval
 	// Tasks has by stepId who may complete the steps that wait for a person. An absent step is not known; an empty list
 	// means nobody.
-	Tasks map[string][]string
-	Signals  []Signal  // accepted and not yet applied, the oldest first
+	Tasks   map[string][]string
+	Signals []Signal // accepted and not yet applied, the oldest first
 	// ControlQueue is the task queue of the run's workflow.
 	ControlQueue string
 	Workers      map[string]Workers // by task queue
 	// Drains has by task queue the drains of all its workers; a queue with a worker that may begin steps is absent.
-	Drains map[string][]Drain
-	Engine *Engine
-	Held         []Held // what holds up a run that has been given to the engine, the first one first
-	Parts        []Part // parts of the installation that do not work
-	LastGreen    *LastGreen
+	Drains    map[string][]Drain
+	Engine    *Engine
+	Held      []Held // what holds up a run that has been given to the engine, the first one first
+	Parts     []Part // parts of the installation that do not work
+	LastGreen *LastGreen
 }
 
 // Queue is the place of a run in the queue of starts.

@@ -169,7 +169,7 @@ func (d *diagnosis) approval() {
 		d.add(rankWait, Cause{
 			Code: CodeWaitsForApproval, Kind: Wait, Confidence: Certain,
 			Title: fmt.Sprintf("The run waits for approval: %d of %d are given.", a.Given, a.Required), Since: &a.Since,
-			Until: &a.Expires,
+			Until:    &a.Expires,
 			Evidence: []Evidence{{Source: FromQueue, Text: morePeople(a.Required-a.Given) + " must approve."}},
 			Next:     []Next{{Text: d.askForApproval(*a)}},
 		})

@@ -262,9 +262,9 @@ func New(cfg Config) *UseCases {
 	s.RunLists = reads.NewRunLists(s.Rights, st, s.PlanReader)
 	s.UseMedians(s.StepMedians)
 	s.PlanHistories = reads.NewPlanHistories(s.Rights, st, s.PlanReader)
-	s.Doctor = diagnosis.NewDoctor(s.Rights, s.Views, s.ReceiptReader, s.RunLists, s.WaitReader,
-		diagnosis.People{Approver: s.Approver, Tasks: s.TaskReader}, diagnosis.NewSurroundings(s.Pollers, s.Reports,
-			s.WorkerReader, cfg.Engine, cfg.Queues))
+	s.Doctor = diagnosis.NewDoctor(s.Rights, s.Views,
+		diagnosis.Decisions{Receipts: s.ReceiptReader, Approver: s.Approver, Tasks: s.TaskReader}, s.RunLists, s.WaitReader,
+		diagnosis.NewSurroundings(s.Pollers, s.Reports, s.WorkerReader, cfg.Engine, cfg.Queues))
 	s.Comparer = reads.NewComparer(s.Views, s.PlanReader, now)
 	s.EventReader = reads.NewEventReader(s.Rights, st)
 	s.Differ = reads.NewDiffer(s.Views, s.EventReader)

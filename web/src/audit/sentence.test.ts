@@ -64,7 +64,11 @@ it("names the object of the actions on workers, alerts and incidents", () => {
       { silence: "1", code: "", planId: "longrun", projectId: "", until: "2026-11-27T10:00:00Z" },
       "Silenced alerts: plan longrun until 2026-11-27 10:00:00",
     ],
-    ["END_SILENCE", { silence: "1", code: "", planId: "", projectId: "" }, "Ended the silence of all alerts of the run"],
+    [
+      "END_SILENCE",
+      { silence: "1", code: "", planId: "", projectId: "" },
+      "Ended the silence of all alerts of the run",
+    ],
     ["CLOSE_INCIDENT", { incident: "1", code: "NO_WORKER" }, "Closed the incident NO_WORKER"],
   ] as const) {
     const { text: said, to } = did(action, detail);

@@ -95,7 +95,12 @@ function deed(row: Row, detail: Known, named: string, zone: Zone): string | null
     case "CREATE_TOKEN":
       // The reason of this record is the word token and the name of the token.
       return detail.principal
-        ? did.token(row.reason.replace(/^token /, ""), grants(detail.grants), text(detail.principal), time(detail.expiresAt, zone))
+        ? did.token(
+            row.reason.replace(/^token /, ""),
+            grants(detail.grants),
+            text(detail.principal),
+            time(detail.expiresAt, zone),
+          )
         : null;
     case "REVOKE_TOKEN":
       return did.revoked(text(detail.name) || m.audit.did.aToken);

@@ -80,7 +80,8 @@ func (t *Table) Print() error {
 	return nil
 }
 
-// squeeze returns the rows without the columns that give way, and with the flexible column cut to the room that is left.
+// squeeze returns the rows without the columns that give way, and with the flexible column cut to the room that is
+// left.
 func (t *Table) squeeze(rows [][]Span, widths []int, width int) ([][]Span, []int) {
 	head := slices.Clone(t.Head)
 	room := func() int { // what the flexible column can have
