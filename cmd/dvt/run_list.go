@@ -161,6 +161,9 @@ func instant(flag, given string, now time.Time) (*time.Time, error) {
 	return &at, nil
 }
 
+// leastCause is the width that a list keeps for a cause on a narrow terminal.
+const leastCause = 40
+
 // kindFailed is the kind of a row about runs that failed for good. The API has no such kind, because nothing waits.
 const kindFailed client.AttentionKind = "FAILED"
 
@@ -226,8 +229,7 @@ func (s *session) listAttention(c *cobra.Command, l listing) error {
 }
 
 func (s *session) attentionTable(all attentionList) *console.Table {
-	t := s.table("RUN", "PLAN", "SCOPE", "SINCE", "DEADLINE", "WHY", "NEXT")
-	t.Flex, t.FlexLeast, t.Yield = "WHY", leastCause, []string{"SINCE", "SCOPE"}
+	t := s.table("RUN", "PLAN", "SCOPE", "SINCE", "DEADLINE", "NEXT", "WHY")
 	var ids []string
 	for _, e := range all.Edges {
 		ids = append(ids, e.Node.RunId)
@@ -236,13 +238,10 @@ func (s *session) attentionTable(all attentionList) *console.Table {
 	for _, e := range all.Edges {
 		n := e.Node
 		t.Row(id(n.RunId), n.PlanId+"@"+n.PlanVersion, n.ProjectId+"/"+n.EnvironmentId, s.when(&n.Since),
-			s.when(n.Deadline), n.why(), n.Next)
+			s.when(n.Deadline), n.Next, n.why())
 	}
 	return t
 }
-
-// leastCause is the width that a list keeps for a cause on a narrow terminal.
-const leastCause = 40
 
 // why says why the item needs somebody, and who can act when the viewer cannot.
 func (n attentionItem) why() string {
@@ -256,15 +255,22 @@ func (n attentionItem) why() string {
 func (n attentionItem) reason() string {
 	step := cmp.Or(runtext.Deref(n.StepName), runtext.Deref(n.StepId))
 	code, message := runtext.Deref(n.Code), runtext.Deref(n.Message)
+	because := ""
+	if code != "" {
+		because = ": " + code
+		if message != "" {
+			because += ": " + message
+		}
+	}
 	switch n.Kind {
 	case kindFailed:
 		failed := cmdline.Count(n.Runs, "run") + " failed"
 		if n.LeftOut > 0 {
 			failed += fmt.Sprintf(" (%d left out: already rerun)", n.LeftOut)
 		}
-		return withError(failed+"; "+cmp.Or(step, "no step failed"), code, message)
+		return failed + "; " + cmp.Or(step, "no step failed") + because
 	case client.AttentionKindFailedWaiting:
-		return withError(step+" failed and waits for a retry", code, message)
+		return step + " failed and waits for a retry" + because
 	case client.AttentionKindApproval:
 		if n.Approvals == nil || n.ApprovalsRequired == nil {
 			return "waits for approval"
@@ -275,18 +281,7 @@ func (n attentionItem) reason() string {
 	case client.AttentionKindLate:
 		return "takes longer than usual"
 	}
-	return withError(runtext.Words(n.Kind), code, message) // a kind of a newer server
-}
-
-// withError puts the message of an error before the words about it, because the end of a long line is cut.
-func withError(words, code, message string) string {
-	switch {
-	case code == "":
-		return words
-	case message == "":
-		return words + ": " + code
-	}
-	return message + "; " + words + " (" + code + ")"
+	return runtext.Words(n.Kind) + because // a kind of a newer server
 }
 
 // nextForAttention returns the command with which the viewer may resolve an item, otherwise that shows the run and the

@@ -106,11 +106,11 @@ func TestRunListAttention_GroupsTheRunsThatFailedInTheLastDay(t *testing.T) {
 		address, args string
 		want          []string
 	}{
-		{may, "run list --attention", []string{"dvt run retry w1 a\n", "dvt run rerun r3\n",
-			"  boom; 2 runs failed (1 left out: already rerun); build (EXIT_STATUS)  ",
-			"  boom; 1 run failed; test (EXIT_STATUS)  ",
+		{may, "run list --attention", []string{"dvt run retry w1 a ", "dvt run rerun r3 ",
+			"  2 runs failed (1 left out: already rerun); build: EXIT_STATUS: boom",
+			"  1 run failed; test: EXIT_STATUS: boom",
 			"To rerun all of a plan: dvt bulk rerun --plan nightly --project shop --environment prod --status failed"}},
-		{not, "run list --attention", []string{"dvt run show r3\n"}},
+		{not, "run list --attention", []string{"dvt run show r3 "}},
 		{may, "run list --attention -o json", []string{`"kind": "FAILED"`, `"runs": 2`, `"leftOut": 1`,
 			`"next": "dvt run rerun r3"`}},
 	} {

@@ -49,7 +49,7 @@ func (s *session) showCommand() *cobra.Command {
 				return s.print(out.Run)
 			}
 			rest := ""
-			if !all {
+			if !all && !failed {
 				out.Run.Steps, rest = briefSteps(out.Run.Steps)
 			}
 			if err := s.show(c.Context(), out.Run, titles, past != nil, failed); err != nil || rest == "" {

@@ -195,8 +195,7 @@ func (s *AlertDesk) AcknowledgeAlert(ctx context.Context, p authz.Principal, in 
 	if err != nil {
 		return AcknowledgedAlert{}, err
 	}
-	row := store.AuditRow{Action: ActionAcknowledgeAlert, RunID: a.RunID, RequestID: in.RequestID,
-		Reason: control.Clip(in.Note)}
+	row := store.AuditRow{Action: string(authz.Annotate), RunID: a.RunID, RequestID: in.RequestID}
 	if a.TenantID != "" {
 		if err := s.mayActOn(ctx, p, row, objectOfAlert(a)); err != nil {
 			return AcknowledgedAlert{}, err
@@ -213,8 +212,8 @@ func (s *AlertDesk) AcknowledgeAlert(ctx context.Context, p authz.Principal, in 
 	if a.Stage() == store.AlertAcknowledged && a.AcknowledgedBy == p.ID && a.AckNote == in.Note {
 		return AcknowledgedAlert{Alert: Alert{AlertState: a, WhoCould: s.whoCould(a)}}, nil
 	}
-	if err := s.stamp(p, &row, map[string]string{"alert": a.ID, "code": string(a.Code), "alertNote": control.Clip(a.Note),
-		"planId": a.PlanID, "note": in.Note}); err != nil {
+	row.Action = ActionAcknowledgeAlert
+	if err := s.stamp(p, &row, map[string]string{"alert": a.ID, "code": string(a.Code), "note": in.Note}); err != nil {
 		return AcknowledgedAlert{}, err
 	}
 	a, err = s.store.AcknowledgeAlert(ctx, in.ID, p.ID, in.Note, row)
@@ -258,8 +257,7 @@ type SilencedAlerts struct {
 // scope that it names: of the run, in every environment of the project, or in the whole tenant. A repetition with the
 // same requestId returns the first one. It is audited. Errors: NOT_FOUND, FORBIDDEN, BAD_USER_INPUT, TOO_MANY_SILENCES.
 func (s *AlertDesk) SilenceAlerts(ctx context.Context, p authz.Principal, in SilenceAlerts) (SilencedAlerts, error) {
-	row := store.AuditRow{Action: ActionSilenceAlerts, RunID: in.RunID, RequestID: in.RequestID,
-		Reason: control.Clip(in.Reason)}
+	row := store.AuditRow{Action: string(authz.Annotate), RunID: in.RunID, RequestID: in.RequestID}
 	object := authz.Object{TenantID: p.TenantID, ProjectID: cmp.Or(in.ProjectID, "*"), EnvironmentID: "*"}
 	if in.RunID != "" {
 		r, err := s.rights.GetVisible(ctx, p, authz.Annotate, in.RunID)
@@ -278,6 +276,7 @@ func (s *AlertDesk) SilenceAlerts(ctx context.Context, p authz.Principal, in Sil
 		PlanID: in.PlanID, Actor: p.ID, Reason: in.Reason, Until: in.Until.UTC(),
 		ID: uuid.NewSHA1(uuid.NameSpaceOID, fmt.Appendf(nil, "dvt silence|%s|%s|%s", p.TenantID, p.ID,
 			in.RequestID)).String()}
+	row.Action = ActionSilenceAlerts
 	if err := s.stamp(p, &row, map[string]any{"silence": x.ID, "code": x.Code, "projectId": x.ProjectID,
 		"planId": x.PlanID, "until": x.Until, "reason": x.Reason}); err != nil {
 		return SilencedAlerts{}, err
@@ -331,7 +330,7 @@ func whyNotSilenced(code run.Code) string {
 
 // mayActOn is Rights.MayOperateOn for the right to ANNOTATE; its refusal names what people ask of alerts.
 func (s *AlertDesk) mayActOn(ctx context.Context, p authz.Principal, row store.AuditRow, o authz.Object) error {
-	err := s.rights.MayOperateAs(ctx, p, authz.Annotate, row, o)
+	err := s.rights.MayOperateOn(ctx, p, row, o)
 	var own *control.Error
 	if errors.As(err, &own) && own.Code == run.CodeForbidden {
 		own.Message = strings.Replace(own.Message, authz.Annotate.Words(), "take on or silence an alert", 1)
@@ -360,7 +359,7 @@ func (s *AlertDesk) EndSilence(ctx context.Context, p authz.Principal, id, reque
 		return control.Change{}, control.Refuse(run.CodeNotFound, "There is no such silence, or it is not yours.")
 	}
 	x := all[at]
-	row := store.AuditRow{Action: ActionEndSilence, RunID: x.RunID, RequestID: requestID}
+	row := store.AuditRow{Action: string(authz.Annotate), RunID: x.RunID, RequestID: requestID}
 	if x.Actor != p.ID { // everybody may end their own
 		if err := s.mayActOn(ctx, p, row, authz.Object{TenantID: p.TenantID,
 			ProjectID: cmp.Or(x.ProjectID, "*"), EnvironmentID: "*"}); err != nil {
@@ -370,8 +369,8 @@ func (s *AlertDesk) EndSilence(ctx context.Context, p authz.Principal, id, reque
 	if vs := control.CheckID(nil, "requestId", requestID); len(vs) > 0 {
 		return control.Change{}, control.BadInput(vs)
 	}
-	if err := s.stamp(p, &row, map[string]any{"silence": x.ID, "code": x.Code, "projectId": x.ProjectID,
-		"planId": x.PlanID}); err != nil {
+	row.Action = ActionEndSilence
+	if err := s.stamp(p, &row, map[string]string{"silence": x.ID}); err != nil {
 		return control.Change{}, err
 	}
 	err = s.store.EndSilence(ctx, p.TenantID, id, row)

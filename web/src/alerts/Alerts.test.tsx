@@ -85,16 +85,6 @@ it("acknowledges an alert with a note, and reads the list again", async () => {
   expect(of(sent, "AcknowledgeAlert")).toMatchObject([{ input: { id: "a1", note: "mine" } }]);
 });
 
-it("names the action that is refused, not another one of the same right", async () => {
-  const needs = "You need the Operator role to tag a run or write a note.";
-  await show(<AlertList alerts={[alert({})]} changed={() => {}} />, {
-    answers: { RightHolders: { rightHolders: [{ action: "ANNOTATE", needs, names: ["eve"], more: false }] } },
-  });
-  expect(
-    await screen.findByText("You need the Operator role to acknowledge or silence an alert. Who can do this: eve."),
-  ).toBeTruthy();
-});
-
 it("an alert about the installation cannot be silenced", async () => {
   await show(<AlertList alerts={[alert({ installation: true, projectId: null, runId: null })]} changed={() => {}} />, {
     answers: HOLDERS,

@@ -1,6 +1,5 @@
 import { expect, it } from "vitest";
 import { sentenceOf } from "./sentence";
-import { reasonWords } from "./words";
 
 const did = (action: string, detail: object, outcome = "ACCEPTED", code = "", reason = "") =>
   sentenceOf({ action, outcome, code, reason, detail: JSON.stringify(detail) }, "utc");
@@ -48,42 +47,6 @@ it("names the token that was created or revoked, and what it may do", () => {
     /^Created the token ci-load: Viewer in shop.*, acts as dev-admin, until 2026-11-27 19:03:08/,
   );
   expect(did("REVOKE_TOKEN", { name: "ci-load" }).text).toBe("Revoked the token ci-load: requests with it are refused");
-});
-
-it("names the object of the actions on workers, alerts and incidents", () => {
-  for (const [action, detail, text] of [
-    ["DRAIN_WORKER", { account: "a", worker: "vm/28456" }, "Drained the worker vm/28456: it begins no further steps"],
-    ["END_WORKER_DRAIN", { account: "a", worker: "vm/28456" }, "Ended the drain of the worker vm/28456"],
-    [
-      "ACKNOWLEDGE_ALERT",
-      { alert: "1", code: "TIMEOUT", alertNote: "late", planId: "sixty", note: "on it" },
-      "Acknowledged the alert “late” of plan sixty",
-    ],
-    [
-      "SILENCE_ALERTS",
-      { silence: "1", code: "", planId: "longrun", projectId: "", until: "2026-11-27T10:00:00Z" },
-      "Silenced alerts: plan longrun until 2026-11-27 10:00:00",
-    ],
-    [
-      "END_SILENCE",
-      { silence: "1", code: "", planId: "", projectId: "" },
-      "Ended the silence of all alerts of the run",
-    ],
-    ["CLOSE_INCIDENT", { incident: "1", code: "NO_WORKER" }, "Closed the incident NO_WORKER"],
-  ] as const) {
-    const { text: said, to } = did(action, detail);
-    expect(said.replace(" UTC", "")).toBe(text);
-    expect(to).toBeNull();
-  }
-  expect(did("SILENCE_ALERTS", {}, "DENIED", "FORBIDDEN").text).toBe(
-    "Asked for “Silence alerts”; refused: no permission",
-  );
-});
-
-it("says the name of a token once", () => {
-  const record = { action: "CREATE_TOKEN", reason: "token ci-load", detail: '{"principal":"dev-admin"}' };
-  expect(sentenceOf({ ...record, outcome: "ACCEPTED", code: "" }, "utc").text).toContain("Created the token ci-load:");
-  expect(reasonWords(record)).toBe("");
 });
 
 it("tells a revocation of share links from a permission", () => {

@@ -49,13 +49,6 @@ function grants(value: unknown): string {
     .join(", ");
 }
 
-/** What a silence covers: the matchers that it names, or else its run. */
-function silenced(detail: Known): string {
-  const { did } = m.audit;
-  const [code, plan, project] = [text(detail.code), text(detail.planId), text(detail.projectId)];
-  return did.which([code, plan && did.ofPlan(plan), project && did.ofProject(project)].filter((part) => part !== ""));
-}
-
 /** The sentence of an accepted record; null when its action and object say it. */
 function deed(row: Row, detail: Known, named: string, zone: Zone): string | null {
   const { did } = m.audit;
@@ -93,33 +86,12 @@ function deed(row: Row, detail: Known, named: string, zone: Zone): string | null
     case "COMPLETE_MANUAL_STEP":
       return detail.outcome ? did.completed(text(detail.stepId), outcomes[text(detail.outcome)] ?? "") : null;
     case "CREATE_TOKEN":
-      // The reason of this record is the word token and the name of the token.
+      // The reason of this record is the name of the token.
       return detail.principal
-        ? did.token(
-            row.reason.replace(/^token /, ""),
-            grants(detail.grants),
-            text(detail.principal),
-            time(detail.expiresAt, zone),
-          )
+        ? did.token(row.reason, grants(detail.grants), text(detail.principal), time(detail.expiresAt, zone))
         : null;
     case "REVOKE_TOKEN":
       return did.revoked(text(detail.name) || m.audit.did.aToken);
-    case "DRAIN_WORKER":
-      return did.drained(text(detail.worker));
-    case "END_WORKER_DRAIN":
-      return did.undrained(text(detail.worker));
-    case "ACKNOWLEDGE_ALERT": {
-      const alert = text(detail.alertNote);
-      return did.acknowledged(did.ofAlert(alert === "" ? text(detail.code) : `“${alert}”`, text(detail.planId)));
-    }
-    case "SILENCE_ALERTS":
-      return did.silenced(silenced(detail), time(detail.until, zone));
-    case "END_SILENCE":
-      return did.unsilenced(silenced(detail));
-    case "ACKNOWLEDGE_INCIDENT":
-    case "NOTE_INCIDENT":
-    case "CLOSE_INCIDENT":
-      return did.incident[action](text(detail.code));
     case "SIGNAL_RUNS":
       return did.bulk(nameOf(text(detail.signal)), number(detail.runs));
     case "PAUSE":
@@ -144,9 +116,8 @@ function target(action: string, detail: Known): Sentence["to"] {
   if (action === "CREATE_TOKEN" || action === "REVOKE_TOKEN") return { kind: "tokens" };
   if (["FREEZE_TENANT", "SET_ENGINE_MODE", "SET_SHARE_LINKS"].includes(action)) return { kind: "service" };
   if (typeof detail.bulkId === "string") return { kind: "bulk", id: detail.bulkId };
+  if (typeof detail.planId !== "string") return null;
   const { planId } = detail;
-  // A silence names a plan of any environment, which has no page.
-  if (typeof planId !== "string" || typeof detail.environmentId !== "string") return null;
   return { kind: "plan", planId, projectId: text(detail.projectId), environmentId: text(detail.environmentId) };
 }
 

@@ -34,9 +34,6 @@ export interface Known {
   mode?: unknown;
   quotaVersion?: unknown;
   policyVersion?: unknown;
-  worker?: unknown;
-  code?: unknown;
-  alertNote?: unknown;
 }
 
 export function known(detail: string): Known {
@@ -68,7 +65,7 @@ export function objectWords({ action, outcome, detail }: Pick<Row, "action" | "o
   return [
     typeof stepId === "string" ? m.audit.step(stepId) : "",
     force === true ? m.audit.forced : "",
-    typeof planId === "string" && typeof planVersion === "string" ? m.audit.plan(planId, planVersion) : "",
+    typeof planId === "string" ? m.audit.plan(planId, String(planVersion)) : "",
     typeof mode === "string" ? m.audit.mode(modes[mode] ?? mode) : "",
     typeof made === "number" ? m.audit.version(made) : "",
   ]
@@ -76,12 +73,8 @@ export function objectWords({ action, outcome, detail }: Pick<Row, "action" | "o
     .join(", ");
 }
 
-/**
- * The reason that the actor gave; for the completion of a step, its notes. The record of a new token has the token's
- * name there, which the sentence says.
- */
-export function reasonWords({ action, reason, detail }: Pick<Row, "action" | "reason" | "detail">): string {
-  if (action === "CREATE_TOKEN") return "";
+/** The reason that the actor gave; for the completion of a step, its notes. */
+export function reasonWords({ reason, detail }: Pick<Row, "reason" | "detail">): string {
   const { notes } = known(detail);
   return reason === "" && typeof notes === "string" ? notes : reason;
 }

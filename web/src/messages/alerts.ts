@@ -21,8 +21,6 @@ export const alerts = {
   resolved: "Resolved",
   links: { run: "Open the run", queue: "Open the queue", dlq: "Open the dead letters", health: "Open Health" },
   example: "an example of the affected runs",
-  /** The right covers tags and notes too, and is named after them everywhere else. */
-  refusal: (text: string) => text.replace("tag a run or write a note", "acknowledge or silence an alert"),
   acknowledge: "Acknowledge",
   acknowledgeOf: (what: string) => `Acknowledge: ${what}`,
   note: "Note (for those who see the alert)",
