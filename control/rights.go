@@ -144,7 +144,12 @@ func (s *Rights) MayOperate(ctx context.Context, p authz.Principal, row store.Au
 // MayOperateOn decides about row.Action on object. It returns FORBIDDEN and writes row to the audit when the action is
 // denied.
 func (s *Rights) MayOperateOn(ctx context.Context, p authz.Principal, row store.AuditRow, object authz.Object) error {
-	action := authz.Action(row.Action)
+	return s.MayOperateAs(ctx, p, authz.Action(row.Action), row, object)
+}
+
+// MayOperateAs is MayOperateOn for a change that needs the right to action and has a name of its own in the audit.
+func (s *Rights) MayOperateAs(ctx context.Context, p authz.Principal, action authz.Action, row store.AuditRow,
+	object authz.Object) error {
 	d, err := s.Authz.Decide(p, action, object)
 	if err != nil {
 		return Translate(err)

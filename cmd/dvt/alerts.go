@@ -134,10 +134,8 @@ func alertAbout(a client.AlertLine) string {
 	switch {
 	case a.Shared && a.Subject != nil:
 		return *a.Subject
-	case a.StepId != nil:
-		return runtext.Deref(a.RunId) + " " + *a.StepId
 	case a.RunId != nil:
-		return *a.RunId
+		return strings.Join(strings.Fields(runtext.Deref(a.PlanId)+" "+shortID(*a.RunId)+" "+runtext.Deref(a.StepId)), " ")
 	case a.Installation:
 		return "installation"
 	}

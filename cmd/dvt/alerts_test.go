@@ -47,6 +47,8 @@ func TestAlerts_AreListedTakenOnAndSilenced(t *testing.T) {
 	as("dev-engineer", "alerts ack "+id+" --note mine", 0, "acknowledged", "by dev-engineer", "mine")
 	as("dev-viewer", "alerts list --acknowledged", 0, "acknowledged")
 	as("dev-engineer", "alerts silence --code TIMEOUT --for 2h --reason known", 0, "silenced until")
+	as("dev-viewer", "alerts show "+id[:8], 0, "s1 runs too long")
+	as("dev-viewer", "alerts show "+id[:3], 4, "NOT_FOUND")
 	as("dev-viewer", "alerts silences", 0, "TIMEOUT", "known", "dev-engineer")
 	as("dev-engineer", "alerts silence --code TIMEOUT --for 721h --reason known", 2, "30 days")
 	if a, err := s.GetAlert(t.Context(), id); err != nil || a.SilencedUntil == nil ||

@@ -82,7 +82,7 @@ func (s *session) showCause(runID string, c causeRow) {
 		fmt.Fprintln(s.out, "  since: "+s.when(c.Since))
 	}
 	if c.Until != nil {
-		fmt.Fprintln(s.out, "  until: "+s.when(c.Until))
+		fmt.Fprintln(s.out, "  deadline: "+s.when(c.Until))
 	}
 	for _, e := range c.Evidence {
 		fmt.Fprintln(s.out, "  seen:  "+evidenceText(e))
@@ -179,6 +179,7 @@ func (s *session) diagnoseAll(c *cobra.Command) error {
 	if len(broken) == 0 {
 		fmt.Fprintln(s.out, "Everything that dvt depends on answers.")
 	}
+	s.showRestrictions(c.Context())
 	if len(runs) == 0 {
 		fmt.Fprintln(s.out, "No run needs anybody.")
 		return nil

@@ -65,3 +65,16 @@ func checkDvt(t *testing.T, address, args string, status int, says []string, not
 		}
 	}
 }
+
+// All parts work while a freeze keeps every run back, so "everything answers" alone would mislead.
+func TestHealthAndDoctor_NameTheFreeze(t *testing.T) {
+	t.Parallel()
+	address, _ := serveStarted(t)
+	checkDvt(t, address, "health", 0, []string{"HEALTHY"}, "FROZEN")
+	if out, status, err := dvt(t, address, "dev-admin", "tenant", "freeze", "--reason", "night"); status != 0 {
+		t.Fatalf("tenant freeze: status %d, %v\n%s", status, err, out)
+	}
+	for _, command := range []string{"health", "doctor"} {
+		checkDvt(t, address, command, 0, []string{"FROZEN: nothing new starts in this tenant", "night"}, "")
+	}
+}

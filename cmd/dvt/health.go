@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"runtime"
@@ -28,8 +29,8 @@ func healthCommand() *cobra.Command {
 		}
 		if s.output.IsData() {
 			err = s.print(out.Health)
-		} else {
-			err = s.health(out.Health)
+		} else if err = s.health(out.Health); err == nil {
+			s.showRestrictions(c.Context())
 		}
 		if err == nil && out.Health.Status == client.HealthStatusUnhealthy {
 			return &cmdline.Error{Status: 1, Err: fmt.Errorf("dvt is %s", runtext.Words(out.Health.Status))}
@@ -55,6 +56,24 @@ func (s *session) health(h client.ShowHealthHealth) error {
 		t.Row(c.Name, console.Span{Text: string(c.Status), Style: healthStyles[c.Status]}, took, runtext.Deref(c.Message))
 	}
 	return t.Print()
+}
+
+// showRestrictions says what keeps runs from starting while all parts of dvt work: a freeze, or the mode. It prints
+// nothing when the service does not say it.
+func (s *session) showRestrictions(ctx context.Context) {
+	out, err := client.ShowService(ctx, s.client)
+	if err != nil {
+		return
+	}
+	r := out.Service
+	r.ActiveRuns = nil
+	lines := serviceLines(r)
+	if r.Mode == client.EngineModeNormal {
+		lines = lines[1:]
+	}
+	for _, line := range lines {
+		fmt.Fprintln(s.out, line)
+	}
 }
 
 func versionCommand() *cobra.Command {

@@ -61,6 +61,10 @@ func (s *session) expand(c *cobra.Command, words, args []string) error {
 			args[i], err = s.runID(c.Context(), arg)
 		case "BULK":
 			args[i], err = s.bulkID(c.Context(), arg)
+		case "ALERT":
+			args[i], err = s.alertID(c.Context(), arg)
+		case "INCIDENT":
+			args[i], err = s.incidentID(c.Context(), arg)
 		}
 		if err != nil {
 			return err
@@ -118,6 +122,68 @@ func (s *session) runID(ctx context.Context, given string) (string, error) {
 		return found[0].RunId, nil
 	}
 	return "", cmdline.Usage(errors.New(ambiguous(given, found)))
+}
+
+// alertID returns the id of the alert whose id begins with given, among the newest maxCandidates. If none or several
+// match, given is returned or the ids are named.
+func (s *session) alertID(ctx context.Context, given string) (string, error) {
+	return wholeID("alert", given, func(first int, after *string) (ids []string, next client.PageInfo, _ error) {
+		out, err := client.ListAlerts(ctx, s.client, &client.AlertFilter{}, &first, after)
+		if err != nil {
+			return nil, next, cmdline.Failure(err)
+		}
+		for _, e := range out.Alerts.Edges {
+			ids = append(ids, e.Node.Id)
+		}
+		return ids, out.Alerts.PageInfo, nil
+	})
+}
+
+// incidentID is alertID for incidents.
+func (s *session) incidentID(ctx context.Context, given string) (string, error) {
+	return wholeID("incident", given, func(first int, after *string) (ids []string, next client.PageInfo, _ error) {
+		out, err := client.ListIncidents(ctx, s.client, new(false), &first, after)
+		if err != nil {
+			return nil, next, cmdline.Failure(err)
+		}
+		for _, e := range out.Incidents.Edges {
+			ids = append(ids, e.Node.Id)
+		}
+		return ids, out.Incidents.PageInfo, nil
+	})
+}
+
+// wholeID looks for the one id that begins with given. A whole id, and a beginning that is too short, cost no request.
+func wholeID(what, given string,
+	list func(first int, after *string) ([]string, client.PageInfo, error)) (string, error) {
+	if len(given) < shortestRunID || uuid.Validate(given) == nil {
+		return given, nil
+	}
+	var found []string
+	var after *string
+	for read := 0; read < maxCandidates; read += maxPage {
+		ids, next, err := list(maxPage, after)
+		if err != nil {
+			return "", err
+		}
+		for _, id := range ids {
+			if strings.HasPrefix(id, given) {
+				found = append(found, id)
+			}
+		}
+		if !next.HasNextPage {
+			break
+		}
+		after = next.EndCursor
+	}
+	switch len(found) {
+	case 0:
+		return given, nil
+	case 1:
+		return found[0], nil
+	}
+	return "", cmdline.Usage(fmt.Errorf("more than one %s matches %q; give more of its id: %s", what, given,
+		strings.Join(found, ", ")))
 }
 
 // explainShortID adds to the error of an unknown run that a short id needs more characters, if the argument RUN has

@@ -327,6 +327,10 @@ func (s *session) policyWho() *cobra.Command {
 			}
 			switch len(names) {
 			case 0:
+				if runID != nil && action == client.ActionApprove {
+					fmt.Fprintln(s.err, "Nobody may approve this run who has not decided about it: dvt run show "+*runID)
+					return nil
+				}
 				fmt.Fprintf(s.err, "Nobody may do %s %s.\n", args[0], where)
 			case maxNames:
 				fmt.Fprintln(s.err, "There may be more: dvt policy show")

@@ -70,6 +70,7 @@ func (s *session) listCommand() *cobra.Command {
 				return prepend(before, &all.Edges, all.PageInfo), nil
 			}, func() *console.Table {
 				t := s.table("RUN", "STATUS", "PLAN", "SCOPE", "STEPS", "STARTED", "TOOK", "BY", "CAUSE")
+				t.Flex, t.FlexLeast, t.Yield = "CAUSE", leastCause, []string{"SCOPE", "TOOK", "STEPS"}
 				var ids []string
 				for _, e := range all.Edges {
 					ids = append(ids, e.Node.RunId)
@@ -159,6 +160,9 @@ func instant(flag, given string, now time.Time) (*time.Time, error) {
 	at := now.Add(-ago)
 	return &at, nil
 }
+
+// leastCause is the width that a list keeps for a cause on a narrow terminal.
+const leastCause = 40
 
 // kindFailed is the kind of a row about runs that failed for good. The API has no such kind, because nothing waits.
 const kindFailed client.AttentionKind = "FAILED"

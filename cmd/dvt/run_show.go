@@ -23,11 +23,12 @@ import (
 
 func (s *session) showCommand() *cobra.Command {
 	var at int64
-	var failed bool
+	var failed, all bool
 	c := &cobra.Command{
 		Use: "show RUN", Short: "Show one run and its steps, now or at an earlier moment", Args: cmdline.ExactArgs(1),
 		Long: "Show one run and its steps: the failed ones first, then the others in the order in which they started.\n" +
-			"Steps that have not started come last, in the order of the plan.",
+			"Steps that have not started come last, in the order of the plan. Of a run of more than 60 steps only those are\n" +
+			"shown that failed, run, or are blocked by a failed step, at most 20 of each; --all shows all.",
 		RunE: func(c *cobra.Command, args []string) error {
 			var past *int64
 			if c.Flags().Changed("at") {
@@ -48,12 +49,58 @@ func (s *session) showCommand() *cobra.Command {
 			if s.output.IsData() {
 				return s.print(out.Run)
 			}
-			return s.show(c.Context(), out.Run, titles, past != nil, failed)
+			rest := ""
+			if !all && !failed {
+				out.Run.Steps, rest = briefSteps(out.Run.Steps)
+			}
+			if err := s.show(c.Context(), out.Run, titles, past != nil, failed); err != nil || rest == "" {
+				return err
+			}
+			_, err = fmt.Fprintf(s.out, "%s. All of them: dvt run show %s --all\n", rest, shortID(args[0]))
+			return err
 		},
 	}
 	c.Flags().BoolVar(&failed, "failed", false, "only the steps that failed")
+	c.Flags().BoolVar(&all, "all", false, "every step, also of a run of more than 60 steps")
 	c.Flags().Int64Var(&at, "at", 0, "the run as it was at this seq of its log (see dvt run events)")
 	return c
+}
+
+// Limits on the steps that show prints without --all.
+const (
+	maxShownSteps = 60 // of a run whose steps are all shown
+	maxShownAlike = 20 // failed, running and blocked steps of other runs
+)
+
+// briefSteps returns the steps of a large run that somebody looks for, and says how many others there are. It returns
+// all steps, and "", when they are few.
+func briefSteps(steps []client.ShowRunRunStepsStep) (shown []client.ShowRunRunStepsStep, rest string) {
+	if len(steps) <= maxShownSteps {
+		return steps, ""
+	}
+	alike, others := map[string]int{}, map[string]int{}
+	var order []string
+	for _, st := range steps {
+		kind := ""
+		switch {
+		case hasFailed(st), st.Status == client.StepStatusRunning:
+			kind = string(st.Status)
+		case st.Wait != nil && st.Wait.Kind == client.WaitKindFailedStep:
+			kind = string(st.Wait.Kind)
+		}
+		if alike[kind]++; kind != "" && alike[kind] <= maxShownAlike {
+			shown = append(shown, st)
+			continue
+		}
+		status := runtext.Words(st.Status)
+		if others[status]++; others[status] == 1 {
+			order = append(order, status)
+		}
+	}
+	for i, status := range order {
+		order[i] = fmt.Sprintf("%d %s", others[status], status)
+	}
+	return shown, fmt.Sprintf("%d further steps: %s", len(steps)-len(shown), strings.Join(order, ", "))
 }
 
 // stepStatus returns the status of a step for people.

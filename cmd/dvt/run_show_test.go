@@ -81,6 +81,32 @@ func TestRunShow_NamesARunThatFailedAndWaitsAsThePagesDo(t *testing.T) {
 	}
 }
 
+// The cause and the command of a run of thousands of steps must not scroll away.
+func TestRunShow_IsBriefAboutALargeRun(t *testing.T) {
+	t.Parallel()
+	steps := []string{`{"stepId":"bad","type":"NOOP","status":"FAILED","statusRaw":"FAILED","logicalAttemptId":1}`}
+	for i := range 99 {
+		steps = append(steps, fmt.Sprintf(`{"stepId":"s%d","type":"NOOP","status":"SUCCESS","statusRaw":"SUCCESS"}`, i))
+	}
+	for i := range 30 {
+		steps = append(steps, fmt.Sprintf(`{"stepId":"b%d","type":"NOOP","status":"PENDING","statusRaw":"PENDING",
+			"wait":{"kind":"FAILED_STEP","blockingSteps":["bad"]}}`, i))
+	}
+	address := serveAnswer(t, 200, `{"data":{"run":{"runId":"r1","status":"RUNNING","statusRaw":"RUNNING","steps":[`+
+		strings.Join(steps, ",")+`]}}}`)
+	out, said, status := runSplit(t, address, "t", "run", "show", "r1")
+	for _, want := range []string{"\nbad ", "\nb19 ",
+		"\n109 further steps: 99 success, 10 pending. All of them: dvt run show r1 --all\n"} {
+		if status != 0 || !strings.Contains(out, want) {
+			t.Errorf("status %d, want %q in\n%s%s", status, want, out, said)
+		}
+	}
+	if all, _, _ := runSplit(t, address, "t", "run", "show", "r1", "--all"); strings.Count(all, "\n") < 130 ||
+		strings.Contains(all, "further") {
+		t.Errorf("with --all %d lines, want all steps", strings.Count(all, "\n"))
+	}
+}
+
 func TestRunShow_PrintsTheParametersOfTheRun(t *testing.T) {
 	t.Parallel()
 	const run = `{"data":{"run":{"runId":"r1","status":"RUNNING","request":{"params":%s}}}}`

@@ -265,8 +265,8 @@ type WhoCould struct {
 
 // WhoCould names at most ten principals of the caller's tenant that may do an action there. The principal that
 // requested a run is left out for APPROVE and COMPLETE_MANUAL_STEP, and the principals that approved it for the latter,
-// unless the policy allows it. A plan may lift that for one of its steps by `sod: false`. Errors: BAD_USER_INPUT,
-// NOT_FOUND, FORBIDDEN without READ_POLICY there.
+// unless the policy allows it. A plan may lift that for one of its steps by `sod: false`. Principals that have decided
+// about the run are left out for APPROVE. Errors: BAD_USER_INPUT, NOT_FOUND, FORBIDDEN without READ_POLICY there.
 func (s *Policies) WhoCould(ctx context.Context, p authz.Principal, q WhoCould) ([]string, error) {
 	if err := checkWhoCould(q); err != nil {
 		return nil, err
@@ -290,7 +290,14 @@ func (s *Policies) WhoCould(ctx context.Context, p authz.Principal, q WhoCould) 
 	switch q.Action {
 	case authz.Approve:
 		could, _ := s.rights.WhoCouldApprove(object, r.TriggeredBy)
-		return could, nil
+		known, err := s.store.ApprovalsOf(ctx, []string{q.RunID})
+		for _, a := range known {
+			could = slices.DeleteFunc(could, func(id string) bool {
+				_, decided := a.DecisionBy(id)
+				return decided
+			})
+		}
+		return could, control.Translate(err)
 	case authz.CompleteManual:
 		approved, err := s.store.ApprovalsOf(ctx, []string{q.RunID})
 		return s.rights.WhoCouldComplete(object, r.TriggeredBy, approversOf(approved)), control.Translate(err)

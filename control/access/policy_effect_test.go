@@ -172,3 +172,26 @@ func TestWhoCould_LeavesOutThoseInvolvedInTheRun(t *testing.T) {
 		t.Errorf("they are %v, want dev-engineer and not dev-admin, who approved", names)
 	}
 }
+
+// A person decides once about a run, so that the list must not send a colleague to somebody who has.
+func TestWhoCould_LeavesOutThoseWhoHaveDecided(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.ChangePolicy(func(d *authz.Document) {
+		d.Approvals = []authz.Approval{{ProjectID: "*", EnvironmentID: "*", Required: 2}}
+	})
+	id := w.CreateQueued("r", "s1")
+	ask := func() []string {
+		return controltest.Must[[]string](t)(w.WhoCould(t.Context(), w.Principal("dev-admin"),
+			access.WhoCould{Action: authz.Approve, RunID: id}))
+	}
+	if names := ask(); !slices.Contains(names, "dev-planner") {
+		t.Errorf("before the decision they are %v, want dev-planner among them", names)
+	}
+	if _, err := w.ApproveRun(t.Context(), w.Principal("dev-planner"), controltest.ApprovalOf(id, "a")); err != nil {
+		t.Fatal(err)
+	}
+	if names := ask(); slices.Contains(names, "dev-planner") {
+		t.Errorf("they are %v, want nobody who has approved already", names)
+	}
+}

@@ -15,23 +15,33 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// maxSignals limits the open signals of one diagnosis.
-const maxSignals = 50
+// Limits of one diagnosis: the open signals, and the changes of the plan that it names.
+const (
+	maxSignals = 50
+	maxChanges = 3
+)
 
 // Doctor finds out why runs failed or do not continue. It is safe for concurrent use.
 type Doctor struct {
 	rights       *control.Rights
 	views        *runs.Views
-	receipts     *runs.ReceiptReader
 	lists        *reads.RunLists
 	waits        *reads.WaitReader
+	decisions    Decisions
 	surroundings *Surroundings
 }
 
+// Decisions are what people decided about runs, and who may decide.
+type Decisions struct {
+	Receipts *runs.ReceiptReader
+	Approver *runs.Approver
+	Tasks    *runs.TaskReader
+}
+
 // NewDoctor makes a Doctor.
-func NewDoctor(rights *control.Rights, views *runs.Views, receipts *runs.ReceiptReader, lists *reads.RunLists,
+func NewDoctor(rights *control.Rights, views *runs.Views, decisions Decisions, lists *reads.RunLists,
 	waits *reads.WaitReader, surroundings *Surroundings) *Doctor {
-	return &Doctor{rights, views, receipts, lists, waits, surroundings}
+	return &Doctor{rights, views, lists, waits, decisions, surroundings}
 }
 
 // Diagnose returns the causes why a run failed or does not continue, the first one first; none for a run that
@@ -51,12 +61,18 @@ func (s *Doctor) Diagnose(ctx context.Context, p authz.Principal, runID string) 
 		return nil, nil
 	}
 	f := doctor.Facts{
-		Now: v.AsOf, State: v.State, Retried: v.PendingRetry, Queue: queueOf(v), Approval: approvalOf(v),
+		Now: v.AsOf, State: v.State, Retried: v.PendingRetry, Queue: queueOf(v), Approval: s.approvalOf(v),
 		ControlQueue: s.surroundings.queues.For(r.TenantID, r.EnvironmentID).Control,
 	}
 	isOpen := !v.State.Status.Terminal()
 	if isOpen {
 		if f.Signals, err = s.openSignals(ctx, runID); err != nil {
+			return nil, err
+		}
+		if f.Tasks, err = s.tasksOf(ctx, p, v); err != nil {
+			return nil, err
+		}
+		if f.Drains, err = s.surroundings.drained(ctx, f, s.rights.CanSeeInstallation(p)); err != nil {
 			return nil, err
 		}
 	}
@@ -140,7 +156,7 @@ func heldOf(waits []reads.RunWait) (out []doctor.Held) {
 	return out
 }
 
-func approvalOf(v control.RunView) *doctor.Approval {
+func (s *Doctor) approvalOf(v control.RunView) *doctor.Approval {
 	a := v.Approval
 	if a == nil || !a.Open {
 		return nil
@@ -151,11 +167,28 @@ func approvalOf(v control.RunView) *doctor.Approval {
 			out.Given++
 		}
 	}
+	o := control.ObjectOf(v.Run.Identity)
+	out.WhoCould = s.decisions.Approver.OthersWhoCould(o, v.State.TriggeredBy, *a)
+	out.More = len(s.rights.Authz.WhoCould(authz.Approve, o)) == authz.MaxWhoCould
 	return out
 }
 
+// tasksOf names who may complete the steps of the run that wait for a person. A step whose task is not projected yet is
+// absent.
+func (s *Doctor) tasksOf(ctx context.Context, p authz.Principal, v control.RunView) (map[string][]string, error) {
+	if v.State.Counts.Manual == 0 {
+		return nil, nil //nolint:nilnil // no step waits
+	}
+	page, err := s.decisions.Tasks.ManualTasks(ctx, p, runs.ManualTasksQuery{RunID: v.Run.RunID})
+	out := make(map[string][]string, len(page.Tasks))
+	for _, task := range page.Tasks {
+		out[task.StepID] = task.Action.WhoCould
+	}
+	return out, err
+}
+
 func (s *Doctor) openSignals(ctx context.Context, runID string) (out []doctor.Signal, err error) {
-	for r, err := range s.receipts.SignalsOf(ctx, runID) {
+	for r, err := range s.decisions.Receipts.SignalsOf(ctx, runID) {
 		if err != nil {
 			return nil, control.Translate(err)
 		}
@@ -173,7 +206,17 @@ func (s *Doctor) lastGreen(ctx context.Context, p authz.Principal, st run.State)
 	if err != nil || green == nil {
 		return nil, err
 	}
-	out := &doctor.LastGreen{RunID: green.RunID, PlanVersion: green.PlanVersion, PlanSHA256: green.PlanSHA256}
+	out := &doctor.LastGreen{RunID: green.RunID, PlanVersion: green.PlanVersion}
+	// Other bytes can be the same plan: another order of members, or a member that has its default.
+	if ref := st.PlanRef; ref != nil && green.PlanSHA256 != "" && green.PlanSHA256 != ref.SHA256 {
+		diff, err := s.lists.PlanDiffFrom(ctx, p, *green, st.Header)
+		if err != nil {
+			return nil, err
+		}
+		if diff != nil {
+			out.Changed, out.Changes = diff.Changes(maxChanges)
+		}
+	}
 	if st.Counts.Running > st.Counts.Manual {
 		out.Usual, err = s.lists.StepMedians(ctx, p, st.Header)
 	}

@@ -1,20 +1,25 @@
 package diagnosis_test
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/dvt-engine/dvt/control/controltest"
 	"github.com/dvt-engine/dvt/control/reads"
+	"github.com/dvt-engine/dvt/control/runs"
 	"github.com/dvt-engine/dvt/engine"
 	"github.com/dvt-engine/dvt/internal/testtime"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/run/doctor"
 	"github.com/dvt-engine/dvt/run/runtest"
 	"github.com/dvt-engine/dvt/server/usecases"
+	"github.com/dvt-engine/dvt/store"
 )
 
 // seeing is an engine that describes its runs and queues as a test sets them.
@@ -244,5 +249,103 @@ func TestDiagnose_NamesAnEngineThatNeverAnswersWithinFiveSeconds(t *testing.T) {
 	}
 	if first(got) != doctor.CodePartDown {
 		t.Errorf("the first cause is %q, want the engine; all: %v", first(got), titles(got))
+	}
+}
+
+// A plan that was sent in other bytes is the same plan; one with another step is named with what changed.
+func TestDiagnose_ComparesThePlanWithTheLastGreenByContent(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name   string
+		change controltest.M
+		want   string // the evidence; "" for no cause
+	}{
+		{"the same in other bytes", nil, ""},
+		{"another content", controltest.M{"steps": []controltest.M{
+			{"stepId": "s1", "type": "NOOP", "inputs": controltest.M{}, "timeout": "2m"},
+			{"stepId": "s2", "type": "NOOP", "inputs": controltest.M{}, "timeout": "1m"}}},
+			"completed with the same version 1.0 and other content. Changed: s1 (timeout)."},
+		{"another version only", controltest.M{"metadata.planVersion": "1.1"}, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			w, _ := newWorld(t)
+			w.CreateEnded("green", nil, run.RunCompleted, map[string]int{"s1": 1})
+			w.Clock.Advance(time.Minute)
+			var doc bytes.Buffer
+			if err := json.Indent(&doc, controltest.Document(c.change, "s1", "s2"), "", " "); err != nil {
+				t.Fatal(err)
+			}
+			id := controltest.Must[runs.StartedRun](t)(w.StartRun(t.Context(), w.Engineer(),
+				controltest.StartOf("r", doc.Bytes()))).View.Run.RunID
+			w.HandOver()
+			w.AppendEvents(id, runtest.Start("s1", "s2"))
+			w.FinishStep(id, "s1", 1, run.StepFailedEvent)
+			w.AppendEvents(id, runtest.Draft(run.RunFailed, "", 1))
+			got := diagnose(t, w, id)
+			at := slices.IndexFunc(got, func(c doctor.Cause) bool { return c.Code == doctor.CodePlanChanged })
+			if (at >= 0) != (c.want != "") || at >= 0 && !strings.HasSuffix(got[at].Evidence[0].Text, c.want) {
+				t.Errorf("the causes are %+v, want the change of the plan %q", got, c.want)
+			}
+		})
+	}
+}
+
+// The diagnosis names the people whom its reader can ask, without those who have decided or are excluded.
+func TestDiagnose_NamesWhoCanDecide(t *testing.T) {
+	t.Parallel()
+	w := controltest.NewWithApprovals(t, 2)
+	id := w.CreateQueued("r1", "s1")
+	advice := func(id string) string { return diagnose(t, w, id)[0].Next[0].Text }
+	if got := advice(id); !strings.Contains(got, "dev-planner") {
+		t.Errorf("the advice before an approval is %q, want it to name dev-planner", got)
+	}
+	if _, err := w.ApproveRun(t.Context(), w.Principal("dev-planner"), controltest.ApprovalOf(id, "a")); err != nil {
+		t.Fatal(err)
+	}
+	if got := advice(id); strings.Contains(got, "dev-planner") {
+		t.Errorf("the advice is %q, want it without dev-planner, who has approved", got)
+	}
+	if got := diagnose(t, w, id)[0].Evidence[0].Text; got != "1 more person must approve." {
+		t.Errorf("the evidence is %q, want one more person", got)
+	}
+	other := controltest.New(t, controltest.ManualKeys(t, "k1:"+controltest.SecretOf("a")))
+	manual := other.CreateManual("r2", "look")
+	other.TaskOf(other.Principal("dev-admin"), manual, "look", 1)
+	got := diagnose(t, other, manual)[0].Next[0].Text
+	if !strings.Contains(got, "dev-admin") || strings.Contains(got, "dev-engineer") {
+		t.Errorf("the advice is %q, want dev-admin and not dev-engineer, who started the run", got)
+	}
+}
+
+// Everybody reads that the workers are drained; who did it and why is for those who may see the installation.
+func TestDiagnose_NamesADrainToThoseWhoSeeTheInstallation(t *testing.T) {
+	t.Parallel()
+	w, _ := newWorld(t)
+	in := controltest.StartOf("r", controltest.Document(controltest.M{"steps": []controltest.M{{"stepId": "s1",
+		"type": "COMMAND", "timeout": "1m", "inputs": controltest.M{"argv": []string{"true"}}}}}))
+	id := controltest.Must[runs.StartedRun](t)(w.StartRun(t.Context(), w.Engineer(), in)).View.Run.RunID
+	w.HandOver()
+	w.AppendEvents(id, runtest.Draft(run.RunStarted, "", 1, runtest.M{"steps": []runtest.M{{"stepId": "s1",
+		"type": "COMMAND", "taskQueue": "tq-data-dev"}}}))
+	controltest.Must[engine.WorkerOrder](t)(w.ReporterOf("acme-worker").Report(t.Context(), controltest.ReportOf("w1")))
+	if got := diagnose(t, w, id); len(got) > 0 {
+		t.Fatalf("before the drain the causes are %v, want none", titles(got))
+	}
+	controltest.Must[store.WorkerDrain](t)(w.Raw.DrainWorker(t.Context(), store.WorkerDrain{Account: "acme-worker",
+		Worker: "w1", RequestID: "d", Actor: "dev-sre", Reason: "new kernel"}))
+	got := diagnose(t, w, id)
+	if len(got) == 0 || got[0].Title != "The only worker of the queue tq-data-dev is drained." ||
+		strings.Contains(fmt.Sprint(got), "dev-sre") {
+		t.Errorf("a viewer reads %+v, want the drain without its author", got)
+	}
+	of := controltest.Must[[]doctor.Cause](t)(w.Diagnose(t.Context(), w.Principal("dev-sre"), id))
+	if !strings.HasPrefix(of[0].Evidence[0].Text, "acme-worker/w1 was drained by dev-sre ") {
+		t.Errorf("an SRE reads %+v, want who drained the worker", of)
+	}
+	waits := controltest.Must[[]reads.RunWait](t)(w.RunWaits(t.Context(), w.Principal("dev-viewer"), id))
+	if want := "The run waits for a worker: all workers that serve the queue tq-data-dev are drained."; len(waits) != 1 ||
+		waits[0].Message != want {
+		t.Errorf("the waits are %+v, want %q", waits, want)
 	}
 }

@@ -28,14 +28,38 @@ const (
 type Surroundings struct {
 	pollers *health.Pollers
 	reports *health.Reports
+	drains  *health.WorkerReader
 	engine  engine.Engine
 	queues  plan.Queues // templates
 }
 
 // NewSurroundings makes Surroundings. queues are the templates of the queues of runs.
-func NewSurroundings(pollers *health.Pollers, reports *health.Reports, e engine.Engine,
+func NewSurroundings(pollers *health.Pollers, reports *health.Reports, drains *health.WorkerReader, e engine.Engine,
 	queues plan.Queues) *Surroundings {
-	return &Surroundings{pollers, reports, e, queues}
+	return &Surroundings{pollers, reports, drains, e, queues}
+}
+
+// drained returns the drains that keep ready steps waiting, by queue. Who drained a worker, and why, is left out unless
+// named is set: operators are not known to other tenants.
+func (s *Surroundings) drained(ctx context.Context, f doctor.Facts, named bool) (map[string][]doctor.Drain, error) {
+	var queues []string
+	for _, step := range f.State.ReadySteps(func(id string) bool { return f.Retried[id] }) {
+		if step.TaskQueue != "" && len(queues) < maxQueues && !slices.Contains(queues, step.TaskQueue) {
+			queues = append(queues, step.TaskQueue)
+		}
+	}
+	found, err := s.drains.Drained(ctx, queues...)
+	out := map[string][]doctor.Drain{}
+	for queue, drains := range found {
+		for _, d := range drains {
+			shown := doctor.Drain{Since: d.At}
+			if named {
+				shown = doctor.Drain{Worker: d.Account + "/" + d.Worker, By: d.Actor, Reason: d.Reason, Since: d.At}
+			}
+			out[queue] = append(out[queue], shown)
+		}
+	}
+	return out, err
 }
 
 // brokenParts returns the parts that the newest health names as not working.

@@ -62,13 +62,26 @@ func TestDrain_TheWorkerHearsOfItAndTheOtherIsTheLastOfItsQueue(t *testing.T) {
 		other)); got.Change != (control.Change{}) || got.Workers[0].Drain.RequestID != "d1" {
 		t.Errorf("draining a drained worker changed %+v, want nothing", got.Change)
 	}
+	drained := func() int {
+		return len(controltest.Must[map[string][]health.WorkerDrain](t)(w.Drained(t.Context(), first.Workers[0].Queue)))
+	}
+	if drained() != 0 {
+		t.Error("the queue counts as drained while w2 serves it")
+	}
 	if !report(t, w, "w1").Drain || report(t, w, "w2").Drain {
 		t.Error("the order does not reach w1 alone")
 	}
 	if names := last(t, w); !slices.Equal(names, []string{"w2"}) {
 		t.Errorf("%v are the last of their queue, want w2", names)
 	}
+	in.Worker, in.RequestID = "w2", "d3"
+	controltest.Must[health.DrainedWorker](t)(w.DrainWorker(t.Context(), sre, in))
+	if drained() != 1 {
+		t.Error("the queue does not count as drained when both its workers are")
+	}
 	in.End = true
+	controltest.Must[health.DrainedWorker](t)(w.DrainWorker(t.Context(), sre, in))
+	in.Worker = "w1"
 	controltest.Must[health.DrainedWorker](t)(w.DrainWorker(t.Context(), sre, in))
 	if report(t, w, "w1").Drain {
 		t.Error("the worker is drained after the end of its drain")
@@ -81,7 +94,8 @@ func TestDrain_TheWorkerHearsOfItAndTheOtherIsTheLastOfItsQueue(t *testing.T) {
 			rows = append(rows, row.Action+" "+row.Outcome)
 		}
 	}
-	if !slices.Equal(rows, []string{"DRAIN_WORKER ACCEPTED", "END_WORKER_DRAIN ACCEPTED"}) {
+	if !slices.Equal(rows, []string{"DRAIN_WORKER ACCEPTED", "DRAIN_WORKER ACCEPTED",
+		"END_WORKER_DRAIN ACCEPTED", "END_WORKER_DRAIN ACCEPTED"}) {
 		t.Errorf("the audit has %v, want one row for each change", rows)
 	}
 }

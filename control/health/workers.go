@@ -3,6 +3,8 @@ package health
 import (
 	"context"
 	"encoding/json"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/dvt-engine/dvt/authz"
@@ -93,5 +95,35 @@ func (s *WorkerReader) workers(ctx context.Context) ([]WorkerState, error) {
 	for i, w := range out {
 		out[i].Last = w.begins() && begin[w.Queue] == 1
 	}
+	return out, nil
+}
+
+// Drained returns by queue the drains of all its live workers, for those of the queues that have such workers and none
+// that may begin steps. It reads the store twice, whatever the number of queues. It decides no right: what a drain says
+// is for those who may see the installation.
+func (s *WorkerReader) Drained(ctx context.Context, queues ...string) (map[string][]WorkerDrain, error) {
+	if len(queues) == 0 {
+		return nil, nil //nolint:nilnil // nothing is asked
+	}
+	rows, err := s.store.WorkerReports(ctx, queues, admission.FreshReport)
+	if err != nil {
+		return nil, control.Translate(err)
+	}
+	list, err := s.store.WorkerDrains(ctx, "")
+	if err != nil {
+		return nil, control.Translate(err)
+	}
+	out, served := map[string][]WorkerDrain{}, map[string]bool{}
+	for _, row := range rows {
+		at := slices.IndexFunc(list, func(d WorkerDrain) bool {
+			return d.Account == row.Account && d.Worker == row.Worker
+		})
+		if at < 0 {
+			served[row.Queue] = true
+			continue
+		}
+		out[row.Queue] = append(out[row.Queue], list[at])
+	}
+	maps.DeleteFunc(out, func(queue string, _ []WorkerDrain) bool { return served[queue] })
 	return out, nil
 }

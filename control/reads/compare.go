@@ -93,17 +93,11 @@ func (s *Comparer) CompareRuns(ctx context.Context, p authz.Principal, a, b stri
 // ComparePlans compares the plans of two runs. It returns nil when PlanDocument returns nil for one of them. Error:
 // NOT_FOUND.
 func (s *Comparer) ComparePlans(ctx context.Context, p authz.Principal, a, b run.Header) (*PlanDiff, error) {
-	from, err := s.plans.PlanDocument(ctx, p, a.RunID)
-	if err != nil || from == nil {
-		return nil, err
+	out, err := comparePlans(ctx, s.plans, p, a.RunID, b.RunID)
+	if out != nil {
+		out.Previous = runBeforeOf(a)
 	}
-	to, err := s.plans.PlanDocument(ctx, p, b.RunID)
-	if err != nil || to == nil {
-		return nil, err
-	}
-	out := diffPlans(from, to)
-	out.Previous = runBeforeOf(a)
-	return &out, nil
+	return out, err
 }
 
 func diffParams(a, b json.RawMessage) []PlanPart {

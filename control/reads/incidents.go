@@ -148,10 +148,12 @@ func (s *IncidentDesk) ActOnIncident(ctx context.Context, p authz.Principal,
 	if err != nil {
 		return ChangedIncident{}, err
 	}
-	row := store.AuditRow{Action: string(authz.Annotate), RunID: i.RunID, RequestID: in.RequestID}
+	row := store.AuditRow{Action: string(in.Act) + "_INCIDENT", RunID: i.RunID, RequestID: in.RequestID,
+		Reason: control.Clip(in.Note)}
 	if i.TenantID != "" {
-		if err := s.rights.MayOperateOn(ctx, p, row, objectOfAlert(store.AlertState{Alert: store.Alert{TenantID: i.TenantID,
-			ProjectID: i.ProjectID}, EnvironmentID: i.EnvironmentID})); err != nil {
+		o := objectOfAlert(store.AlertState{Alert: store.Alert{TenantID: i.TenantID, ProjectID: i.ProjectID},
+			EnvironmentID: i.EnvironmentID})
+		if err := s.rights.MayOperateAs(ctx, p, authz.Annotate, row, o); err != nil {
 			return ChangedIncident{}, err
 		}
 	}
@@ -174,7 +176,6 @@ func (s *IncidentDesk) ActOnIncident(ctx context.Context, p authz.Principal,
 	if len(vs) > 0 {
 		return ChangedIncident{}, control.BadInput(vs)
 	}
-	row.Action = string(in.Act) + "_INCIDENT"
 	if err := s.alerts.stamp(p, &row, facts); err != nil {
 		return ChangedIncident{}, err
 	}

@@ -70,6 +70,9 @@ func TestActOnIncident_IsAuditedAndEndsWithTheIncident(t *testing.T) {
 			Note: note, Act: act}))
 	}
 	controltest.Refusal(t, act(w.Principal("dev-viewer"), store.IncidentAcknowledge, "me"), run.CodeForbidden)
+	if n := w.CountAuditRows("action = 'ACKNOWLEDGE_INCIDENT' AND outcome = 'DENIED'"); n != 1 {
+		t.Errorf("%d audit rows name what was refused, want 1", n)
+	}
 	controltest.Refusal(t, act(w.Engineer(), store.IncidentClose, ""), run.CodeBadInput)
 	set := func(p authz.Principal, severity reads.Severity) error {
 		return controltest.ErrorOf(w.ActOnIncident(t.Context(), p, reads.ActOnIncident{ID: id, RequestID: "q", Note: "worse",
@@ -87,7 +90,8 @@ func TestActOnIncident_IsAuditedAndEndsWithTheIncident(t *testing.T) {
 		if err := act(w.Engineer(), a, "note"); err != nil {
 			t.Fatalf("%s: %v", a, err)
 		}
-		if n := w.CountAuditRows("action = '" + string(a) + "_INCIDENT' AND outcome = 'ACCEPTED'"); n != 1 {
+		of := "action = '" + string(a) + "_INCIDENT' AND outcome = 'ACCEPTED' AND reason = 'note'"
+		if n := w.CountAuditRows(of); n != 1 {
 			t.Errorf("%s left %d audit rows, want one", a, n)
 		}
 	}

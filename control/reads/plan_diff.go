@@ -11,6 +11,7 @@ import (
 
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/runs"
 	"github.com/dvt-engine/dvt/run"
 )
 
@@ -58,18 +59,55 @@ func (s *RunLists) PlanDiff(ctx context.Context, p authz.Principal, h run.Header
 	if err != nil || len(rows) == 0 {
 		return nil, control.Translate(err)
 	}
-	before := rows[0].Header
-	to, err := s.plans.PlanDocument(ctx, p, h.RunID)
+	out, err := comparePlans(ctx, s.plans, p, rows[0].Header.RunID, h.RunID)
+	if out != nil {
+		out.Previous = runBeforeOf(rows[0].Header)
+	}
+	return out, err
+}
+
+// PlanDiffFrom compares the plan of h with that of an earlier run of LastGreen. It returns nil when PlanDocument
+// returns nil for one of them. Error: NOT_FOUND.
+func (s *RunLists) PlanDiffFrom(ctx context.Context, p authz.Principal, before RunBefore, h run.Header) (*PlanDiff,
+	error) {
+	out, err := comparePlans(ctx, s.plans, p, before.RunID, h.RunID)
+	if out != nil {
+		out.Previous = before
+	}
+	return out, err
+}
+
+func comparePlans(ctx context.Context, plans *runs.PlanReader, p authz.Principal, before, after string) (*PlanDiff,
+	error) {
+	to, err := plans.PlanDocument(ctx, p, after)
 	if err != nil || to == nil {
 		return nil, err
 	}
-	from, err := s.plans.PlanDocument(ctx, p, before.RunID)
+	from, err := plans.PlanDocument(ctx, p, before)
 	if err != nil || from == nil {
 		return nil, err
 	}
 	out := diffPlans(from, to)
-	out.Previous = runBeforeOf(before)
 	return &out, nil
+}
+
+// Changes counts the differences of content and names the first n of them, such as "load (inputs.argv)". The version of
+// the plan is none: it only names the content.
+func (d PlanDiff) Changes(n int) (count int, names []string) {
+	for _, part := range d.Parts {
+		if part.Path != "metadata.planVersion" {
+			names = append(names, part.Path)
+		}
+	}
+	count = len(names) + d.Added + d.Removed + d.Changed
+	for _, step := range d.Steps {
+		what := map[PlanChange]string{PlanStepAdded: "added", PlanStepRemoved: "removed"}[step.Change]
+		if len(step.Parts) > 0 {
+			what = step.Parts[0].Path
+		}
+		names = append(names, step.StepID+" ("+what+")")
+	}
+	return count, names[:min(n, len(names))]
 }
 
 // planMembers is a plan document, split into its steps by id and its other members.

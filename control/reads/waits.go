@@ -74,12 +74,18 @@ type PollerSight interface {
 	PollerSeen(ctx context.Context, queue string) *time.Time
 }
 
+// DrainSight returns by queue the drains of its workers, for queues whose live workers are all drained.
+type DrainSight interface {
+	Drained(ctx context.Context, queues ...string) (map[string][]store.WorkerDrain, error)
+}
+
 // WaitReader says what runs wait for. It is safe for concurrent use.
 type WaitReader struct {
 	rights  *control.Rights
 	views   *runs.Views
 	engine  *engineWaits
 	pollers PollerSight
+	drains  DrainSight
 	queues  plan.Queues
 }
 
@@ -91,10 +97,10 @@ type engineWaits struct {
 }
 
 // NewWaitReader makes a WaitReader.
-func NewWaitReader(rights *control.Rights, views *runs.Views, e engine.Engine, pollers PollerSight, queues plan.Queues,
-	now func() time.Time) *WaitReader {
+func NewWaitReader(rights *control.Rights, views *runs.Views, e engine.Engine, pollers PollerSight, drains DrainSight,
+	queues plan.Queues, now func() time.Time) *WaitReader {
 	waiter, _ := e.(engine.Waiter)
-	return &WaitReader{rights: rights, views: views, pollers: pollers, queues: queues,
+	return &WaitReader{rights: rights, views: views, pollers: pollers, drains: drains, queues: queues,
 		engine: &engineWaits{engine: waiter, now: now, known: control.NewLRU[*knownWaits](maxWaitRuns)}}
 }
 
@@ -249,6 +255,10 @@ func (s *WaitReader) worker(ctx context.Context, queue string) RunWait {
 		Message: fmt.Sprintf("The run waits for a worker that serves the queue %s.", queue)}
 	if seen := s.pollers.PollerSeen(ctx, queue); seen != nil {
 		w.PollerSeen = *seen
+	}
+	// Without an answer of the store the wait is still true, only less exact.
+	if drained, err := s.drains.Drained(ctx, queue); err == nil && len(drained[queue]) > 0 {
+		w.Message = fmt.Sprintf("The run waits for a worker: all workers that serve the queue %s are drained.", queue)
 	}
 	return w
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -31,9 +32,6 @@ func facts(t *testing.T, drafts ...run.Draft) doctor.Facts {
 			"tq-data": ok},
 		LastGreen: &doctor.LastGreen{RunID: "green", PlanVersion: "1.0",
 			Usual: map[string]time.Duration{"a": time.Second}},
-	}
-	if st.PlanRef != nil {
-		f.LastGreen.PlanSHA256 = st.PlanRef.SHA256
 	}
 	if !st.Status.Terminal() && st.Status != run.Pending && st.Status != run.Approved {
 		f.Engine = &doctor.Engine{Known: true, Status: "RUNNING"}
@@ -279,7 +277,7 @@ func TestDiagnose_KeepsTheCauseAmongOtherTrouble(t *testing.T) {
 		f := facts(t, c.log...)
 		c.with(&f)
 		if f.LastGreen != nil {
-			f.LastGreen.PlanSHA256 = "another"
+			f.LastGreen.Changed, f.LastGreen.Changes = 1, []string{"a (inputs.argv)"}
 		}
 		f.Parts = append(f.Parts, doctor.Part{Name: "The event bus", Message: "down"})
 		f.Workers["tq-unrelated"] = doctor.Workers{Watched: f.Now.Add(-time.Hour), Waiting: r.Int64N(100)}
@@ -389,5 +387,74 @@ func TestDiagnose_IsBounded(t *testing.T) {
 	}
 	if diff := cmp.Diff(got, doctor.Diagnose(f), cmp.AllowUnexported(doctor.Cause{})); diff != "" {
 		t.Errorf("the same facts have other causes:\n%s", diff)
+	}
+}
+
+// What the doctor quotes of an output is found in the log as it stands; the executor's ending is not in it.
+func TestDiagnose_QuotesTheLineOfTheLog(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ name, code, message, title, line string }{
+		{"one line", "EXIT_STATUS", `ERROR: relation "raw" does not exist (sh ended with exit status 1)`,
+			"A table, column or file that the step needs does not exist.", `ERROR: relation "raw" does not exist`},
+		{"several lines", "DBT_FAILED", "Database Error in model marts\n  relation \"raw\" does not exist",
+			"A table, column or file that the step needs does not exist.", "Database Error in model marts"},
+		{"a line without a sign", "EXIT_STATUS", "no rows for today (sh ended with exit status 2)",
+			"The step failed: no rows for today", ""},
+		{"nothing printed", "EXIT_STATUS", "sh ended with exit status 2",
+			"The program of the step ended with a status other than 0.", ""},
+	} {
+		got := doctor.Diagnose(facts(t, open(c.code, c.message)...))[0]
+		if got.Title != c.title {
+			t.Errorf("%s: the title is %q, want %q", c.name, got.Title, c.title)
+		}
+		at := slices.IndexFunc(got.Evidence, func(e doctor.Evidence) bool { return e.Source == doctor.FromOutput })
+		if (at >= 0) != (c.line != "") || at >= 0 && got.Evidence[at].Text != c.line {
+			t.Errorf("%s: the evidence is %+v, want the line %q", c.name, got.Evidence, c.line)
+		}
+	}
+}
+
+func TestDiagnose_NamesWhoMayApprove(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name string
+		of   doctor.Approval
+		want string
+	}{
+		{"enough people", doctor.Approval{Given: 1, Required: 2, WhoCould: []string{"ann", "bob"}},
+			"Ask one of those who may approve: ann, bob."},
+		{"nobody is left", doctor.Approval{Given: 1, Required: 2},
+			"Nobody can approve it. Change the policy, or cancel the run: dvt run cancel " + runtest.ID.RunID},
+		{"too few", doctor.Approval{Required: 2, WhoCould: []string{"ann"}},
+			"Only ann can approve, which is not enough. Change the policy, or cancel the run: dvt run cancel " +
+				runtest.ID.RunID},
+	} {
+		f := facts(t, runtest.Draft(run.RunApproved, "", 1))
+		f.Approval = &c.of
+		if got := doctor.Diagnose(f)[0].Next[0].Text; got != c.want {
+			t.Errorf("%s: the advice is %q, want %q", c.name, got, c.want)
+		}
+	}
+}
+
+// A drained worker polls no more, or has just polled; in both cases its drain is the cause, at once.
+func TestDiagnose_NamesTheDrainThatHoldsStepsUp(t *testing.T) {
+	t.Parallel()
+	for _, w := range []doctor.Workers{{}, {Count: 1, Waiting: 2}} {
+		f := facts(t, ready()...)
+		f.Now = f.Now.Add(time.Second - after)
+		f.Workers["tq-data"] = w
+		f.Drains = map[string][]doctor.Drain{"tq-data": {{Worker: "engine/vm", By: "dev-sre", Reason: "new kernel",
+			Since: f.Now.Add(-2 * time.Minute)}}}
+		got := doctor.Diagnose(f)
+		if len(got) != 1 || got[0].Title != "The only worker of the queue tq-data is drained." ||
+			got[0].Evidence[0].Text != "engine/vm was drained by dev-sre 2m0s ago: new kernel" ||
+			!strings.HasSuffix(got[0].Next[0].Text, "dvt service undrain engine/vm") {
+			t.Errorf("with %+v the causes are %+v, want the drain alone", w, got)
+		}
+		f.Drains["tq-data"][0] = doctor.Drain{Since: f.Now}
+		if got := doctor.Diagnose(f)[0]; got.Next[0].Text != "Ask the people who operate this installation." {
+			t.Errorf("without the right to know the advice is %+v", got.Next)
+		}
 	}
 }

@@ -15,14 +15,19 @@ type Facts struct {
 	Retried  map[string]bool
 	Queue    *Queue    // of a run that waits to be started
 	Approval *Approval // of a run that waits for approval
-	Signals  []Signal  // accepted and not yet applied, the oldest first
+	// Tasks has by stepId who may complete the steps that wait for a person. An absent step is not known; an empty list
+	// means nobody.
+	Tasks   map[string][]string
+	Signals []Signal // accepted and not yet applied, the oldest first
 	// ControlQueue is the task queue of the run's workflow.
 	ControlQueue string
 	Workers      map[string]Workers // by task queue
-	Engine       *Engine
-	Held         []Held // what holds up a run that has been given to the engine, the first one first
-	Parts        []Part // parts of the installation that do not work
-	LastGreen    *LastGreen
+	// Drains has by task queue the drains of all its workers; a queue with a worker that may begin steps is absent.
+	Drains    map[string][]Drain
+	Engine    *Engine
+	Held      []Held // what holds up a run that has been given to the engine, the first one first
+	Parts     []Part // parts of the installation that do not work
+	LastGreen *LastGreen
 }
 
 // Queue is the place of a run in the queue of starts.
@@ -40,6 +45,8 @@ type Queue struct {
 type Approval struct {
 	Given, Required int
 	Since, Expires  time.Time
+	WhoCould        []string // those who may still approve
+	More            bool     // there may be others
 }
 
 // Held is something that holds up an open run. Its sentences are those of Run.waits, so that the page of a run and its
@@ -71,6 +78,12 @@ type Workers struct {
 	Waiting  int64     // tasks that no worker has taken
 }
 
+// Drain asks a worker to begin no further steps. All but Since is empty when its reader may not know it.
+type Drain struct {
+	Worker, By, Reason string
+	Since              time.Time
+}
+
 // Engine is what the workflow engine says about the run.
 type Engine struct {
 	Known  bool // it has an execution of the run
@@ -99,7 +112,12 @@ type Part struct {
 
 // LastGreen is the newest earlier run of the same plan that completed.
 type LastGreen struct {
-	RunID, PlanVersion, PlanSHA256 string
+	RunID, PlanVersion string
+	// Changed counts the parts of the plan in which this run differs from it: steps, and members outside of the steps. It
+	// is 0 when the plans have the same content, whatever their bytes, and when one of them is not known.
+	Changed int
+	// Changes names the first of them, such as "load (inputs.argv)".
+	Changes []string
 	// Usual is how long a step takes, by stepId, from earlier runs.
 	Usual map[string]time.Duration
 }

@@ -109,11 +109,19 @@ func (d *diagnosis) stepCause(s *run.Step, a run.Attempt) Cause {
 	default:
 		if code, title, what := classify(e.Message); code != "" && isProgram(e.Code) {
 			c.Code, c.Confidence, c.Title, advice = code, Likely, title, what
-			c.Evidence = append(c.Evidence, Evidence{Source: FromOutput, Text: e.Message, StepID: s.StepID,
-				Attempt: a.LogicalAttempt, Line: e.Line})
+			line := Evidence{Source: FromOutput, Text: outputLine(e.Message), StepID: s.StepID,
+				Attempt: a.LogicalAttempt, Line: e.Line}
+			if a.EngineAttempt > 1 {
+				line.Line = 0 // it counts within the last try, and the log has all tries
+			}
+			c.Evidence = append(c.Evidence, line)
 			break
 		}
 		c.Title, advice = meaningOf(e.Code)
+		// That a program failed is known. What it printed last tells more.
+		if line := outputLine(e.Message); isProgram(e.Code) && line != e.Message {
+			c.Title = "The step failed: " + line
+		}
 	}
 	c.Next = d.afterFailure(s, c.Code, advice, e.Retryable && !mayRun && !didWork)
 	return c
@@ -213,8 +221,16 @@ func (d *diagnosis) cancelled() {
 // changed names a plan that changed since it last completed, beside causes that such a change can have.
 func (d *diagnosis) changed() {
 	g := d.LastGreen
-	if g == nil || d.State.PlanRef == nil || g.PlanSHA256 == "" || g.PlanSHA256 == d.State.PlanRef.SHA256 {
+	if g == nil || g.Changed == 0 {
 		return
+	}
+	versions := fmt.Sprintf("with version %s; this run has version %s", g.PlanVersion, d.State.PlanVersion)
+	if g.PlanVersion == d.State.PlanVersion {
+		versions = fmt.Sprintf("with the same version %s and other content", g.PlanVersion)
+	}
+	changes := strings.Join(g.Changes, ", ")
+	if more := g.Changed - len(g.Changes); more > 0 {
+		changes += fmt.Sprintf(" and %d more", more)
 	}
 	for _, c := range d.found {
 		if c.Kind != Fault || len(c.Steps) == 0 || c.Code == CodeWorkerLost || isTransient(c.Code) {
@@ -223,9 +239,9 @@ func (d *diagnosis) changed() {
 		d.add(rankChange, Cause{
 			Code: CodePlanChanged, Kind: Fault, Confidence: Possible,
 			Title: "The plan has changed since it last completed.",
-			Evidence: []Evidence{{Source: FromHistory, RunID: g.RunID, Text: fmt.Sprintf("Run %s completed with version "+
-				"%s; this run has version %s.", g.RunID, g.PlanVersion, d.State.PlanVersion)}},
-			Next: []Next{{Text: "Compare the run with the last green one."}},
+			Evidence: []Evidence{{Source: FromHistory, RunID: g.RunID,
+				Text: fmt.Sprintf("Run %s completed %s. Changed: %s.", g.RunID, versions, changes)}},
+			Next: []Next{{Text: "Compare the run with the last green one: dvt run compare " + d.State.RunID}},
 		})
 		return
 	}

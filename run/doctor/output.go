@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"regexp"
+	"strings"
 
 	"github.com/dvt-engine/dvt/run"
 )
@@ -80,6 +81,15 @@ var signs = []sign{
 		"A table, column or file that the step needs does not exist.",
 		"Look at the step or load that should create it.",
 	},
+}
+
+// ending matches what an executor adds to the line that it quotes.
+var ending = regexp.MustCompile(` \([^()]* (ended with exit status -?\d+|was ended by a signal)\)$`)
+
+// outputLine returns the first line that the message of an error quotes, as the log has it.
+func outputLine(message string) string {
+	first, _, _ := strings.Cut(message, "\n")
+	return ending.ReplaceAllString(first, "")
 }
 
 // classify says what an error line is about, or "".

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/dvt-engine/dvt/plan"
@@ -195,12 +196,32 @@ func (d *diagnosis) approval() {
 		d.add(rankWait, Cause{
 			Code: CodeWaitsForApproval, Kind: Wait, Confidence: Certain,
 			Title: fmt.Sprintf("The run waits for approval: %d of %d are given.", a.Given, a.Required), Since: &a.Since,
-			Until: &a.Expires,
-			Evidence: []Evidence{{Source: FromQueue, Text: fmt.Sprintf("%d more people must approve.",
-				a.Required-a.Given)}},
-			Next: []Next{{Text: "Ask somebody who may approve; the page of the run names them."}},
+			Until:    &a.Expires,
+			Evidence: []Evidence{{Source: FromQueue, Text: morePeople(a.Required-a.Given) + " must approve."}},
+			Next:     []Next{{Text: d.askForApproval(*a)}},
 		})
 	}
+}
+
+func morePeople(n int) string {
+	if n == 1 {
+		return "1 more person"
+	}
+	return fmt.Sprintf("%d more people", n)
+}
+
+// askForApproval names who may approve, or what to do when they are too few.
+func (d *diagnosis) askForApproval(a Approval) string {
+	names := strings.Join(a.WhoCould, ", ")
+	switch {
+	case a.More || len(a.WhoCould) >= a.Required-a.Given:
+		return "Ask one of those who may approve: " + names + "."
+	case len(a.WhoCould) == 0:
+		names = "Nobody can approve it"
+	default:
+		names = "Only " + names + " can approve, which is not enough"
+	}
+	return names + ". Change the policy, or cancel the run: dvt run cancel " + d.State.RunID
 }
 
 func (d *diagnosis) pause() {
@@ -271,6 +292,8 @@ func (d *diagnosis) readySteps() {
 		ids := byQueue[queue]
 		w, since, none := d.unserved(queue)
 		switch {
+		case len(d.Drains[queue]) > 0:
+			d.add(rankWorker, d.drained(queue, ids))
 		case none && !d.has(run.CodeNoWorker):
 			d.add(rankWorker, noWorker(queue, w, since, d.ago(since), ids))
 		case !none && w.Count > 0 && w.Waiting > 0 && d.quiet() >= readyLimit:
@@ -284,6 +307,31 @@ func (d *diagnosis) readySteps() {
 			})
 		}
 	}
+}
+
+// drained explains that every worker of a queue was told to begin no steps, which only a person can end.
+func (d *diagnosis) drained(queue string, steps []string) Cause {
+	drains := d.Drains[queue]
+	c := Cause{
+		Code: run.CodeNoWorker, Kind: Wait, Confidence: Certain, Steps: steps, Since: &drains[0].Since,
+		Title: fmt.Sprintf("All %d workers of the queue %s are drained.", len(drains), queue),
+	}
+	if len(drains) == 1 {
+		c.Title = "The only worker of the queue " + queue + " is drained."
+	}
+	for _, x := range drains[:min(len(drains), MaxNamed)] {
+		if x.Worker == "" {
+			c.Evidence = []Evidence{{Source: FromWorkers, Text: "The people who operate this installation drained it " +
+				d.ago(x.Since).String() + " ago."}}
+			c.Next = []Next{{Text: "Ask the people who operate this installation."}}
+			break
+		}
+		c.Evidence = append(c.Evidence, Evidence{Source: FromWorkers, Text: fmt.Sprintf("%s was drained by %s %s ago: %s",
+			x.Worker, x.By, d.ago(x.Since), x.Reason)})
+		c.Next = append(c.Next, Next{Text: "Ask " + x.By + " whether the reason still holds. It ends with: " +
+			"dvt service undrain " + x.Worker})
+	}
+	return c
 }
 
 // lastChange returns when the log last said something of a step.
@@ -388,9 +436,21 @@ func (d *diagnosis) persons() {
 			Evidence: []Evidence{{Source: FromLog, Text: "The step waits to be completed.", Seq: a.StartedSeq,
 				StepID:  s.StepID,
 				Attempt: a.LogicalAttempt}},
-			Next: []Next{{Text: "Ask somebody who may complete it; the inbox has the task."}},
+			Next: []Next{{Text: d.askToComplete(s.StepID)}},
 		})
 	}
+}
+
+// askToComplete names who may complete a step.
+func (d *diagnosis) askToComplete(stepID string) string {
+	who, known := d.Tasks[stepID]
+	switch {
+	case !known:
+		return "Ask somebody who may complete it; the inbox has the task."
+	case len(who) == 0:
+		return "Nobody may complete it. Change the policy, or cancel the run: dvt run cancel " + d.State.RunID
+	}
+	return "Ask one of those who may complete it in the inbox: " + strings.Join(who, ", ") + "."
 }
 
 // orders finds accepted signals that have no effect.

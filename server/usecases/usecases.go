@@ -242,7 +242,8 @@ func New(cfg Config) *UseCases {
 
 	s.ReceiptReader = runs.NewReceiptReader(s.Rights, st, cfg.Reconcile.WithDefaults().StopWithin)
 	s.Views = runs.NewViews(s.Rights, st, s.QueueViews, s.ReceiptReader)
-	s.WaitReader = reads.NewWaitReader(s.Rights, s.Views, cfg.Engine, s.Pollers, cfg.Queues, now)
+	s.WaitReader = reads.NewWaitReader(s.Rights, s.Views, cfg.Engine, s.Pollers, s.WorkerReader, cfg.Queues,
+		now)
 	s.PlanReader = runs.NewPlanReader(s.Rights, st, cfg.Queues)
 	s.Starter = runs.NewStarter(s.Rights, st, s.Views, admission, runs.StartRules{
 		Queues: cfg.Queues, Policy: cfg.Policy, MaxSteps: cfg.Limits.MaxSteps, MaxParamsBytes: cfg.Limits.MaxParamsBytes,
@@ -266,8 +267,9 @@ func New(cfg Config) *UseCases {
 	s.RunLists = reads.NewRunLists(s.Rights, st, s.PlanReader)
 	s.UseMedians(s.StepMedians)
 	s.PlanHistories = reads.NewPlanHistories(s.Rights, st, s.PlanReader)
-	s.Doctor = diagnosis.NewDoctor(s.Rights, s.Views, s.ReceiptReader, s.RunLists, s.WaitReader,
-		diagnosis.NewSurroundings(s.Pollers, s.Reports, cfg.Engine, cfg.Queues))
+	s.Doctor = diagnosis.NewDoctor(s.Rights, s.Views,
+		diagnosis.Decisions{Receipts: s.ReceiptReader, Approver: s.Approver, Tasks: s.TaskReader}, s.RunLists, s.WaitReader,
+		diagnosis.NewSurroundings(s.Pollers, s.Reports, s.WorkerReader, cfg.Engine, cfg.Queues))
 	s.Comparer = reads.NewComparer(s.Views, s.PlanReader, now)
 	s.EventReader = reads.NewEventReader(s.Rights, st)
 	s.Differ = reads.NewDiffer(s.Views, s.EventReader)

@@ -25,7 +25,7 @@ export const doctor = {
   more: (n: number) => `and ${count(n)} more`,
   line: (line: number) => `line ${line}`,
   since: "since",
-  until: "until",
+  until: "deadline",
   safe: "safe",
   safeMeans: "It loses no work, starts no work that may still be running, and overrides no decision of a person.",
   force: "needs force",

@@ -3,6 +3,7 @@ package console
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/mattn/go-runewidth"
@@ -16,7 +17,12 @@ type Table struct {
 	Whole  bool
 	Before string // prefix of each line
 	Head   []string
-	rows   [][]Span
+	// Flex names the column that is cut first when the rows are wider than the terminal, to no fewer than FlexLeast
+	// cells. Before it gets narrower than that, the columns of Yield are left out, the first one first.
+	Flex      string
+	FlexLeast int
+	Yield     []string
+	rows      [][]Span
 }
 
 // Row adds a row. Cells are spans, or values that are formatted like fmt.Sprint does.
@@ -53,6 +59,9 @@ func (t *Table) Print() error {
 		}
 	}
 	width, _ := t.Size()
+	if t.IsTerminal() && !t.Whole && t.Flex != "" {
+		rows, widths = t.squeeze(rows, widths, width)
+	}
 	for _, row := range rows {
 		l := Line{{Text: t.Before, Style: Plain}}
 		for i, c := range row {
@@ -69,4 +78,35 @@ func (t *Table) Print() error {
 		}
 	}
 	return nil
+}
+
+// squeeze returns the rows without the columns that give way, and with the flexible column cut to the room that is
+// left.
+func (t *Table) squeeze(rows [][]Span, widths []int, width int) ([][]Span, []int) {
+	head := slices.Clone(t.Head)
+	room := func() int { // what the flexible column can have
+		out := width
+		for i, name := range head {
+			if name != t.Flex {
+				out -= widths[i] + 2
+			}
+		}
+		return out
+	}
+	for _, name := range t.Yield {
+		flex, at := slices.Index(head, t.Flex), slices.Index(head, name)
+		if room() >= min(t.FlexLeast, widths[flex]) || at < 0 {
+			break
+		}
+		head, widths = slices.Delete(head, at, at+1), slices.Delete(widths, at, at+1)
+		for i, row := range rows {
+			rows[i] = slices.Delete(slices.Clone(row), at, at+1)
+		}
+	}
+	flex := slices.Index(head, t.Flex)
+	widths[flex] = min(widths[flex], max(room(), t.FlexLeast))
+	for _, row := range rows {
+		row[flex].Text = runewidth.Truncate(row[flex].Text, widths[flex], t.Replace("…"))
+	}
+	return rows, widths
 }
