@@ -196,6 +196,40 @@ func TestRunShow_PrintsWhatAStepWaitsFor(t *testing.T) {
 	}
 }
 
+// A run that completed because a person skipped its failure says so; the skip is no retry.
+func TestRunShow_SaysThatAPersonSkippedAFailure(t *testing.T) {
+	t.Parallel()
+	const run = `{"data":{"run":{"runId":"r1","status":"COMPLETED","statusRaw":"COMPLETED","steps":[{"stepId":"load",
+		"type":"COMMAND","status":"SKIPPED","statusRaw":"SKIPPED","logicalAttemptId":2,
+		"skip":{"reasonCode":"OPERATOR_SKIP","reason":"late source"}}]}}}`
+	out, said, status := runSplit(t, serveAnswer(t, 200, run), "t", "run", "show", "r1")
+	for _, want := range []string{"COMPLETED (1 failed step skipped by a person) at seq",
+		"skipped by a person after it failed: late source"} {
+		if status != 0 || !strings.Contains(out, want) {
+			t.Errorf("status %d, want %q in\n%s%s", status, want, out, said)
+		}
+	}
+	if strings.Contains(out, "Retry #1") {
+		t.Errorf("nobody retried the step, but the row says Retry #1:\n%s", out)
+	}
+}
+
+// A run that was rerun names its rerun, so that nobody loads the same day twice.
+func TestRunShow_NamesTheReruns(t *testing.T) {
+	t.Parallel()
+	const answer = `{"data":{"run":{"runId":"r1","status":"FAILED","statusRaw":"FAILED","runSeq":9,"projectId":"shop",
+		"environmentId":"dev","completedAt":"2026-11-21T02:12:07Z","plan":{"planId":"nightly"}},
+		"runs":{"edges":[{"node":{"runId":"r2","parentRunId":"r1","status":"FAILED","statusRaw":"FAILED"}},
+		{"node":{"runId":"r3","parentRunId":null,"status":"RUNNING","statusRaw":"RUNNING"}}]}}}`
+	out, said, status := runSplit(t, serveAnswer(t, 200, answer), "t", "run", "show", "r1")
+	if want := "\nrerun as r2, failed: dvt run show r2\n"; status != 0 || !strings.Contains(out, want) {
+		t.Errorf("status %d, want %q in\n%s%s", status, want, out, said)
+	}
+	if strings.Contains(out, "r3") {
+		t.Errorf("r3 is no rerun of r1:\n%s", out)
+	}
+}
+
 // The printed document must be the same plan again, with its members in the same order.
 func TestRunPlan_PrintsTheSamePlan(t *testing.T) {
 	t.Parallel()
@@ -281,39 +315,5 @@ func TestRunShow_KeptAndCancelledStepsAreNeitherDoneNowNorFailed(t *testing.T) {
 	}
 	if strings.Contains(out, "FAILED") || strings.Contains(out, "SUCCESS") {
 		t.Errorf("a step is shown as failed or as done now:\n%s", out)
-	}
-}
-
-// A run that completed because a person skipped its failure says so; the skip is no retry.
-func TestRunShow_SaysThatAPersonSkippedAFailure(t *testing.T) {
-	t.Parallel()
-	const run = `{"data":{"run":{"runId":"r1","status":"COMPLETED","statusRaw":"COMPLETED","steps":[{"stepId":"load",
-		"type":"COMMAND","status":"SKIPPED","statusRaw":"SKIPPED","logicalAttemptId":2,
-		"skip":{"reasonCode":"OPERATOR_SKIP","reason":"late source"}}]}}}`
-	out, said, status := runSplit(t, serveAnswer(t, 200, run), "t", "run", "show", "r1")
-	for _, want := range []string{"COMPLETED (1 failed step skipped by a person) at seq",
-		"skipped by a person after it failed: late source"} {
-		if status != 0 || !strings.Contains(out, want) {
-			t.Errorf("status %d, want %q in\n%s%s", status, want, out, said)
-		}
-	}
-	if strings.Contains(out, "Retry #1") {
-		t.Errorf("nobody retried the step, but the row says Retry #1:\n%s", out)
-	}
-}
-
-// A run that was rerun names its rerun, so that nobody loads the same day twice.
-func TestRunShow_NamesTheReruns(t *testing.T) {
-	t.Parallel()
-	const answer = `{"data":{"run":{"runId":"r1","status":"FAILED","statusRaw":"FAILED","runSeq":9,"projectId":"shop",
-		"environmentId":"dev","completedAt":"2026-11-21T02:12:07Z","plan":{"planId":"nightly"}},
-		"runs":{"edges":[{"node":{"runId":"r2","parentRunId":"r1","status":"FAILED","statusRaw":"FAILED"}},
-		{"node":{"runId":"r3","parentRunId":null,"status":"RUNNING","statusRaw":"RUNNING"}}]}}}`
-	out, said, status := runSplit(t, serveAnswer(t, 200, answer), "t", "run", "show", "r1")
-	if want := "\nrerun as r2, failed: dvt run show r2\n"; status != 0 || !strings.Contains(out, want) {
-		t.Errorf("status %d, want %q in\n%s%s", status, want, out, said)
-	}
-	if strings.Contains(out, "r3") {
-		t.Errorf("r3 is no rerun of r1:\n%s", out)
 	}
 }

@@ -1,9 +1,9 @@
 // One sentence for an audit record: its effect, or the request and the reason of its refusal.
+import { operations } from "../messages/auditOperations";
 import type { AuditFieldsFragment } from "../api/gen/graphql";
 import { instant } from "../api/model";
 import { dateTime, type Zone, zoneName } from "../format/format";
 import { m } from "../messages";
-import { operations } from "../messages/auditOperations";
 import { service as serviceWords } from "../messages/service";
 import { actionWords, type Known, known, nameOf, objectWords } from "./words";
 

@@ -1,7 +1,7 @@
 // What an audit record says in words: its action, and the object that its detail names.
+import { operationNames, operations } from "../messages/auditOperations";
 import type { AuditFieldsFragment } from "../api/gen/graphql";
 import { m } from "../messages";
-import { operationNames, operations } from "../messages/auditOperations";
 import { service as serviceWords } from "../messages/service";
 
 type Row = NonNullable<AuditFieldsFragment["row"]>;
