@@ -4,8 +4,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -58,6 +64,104 @@ func (p *deployment) listAlerts(t *testing.T) []store.AlertState {
 	all, err := p.store.ListAlerts(t.Context(), store.AlertFilter{TenantID: "acme", Limit: store.MaxPage})
 	must(t, err)
 	return all
+}
+
+// blockingProxy is a proxy in front of a server that can block the paths under /engine/.
+type blockingProxy struct {
+	*httptest.Server
+	blocks atomic.Bool
+}
+
+func newBlockingProxy(t *testing.T, base string) *blockingProxy {
+	t.Helper()
+	to, err := url.Parse(base)
+	must(t, err)
+	p, pass := &blockingProxy{}, httputil.NewSingleHostReverseProxy(to)
+	p.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if p.blocks.Load() && strings.HasPrefix(r.URL.Path, "/engine/") {
+			http.Error(w, "<html>not for you</html>", http.StatusForbidden)
+			return
+		}
+		pass.ServeHTTP(w, r)
+	}))
+	t.Cleanup(p.Close)
+	return p
+}
+
+// A proxy blocks the pages under /engine/ because they are for operators, and with them the Journal. The run names the
+// cause, and a worker says so in its last line.
+func TestJournal_AProxyThatBlocksItIsNamedOnTheRun(t *testing.T) {
+	t.Parallel()
+	p := startDeployment(t)
+	c := client.New(p.urlA, adaToken)
+	proxy := newBlockingProxy(t, p.urlA)
+	p.data.terminate()
+	behind := func(token string) []string {
+		file := filepath.Join(t.TempDir(), "token")
+		must(t, os.WriteFile(file, []byte(token), 0o600))
+		return p.data.argsWith("--server", proxy.URL, "--worker-token-file", file)
+	}
+	worker := spawn(t, "data worker behind a proxy", nil, behind(workerToken)...)
+	const step = `{"stepId":"held","type":"COMMAND","inputs":{"argv":["true"]},"timeout":"1m"}`
+	if st := waitForEnd(t, c, start(t, c, "passed", stepsPlan("passed", step)), time.Minute); st.Status !=
+		client.RunStatusCompleted {
+		t.Fatalf("through the proxy the run ended %s, want COMPLETED", st.Status)
+	}
+
+	proxy.blocks.Store(true)
+	id := start(t, c, "blocked", stepsPlan("blocked", step))
+	type wait struct {
+		Kind       string
+		HTTPStatus int
+		Message    string
+		Help       string
+		Steps      []string
+	}
+	var waits []wait
+	waitUntil(t, "the run says that it waits for the Journal", time.Minute, func() bool {
+		a := ask(t, p.urlB, fmt.Sprintf(`{ run(runId: %q) { waits { kind httpStatus message help steps } } }`, id), nil,
+			"Authorization: Bearer "+adaToken)
+		var out struct {
+			Data struct{ Run struct{ Waits []wait } }
+		}
+		must(t, json.Unmarshal([]byte(a.body), &out))
+		waits = out.Data.Run.Waits
+		return len(waits) > 0 && waits[0].Kind == "JOURNAL"
+	})
+	if w := waits[0]; w.HTTPStatus != http.StatusForbidden || !strings.Contains(w.Message, "403") ||
+		!strings.Contains(w.Help, "proxy") || fmt.Sprint(w.Steps) != "[held]" {
+		t.Errorf("the run waits for %+v, want the step held, the status 403 and help that names the proxy", w)
+	}
+	select {
+	case <-worker.exited:
+	case <-time.After(testtime.Of(2 * time.Minute)):
+		t.Error("the worker without a Journal has not ended after two minutes")
+	}
+	named := []string{"403", "/engine/journal/", strings.TrimPrefix(proxy.URL, "http://")}
+	expectAll(t, "the worker that lost the Journal", worker.output(), named...)
+	expectAll(t, "a worker that starts without the Journal", expectFailure(t, behind(workerToken)...), named...)
+
+	proxy.blocks.Store(false)
+	expectAll(t, "a worker with a wrong token", expectFailure(t, behind(workerToken+"x")...), "401", "worker-token",
+		"accounts of the server")
+	if m := get(t, p.urlA+"/metrics", "Authorization: Bearer "+samToken).body; !strings.Contains(m,
+		`dvt_auth_failures_total{kind="worker"} 1`) {
+		t.Error("dvt_auth_failures_total does not count the wrong token, want 1 of the kind worker")
+	}
+	p.data.start()
+	if st := waitForEnd(t, c, id, 2*time.Minute); st.Status != client.RunStatusCompleted {
+		t.Errorf("with a worker that reaches the Journal the run ended %s, want COMPLETED", st.Status)
+	}
+}
+
+// expectAll checks that what somebody printed contains all texts.
+func expectAll(t *testing.T, who, printed string, want ...string) {
+	t.Helper()
+	for _, w := range want {
+		if !strings.Contains(printed, w) {
+			t.Errorf("%s does not print %q:\n%s", who, w, printed)
+		}
+	}
 }
 
 // The only worker of a queue ends. Both servers notice it, together they raise one alert, and the alert ends when a
