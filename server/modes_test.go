@@ -339,13 +339,13 @@ func (o *proxiedServer) testSlowEngine(t *testing.T) {
 // testEngineAway checks that a server that starts nothing itself refuses with the one that does, with the same reason,
 // that the time to wait grows, and that both accept when the engine is back.
 func (o *proxiedServer) testEngineAway(t *testing.T) {
+	servers := []string{o.base, o.api}
+	try := func(base string) answer { return tryStartAt(t, base, fmt.Sprintf("away-%d", time.Now().UnixNano())) }
 	o.engine.Stop()
 	for i := range 5 {
 		id := fmt.Sprintf("away-%d", i)
 		start(t, o.clientOf("ada"), id, sleepPlan(id, 1))
 	}
-	servers := []string{o.base, o.api}
-	try := func(base string) answer { return tryStartAt(t, base, fmt.Sprintf("away-%d", time.Now().UnixNano())) }
 	seconds := func(a answer) int {
 		n, err := strconv.Atoi(a.Header.Get("Retry-After"))
 		if err != nil || !strings.Contains(a.body, `"httpStatus":503`) || !strings.Contains(a.body, "does not answer") {
@@ -354,8 +354,11 @@ func (o *proxiedServer) testEngineAway(t *testing.T) {
 		}
 		return n
 	}
-	for _, base := range servers {
-		waitUntil(t, base+" refuses starts", time.Minute, func() bool { return try(base).code() == "ENGINE_DEGRADED" })
+	for _, base := range servers { // the API server may first follow the slow engine of the test before
+		waitUntil(t, base+" says that the engine does not answer", time.Minute, func() bool {
+			a := try(base)
+			return a.code() == "ENGINE_DEGRADED" && strings.Contains(a.body, "does not answer")
+		})
 	}
 	var first []int
 	for _, base := range servers {

@@ -171,7 +171,7 @@ func assemble(
 		return p, err
 	}
 	p.engine = temporal.New(p.temporal, cfg.TemporalNamespace, temporal.Config{
-		HeartbeatTimeout: cfg.Heartbeat, RotateAfter: cfg.RotateAfter, Tickets: p.tickets, Payloads: to.Payloads,
+		HeartbeatTimeout: cfg.Heartbeat, RotateAfter: cfg.RotateAfter, Tickets: p.tickets, Payloads: to.Payloads, Log: log,
 	})
 	queues := cfg.PlanQueues()
 	leases := admission.Leases{TTL: cfg.Lease}

@@ -144,7 +144,7 @@ func TestSchedule_ParallelStepsOverlap(t *testing.T) {
 			}
 			select {
 			case <-all:
-			case <-time.After(testtime.Of(10 * long)):
+			case <-time.After(testtime.Of(5 * long)):
 			case <-ctx.Done():
 			}
 			time.Sleep(long)
