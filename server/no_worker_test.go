@@ -90,6 +90,7 @@ func newBlockingProxy(t *testing.T, base string) *blockingProxy {
 
 // A proxy blocks the pages under /engine/ because they are for operators, and with them the Journal. The run names the
 // cause, and a worker says so in its last line.
+// contract: R191
 func TestJournal_AProxyThatBlocksItIsNamedOnTheRun(t *testing.T) {
 	t.Parallel()
 	p := startDeployment(t)
@@ -103,10 +104,11 @@ func TestJournal_AProxyThatBlocksItIsNamedOnTheRun(t *testing.T) {
 	}
 	worker := spawn(t, "data worker behind a proxy", nil, behind(workerToken)...)
 	const step = `{"stepId":"held","type":"COMMAND","inputs":{"argv":["true"]},"timeout":"1m"}`
-	if st := waitForEnd(t, c, start(t, c, "passed", stepsPlan("passed", step)), time.Minute); st.Status !=
-		client.RunStatusCompleted {
+	passed := start(t, c, "passed", stepsPlan("passed", step))
+	if st := waitForEnd(t, c, passed, time.Minute); st.Status != client.RunStatusCompleted {
 		t.Fatalf("through the proxy the run ended %s, want COMPLETED", st.Status)
 	}
+	p.checkEvidence(t, passed)
 
 	proxy.blocks.Store(true)
 	id := start(t, c, "blocked", stepsPlan("blocked", step))
@@ -152,6 +154,26 @@ func TestJournal_AProxyThatBlocksItIsNamedOnTheRun(t *testing.T) {
 	if st := waitForEnd(t, c, id, 2*time.Minute); st.Status != client.RunStatusCompleted {
 		t.Errorf("with a worker that reaches the Journal the run ended %s, want COMPLETED", st.Status)
 	}
+}
+
+// checkEvidence checks the record that a worker kept of the only try of the step held, and who sees the worker.
+func (p *deployment) checkEvidence(t *testing.T, runID string) {
+	t.Helper()
+	for token, sees := range map[string]bool{adaToken: false, samToken: true} {
+		out, err := client.ShowStepEvidence(t.Context(), client.New(p.urlB, token), runID, "held", nil)
+		must(t, err)
+		e := out.Run.Step.Evidence
+		if len(e.Tries) != 1 || e.Engine == nil || *e.Engine != "temporal" {
+			t.Fatalf("the evidence is %+v, want one try on temporal", e)
+		}
+		if y := e.Tries[0]; y.Outcome != client.TryOutcomeSucceeded || y.ExitStatus == nil || *y.ExitStatus != 0 ||
+			y.LogLines == nil || y.LastHeartbeatAt == nil || (y.Worker != nil) != sees || (y.Account != nil) != sees ||
+			sees && *y.Account != "steps-1" {
+			t.Errorf("the try is %+v, want it SUCCEEDED with the exit status 0, and its worker for an SRE only", y)
+		}
+	}
+	expectCommand(t, 0, []string{"run", "step", runID, "held", "--server", p.urlB, "--token", samToken},
+		"step held (COMMAND) is success, attempt 1", "OUTCOME", "succeeded", "0 lines, 0 B")
 }
 
 // expectAll checks that what somebody printed contains all texts.

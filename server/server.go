@@ -432,7 +432,7 @@ func newRunner(cfg config.Config, j engine.AttemptJournal, box *isolation, m *ex
 	box.configure(&x)
 	return &executor.Runner{
 		Journal: j, WorkspaceRoot: cfg.Workspace, ProjectRoot: cfg.ProjectRoot, Log: log, Executors: executor.New(x),
-		Meter: m,
+		Meter: m, Worker: box.worker,
 	}, nil
 }
 

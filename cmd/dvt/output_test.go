@@ -42,7 +42,7 @@ var testedElsewhere = strings.Fields(`bulk-signal bulk-rerun bulk-show bulk-watc
 	bulk-stop quota-set service-mode service-drain service-undrain tenant-freeze tenant-unfreeze workflow-debug workflow-new plan-validate plan-test plan-new version health doctor
 	alerts-list alerts-show alerts-watch alerts-ack alerts-silence alerts-silences
 	incidents-list incidents-show incidents-ack incidents-note incidents-close tenant-recovery
-	break-glass-take break-glass-end run-search run-tag run-note run-share tenant-share-links
+	break-glass-take break-glass-end run-search run-tag run-note run-share run-step tenant-share-links
 	context-list context-show context-set context-use context-delete store-verify store-rebuild store-repair store-export store-import store-epoch-bump trace-export`)
 
 func TestCommands_HaveHelpAndPrintTheSameAsJSONAndYAML(t *testing.T) {

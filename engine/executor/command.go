@@ -31,7 +31,8 @@ func (c *commandExecutor) Execute(ctx context.Context, t Task, h Host) (Result, 
 	if err != nil {
 		return Result{}, err
 	}
-	p := process{runtime: c.cfg.Sandbox, program: program, grace: c.cfg.Grace, print: h.Print}
+	p := process{runtime: c.cfg.Sandbox, program: program, grace: c.cfg.Grace, print: h.Print,
+		exited: h.Exited}
 	exit, err := p.run(ctx)
 	if err != nil {
 		return Result{}, err

@@ -61,7 +61,8 @@ func (d *dbtExecutor) Execute(ctx context.Context, t Task, h Host) (Result, erro
 	if err != nil {
 		return Result{}, err
 	}
-	p := process{runtime: d.cfg.Sandbox, program: program, grace: d.cfg.Grace, print: log.line}
+	p := process{runtime: d.cfg.Sandbox, program: program, grace: d.cfg.Grace, print: log.line,
+		exited: h.Exited}
 	exit, err := p.run(ctx)
 	if err != nil {
 		return Result{}, err

@@ -125,8 +125,8 @@ func refusedWith(t *testing.T, err error, code run.Code) {
 	}
 }
 
-// A step ends a second after all ten have started. It also ends when they do not: a schedule that starts fewer must fail
-// the test and not hold it up.
+// A step ends a second after all ten have started. It also ends when they do not: a schedule that starts fewer must
+// fail the test and not hold it up.
 // contract: E-15
 func TestSchedule_ParallelStepsOverlap(t *testing.T) {
 	t.Parallel()

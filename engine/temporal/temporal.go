@@ -52,8 +52,9 @@ type Engine struct {
 	namespace string
 	cfg       Config
 
-	mu       sync.Mutex
-	fewUntil time.Time // until when starts name only the attributes of earlier versions, because the namespace lacks others
+	mu sync.Mutex
+	// Until fewUntil starts name only the attributes of earlier versions, because the namespace lacks others.
+	fewUntil time.Time
 }
 
 // Config configures an Engine. Zero values mean the defaults.
@@ -145,7 +146,8 @@ func (e *Engine) Start(ctx context.Context, id run.Identity, q plan.Queues) (eng
 const fewAttributesFor = 5 * time.Minute
 
 // execute asks Temporal to start the workflow of a run, unless an execution holds its id. A namespace that was set up
-// for an earlier version lacks some search attributes, and Temporal then refuses the start. The run starts without them.
+// for an earlier version lacks some search attributes, and Temporal then refuses the start. The run starts without
+// them.
 func (e *Engine) execute(
 	ctx context.Context, id run.Identity, queue string, reuse enumspb.WorkflowIdReusePolicy,
 ) (client.WorkflowRun, error) {
