@@ -45,6 +45,9 @@ func (d *dbtExecutor) Execute(ctx context.Context, t Task, h Host) (Result, erro
 	if in.Vars, err = dbtVars(t.Params, in.Vars); err != nil {
 		return Result{}, err
 	}
+	if err := checkTarget(in.Vars, project, profiles); err != nil {
+		return Result{}, err
+	}
 	t, remove, err := t.withParams()
 	if err != nil {
 		return Result{}, err
