@@ -13,6 +13,7 @@ import (
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/control"
 	"github.com/dvt-engine/dvt/engine"
+	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store"
 )
@@ -74,10 +75,14 @@ type StepCompensation struct {
 	At time.Time
 }
 
-// StepEvidence reads the evidence of an attempt; 0 means the latest. Error: NOT_FOUND, also for an unknown step or
-// attempt.
+// StepEvidence reads the evidence of an attempt; 0 means the latest. Errors: BAD_USER_INPUT, and NOT_FOUND, also for an
+// unknown step or attempt.
 func (s *EvidenceReader) StepEvidence(ctx context.Context, p authz.Principal, runID, stepID string, attempt int) (
 	StepEvidence, error) {
+	if attempt < 0 {
+		return StepEvidence{}, control.BadInput([]plan.Violation{{Path: "attempt", Code: "RANGE",
+			Message: "must be 1 or more"}})
+	}
 	r, err := s.rights.GetVisible(ctx, p, authz.Read, runID)
 	if err != nil {
 		return StepEvidence{}, err

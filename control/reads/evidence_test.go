@@ -85,6 +85,9 @@ func TestStepEvidence_TellsEachTryOfThePlatform(t *testing.T) {
 			t.Errorf("the evidence of %s: %v, want NOT_FOUND", name, err)
 		}
 	}
+	if _, err := w.StepEvidence(t.Context(), sre, id, "s1", -1); controltest.CodeOf(err) != run.CodeBadInput {
+		t.Errorf("the evidence of attempt -1: %v, want BAD_USER_INPUT", err)
+	}
 	_, err := w.StepEvidence(t.Context(), w.ForeignPrincipal(), id, "s1", 0)
 	if controltest.CodeOf(err) != run.CodeNotFound {
 		t.Errorf("another tenant's evidence: %v, want NOT_FOUND", err)
