@@ -89,6 +89,11 @@ generate: ## write all generated code
 	@go generate ./...
 	@cd web && npm run --silent generate
 
+.PHONY: histories
+histories: ## record the histories of Temporal that the replay tests lack, from runs on a real server
+	@$(PREPARE) go temporal
+	@PATH="$$PATH:$(CURDIR)/.tools/bin" go test ./engine/temporal -run TestReplay_AcceptsTheRecordedHistories -capture -count=1 -timeout 15m
+
 .PHONY: advisories
 advisories: ## replace the advisories that the suite vuln reads by today's, from the Go vulnerability database
 	@python3 tools/govulncheck/refresh.py

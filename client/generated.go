@@ -9540,6 +9540,25 @@ type ShowServiceResponse struct {
 // GetService returns ShowServiceResponse.Service, and is useful for accessing the field via an interface.
 func (v *ShowServiceResponse) GetService() ServiceRow { return v.Service }
 
+// ShowStepEvidenceResponse is returned by ShowStepEvidence on success.
+type ShowStepEvidenceResponse struct {
+	// One run; null when it does not exist or is not yours. `at` shows the run as it
+	// was at that runSeq (BAD_USER_INPUT above the head).
+	Run *ShowStepEvidenceRun `json:"run"`
+}
+
+// GetRun returns ShowStepEvidenceResponse.Run, and is useful for accessing the field via an interface.
+func (v *ShowStepEvidenceResponse) GetRun() *ShowStepEvidenceRun { return v.Run }
+
+// ShowStepEvidenceRun includes the requested fields of the GraphQL type Run.
+type ShowStepEvidenceRun struct {
+	// Null when the run has no such step. Not available in lists of runs.
+	Step *StepEvidenceRow `json:"step"`
+}
+
+// GetStep returns ShowStepEvidenceRun.Step, and is useful for accessing the field via an interface.
+func (v *ShowStepEvidenceRun) GetStep() *StepEvidenceRow { return v.Step }
+
 // ShowTraceResponse is returned by ShowTrace on success.
 type ShowTraceResponse struct {
 	// One run; null when it does not exist or is not yours. `at` shows the run as it
@@ -10057,6 +10076,181 @@ var AllStepChangeKind = []StepChangeKind{
 	StepChangeKindChange,
 }
 
+// StepEvidenceRow includes the requested fields of the GraphQL type Step.
+type StepEvidenceRow struct {
+	StepId    string `json:"stepId"`
+	Type      string `json:"type"`
+	StatusRaw string `json:"statusRaw"`
+	// What is known about the tries of an attempt (default: the latest), and about the compensation of the step. Available only on
+	// `Run.step`: not in lists, also not in lists of steps, nor in subscriptions. Errors: BAD_USER_INPUT, NOT_FOUND (no such attempt),
+	// STORE_UNAVAILABLE.
+	// Example: `run(runId: "r1") { step(stepId: "load") { evidence { tries { engineAttemptId outcome worker exitStatus signal } } } }`.
+	Evidence StepEvidenceRowEvidenceStepEvidence `json:"evidence"`
+}
+
+// GetStepId returns StepEvidenceRow.StepId, and is useful for accessing the field via an interface.
+func (v *StepEvidenceRow) GetStepId() string { return v.StepId }
+
+// GetType returns StepEvidenceRow.Type, and is useful for accessing the field via an interface.
+func (v *StepEvidenceRow) GetType() string { return v.Type }
+
+// GetStatusRaw returns StepEvidenceRow.StatusRaw, and is useful for accessing the field via an interface.
+func (v *StepEvidenceRow) GetStatusRaw() string { return v.StatusRaw }
+
+// GetEvidence returns StepEvidenceRow.Evidence, and is useful for accessing the field via an interface.
+func (v *StepEvidenceRow) GetEvidence() StepEvidenceRowEvidenceStepEvidence { return v.Evidence }
+
+// StepEvidenceRowEvidenceStepEvidence includes the requested fields of the GraphQL type StepEvidence.
+// The GraphQL type's documentation follows.
+//
+// The evidence of one attempt of a step.
+type StepEvidenceRowEvidenceStepEvidence struct {
+	// 0 when no attempt has started.
+	LogicalAttemptId int `json:"logicalAttemptId"`
+	// The engine that runs the step, such as `temporal`; null before the run has started.
+	Engine *string `json:"engine"`
+	// The tries of the platform, the oldest first, at most 10. Empty when nothing was executed: the step waits for a person, or a rerun took its result over.
+	Tries []StepEvidenceTry `json:"tries"`
+	// What became of the step's compensation; null when none has ended.
+	Compensation *StepEvidenceRowEvidenceStepEvidenceCompensationStepCompensation `json:"compensation"`
+}
+
+// GetLogicalAttemptId returns StepEvidenceRowEvidenceStepEvidence.LogicalAttemptId, and is useful for accessing the field via an interface.
+func (v *StepEvidenceRowEvidenceStepEvidence) GetLogicalAttemptId() int { return v.LogicalAttemptId }
+
+// GetEngine returns StepEvidenceRowEvidenceStepEvidence.Engine, and is useful for accessing the field via an interface.
+func (v *StepEvidenceRowEvidenceStepEvidence) GetEngine() *string { return v.Engine }
+
+// GetTries returns StepEvidenceRowEvidenceStepEvidence.Tries, and is useful for accessing the field via an interface.
+func (v *StepEvidenceRowEvidenceStepEvidence) GetTries() []StepEvidenceTry { return v.Tries }
+
+// GetCompensation returns StepEvidenceRowEvidenceStepEvidence.Compensation, and is useful for accessing the field via an interface.
+func (v *StepEvidenceRowEvidenceStepEvidence) GetCompensation() *StepEvidenceRowEvidenceStepEvidenceCompensationStepCompensation {
+	return v.Compensation
+}
+
+// StepEvidenceRowEvidenceStepEvidenceCompensationStepCompensation includes the requested fields of the GraphQL type StepCompensation.
+// The GraphQL type's documentation follows.
+//
+// The result of the compensation of a step.
+type StepEvidenceRowEvidenceStepEvidenceCompensationStepCompensation struct {
+	Compensated bool      `json:"compensated"`
+	Attempts    int       `json:"attempts"`
+	EndedAt     time.Time `json:"endedAt"`
+	// The key by which the compensation can notice its own repetition.
+	IdempotencyKey string           `json:"idempotencyKey"`
+	ErrorCode      *string          `json:"errorCode"`
+	ErrorMessage   *string          `json:"errorMessage"`
+	Result         *json.RawMessage `json:"result"`
+}
+
+// GetCompensated returns StepEvidenceRowEvidenceStepEvidenceCompensationStepCompensation.Compensated, and is useful for accessing the field via an interface.
+func (v *StepEvidenceRowEvidenceStepEvidenceCompensationStepCompensation) GetCompensated() bool {
+	return v.Compensated
+}
+
+// GetAttempts returns StepEvidenceRowEvidenceStepEvidenceCompensationStepCompensation.Attempts, and is useful for accessing the field via an interface.
+func (v *StepEvidenceRowEvidenceStepEvidenceCompensationStepCompensation) GetAttempts() int {
+	return v.Attempts
+}
+
+// GetEndedAt returns StepEvidenceRowEvidenceStepEvidenceCompensationStepCompensation.EndedAt, and is useful for accessing the field via an interface.
+func (v *StepEvidenceRowEvidenceStepEvidenceCompensationStepCompensation) GetEndedAt() time.Time {
+	return v.EndedAt
+}
+
+// GetIdempotencyKey returns StepEvidenceRowEvidenceStepEvidenceCompensationStepCompensation.IdempotencyKey, and is useful for accessing the field via an interface.
+func (v *StepEvidenceRowEvidenceStepEvidenceCompensationStepCompensation) GetIdempotencyKey() string {
+	return v.IdempotencyKey
+}
+
+// GetErrorCode returns StepEvidenceRowEvidenceStepEvidenceCompensationStepCompensation.ErrorCode, and is useful for accessing the field via an interface.
+func (v *StepEvidenceRowEvidenceStepEvidenceCompensationStepCompensation) GetErrorCode() *string {
+	return v.ErrorCode
+}
+
+// GetErrorMessage returns StepEvidenceRowEvidenceStepEvidenceCompensationStepCompensation.ErrorMessage, and is useful for accessing the field via an interface.
+func (v *StepEvidenceRowEvidenceStepEvidenceCompensationStepCompensation) GetErrorMessage() *string {
+	return v.ErrorMessage
+}
+
+// GetResult returns StepEvidenceRowEvidenceStepEvidenceCompensationStepCompensation.Result, and is useful for accessing the field via an interface.
+func (v *StepEvidenceRowEvidenceStepEvidenceCompensationStepCompensation) GetResult() *json.RawMessage {
+	return v.Result
+}
+
+// StepEvidenceTry includes the requested fields of the GraphQL type StepTry.
+// The GraphQL type's documentation follows.
+//
+// One try of the platform within an attempt. The outcome of the last one is that of the log. The rest is what its worker reported,
+// by the clock of the worker; it is null when the worker kept no record: it died, runs still, or is of an earlier version.
+type StepEvidenceTry struct {
+	EngineAttemptId int        `json:"engineAttemptId"`
+	Outcome         TryOutcome `json:"outcome"`
+	// The process that executed it, as in `workers`; null for callers who may not DEBUG the run.
+	Worker *string `json:"worker"`
+	// The account of the worker; null for callers who may not DEBUG the run.
+	Account   *string    `json:"account"`
+	StartedAt *time.Time `json:"startedAt"`
+	EndedAt   *time.Time `json:"endedAt"`
+	// When the worker last told the engine that it works on the step.
+	LastHeartbeatAt *time.Time `json:"lastHeartbeatAt"`
+	ErrorCode       *string    `json:"errorCode"`
+	// The class of the error, by which the plan decides about the next try.
+	ErrorClass *string `json:"errorClass"`
+	// Of its last program; null when no program ended by itself.
+	ExitStatus *int `json:"exitStatus"`
+	// The signal that ended its last program, such as SIGKILL.
+	Signal *string `json:"signal"`
+	// The lines that it printed, and their bytes, also those that were not stored.
+	LogLines *float64 `json:"logLines"`
+	LogBytes *float64 `json:"logBytes"`
+	// The stack trace when the part of dvt that executes the step failed, without secret values; null for callers who may not DEBUG the run.
+	Stack *string `json:"stack"`
+}
+
+// GetEngineAttemptId returns StepEvidenceTry.EngineAttemptId, and is useful for accessing the field via an interface.
+func (v *StepEvidenceTry) GetEngineAttemptId() int { return v.EngineAttemptId }
+
+// GetOutcome returns StepEvidenceTry.Outcome, and is useful for accessing the field via an interface.
+func (v *StepEvidenceTry) GetOutcome() TryOutcome { return v.Outcome }
+
+// GetWorker returns StepEvidenceTry.Worker, and is useful for accessing the field via an interface.
+func (v *StepEvidenceTry) GetWorker() *string { return v.Worker }
+
+// GetAccount returns StepEvidenceTry.Account, and is useful for accessing the field via an interface.
+func (v *StepEvidenceTry) GetAccount() *string { return v.Account }
+
+// GetStartedAt returns StepEvidenceTry.StartedAt, and is useful for accessing the field via an interface.
+func (v *StepEvidenceTry) GetStartedAt() *time.Time { return v.StartedAt }
+
+// GetEndedAt returns StepEvidenceTry.EndedAt, and is useful for accessing the field via an interface.
+func (v *StepEvidenceTry) GetEndedAt() *time.Time { return v.EndedAt }
+
+// GetLastHeartbeatAt returns StepEvidenceTry.LastHeartbeatAt, and is useful for accessing the field via an interface.
+func (v *StepEvidenceTry) GetLastHeartbeatAt() *time.Time { return v.LastHeartbeatAt }
+
+// GetErrorCode returns StepEvidenceTry.ErrorCode, and is useful for accessing the field via an interface.
+func (v *StepEvidenceTry) GetErrorCode() *string { return v.ErrorCode }
+
+// GetErrorClass returns StepEvidenceTry.ErrorClass, and is useful for accessing the field via an interface.
+func (v *StepEvidenceTry) GetErrorClass() *string { return v.ErrorClass }
+
+// GetExitStatus returns StepEvidenceTry.ExitStatus, and is useful for accessing the field via an interface.
+func (v *StepEvidenceTry) GetExitStatus() *int { return v.ExitStatus }
+
+// GetSignal returns StepEvidenceTry.Signal, and is useful for accessing the field via an interface.
+func (v *StepEvidenceTry) GetSignal() *string { return v.Signal }
+
+// GetLogLines returns StepEvidenceTry.LogLines, and is useful for accessing the field via an interface.
+func (v *StepEvidenceTry) GetLogLines() *float64 { return v.LogLines }
+
+// GetLogBytes returns StepEvidenceTry.LogBytes, and is useful for accessing the field via an interface.
+func (v *StepEvidenceTry) GetLogBytes() *float64 { return v.LogBytes }
+
+// GetStack returns StepEvidenceTry.Stack, and is useful for accessing the field via an interface.
+func (v *StepEvidenceTry) GetStack() *string { return v.Stack }
+
 // StepRow includes the GraphQL fields of Step requested by the fragment StepRow.
 type StepRow struct {
 	StepId    string        `json:"stepId"`
@@ -10474,6 +10668,31 @@ func (v *TokenRowGrantsTokenGrant) GetProjectId() string { return v.ProjectId }
 
 // GetEnvironmentId returns TokenRowGrantsTokenGrant.EnvironmentId, and is useful for accessing the field via an interface.
 func (v *TokenRowGrantsTokenGrant) GetEnvironmentId() string { return v.EnvironmentId }
+
+type TryOutcome string
+
+const (
+	TryOutcomeRunning   TryOutcome = "RUNNING"
+	TryOutcomeSucceeded TryOutcome = "SUCCEEDED"
+	TryOutcomeFailed    TryOutcome = "FAILED"
+	// Somebody stopped the step, or paused or ended the run.
+	TryOutcomeStopped TryOutcome = "STOPPED"
+	// The worker was stopped; another one tries again.
+	TryOutcomeInterrupted TryOutcome = "INTERRUPTED"
+	// The worker reported no end.
+	TryOutcomeLost    TryOutcome = "LOST"
+	TryOutcomeUnknown TryOutcome = "UNKNOWN"
+)
+
+var AllTryOutcome = []TryOutcome{
+	TryOutcomeRunning,
+	TryOutcomeSucceeded,
+	TryOutcomeFailed,
+	TryOutcomeStopped,
+	TryOutcomeInterrupted,
+	TryOutcomeLost,
+	TryOutcomeUnknown,
+}
 
 type UpdateParamsInput struct {
 	// Only this step; default the whole run.
@@ -12193,6 +12412,22 @@ func (v *__ShowRunInput) GetRunId() string { return v.RunId }
 
 // GetAt returns __ShowRunInput.At, and is useful for accessing the field via an interface.
 func (v *__ShowRunInput) GetAt() *int64 { return v.At }
+
+// __ShowStepEvidenceInput is used internally by genqlient
+type __ShowStepEvidenceInput struct {
+	RunId   string `json:"runId"`
+	StepId  string `json:"stepId"`
+	Attempt *int   `json:"attempt"`
+}
+
+// GetRunId returns __ShowStepEvidenceInput.RunId, and is useful for accessing the field via an interface.
+func (v *__ShowStepEvidenceInput) GetRunId() string { return v.RunId }
+
+// GetStepId returns __ShowStepEvidenceInput.StepId, and is useful for accessing the field via an interface.
+func (v *__ShowStepEvidenceInput) GetStepId() string { return v.StepId }
+
+// GetAttempt returns __ShowStepEvidenceInput.Attempt, and is useful for accessing the field via an interface.
+func (v *__ShowStepEvidenceInput) GetAttempt() *int { return v.Attempt }
 
 // __ShowTraceInput is used internally by genqlient
 type __ShowTraceInput struct {
@@ -17760,6 +17995,77 @@ func ShowService(
 	}
 
 	data_ = &ShowServiceResponse{}
+	resp_ := &graphql.Response{Data: data_}
+
+	err_ = client_.MakeRequest(
+		ctx_,
+		req_,
+		resp_,
+	)
+
+	return data_, err_
+}
+
+// The query executed by ShowStepEvidence.
+const ShowStepEvidence_Operation = `
+query ShowStepEvidence ($runId: String!, $stepId: String!, $attempt: Int) {
+	run(runId: $runId) {
+		step(stepId: $stepId) {
+			stepId
+			type
+			statusRaw
+			evidence(attempt: $attempt) {
+				logicalAttemptId
+				engine
+				tries {
+					engineAttemptId
+					outcome
+					worker
+					account
+					startedAt
+					endedAt
+					lastHeartbeatAt
+					errorCode
+					errorClass
+					exitStatus
+					signal
+					logLines
+					logBytes
+					stack
+				}
+				compensation {
+					compensated
+					attempts
+					endedAt
+					idempotencyKey
+					errorCode
+					errorMessage
+					result
+				}
+			}
+		}
+	}
+}
+`
+
+func ShowStepEvidence(
+	ctx_ context.Context,
+	client_ graphql.Client,
+	runId string,
+	stepId string,
+	attempt *int,
+) (data_ *ShowStepEvidenceResponse, err_ error) {
+	req_ := &graphql.Request{
+		OpName: "ShowStepEvidence",
+		Query:  ShowStepEvidence_Operation,
+		Variables: &__ShowStepEvidenceInput{
+			RunId:   runId,
+			StepId:  stepId,
+			Attempt: attempt,
+		},
+	}
+
+	data_ = &ShowStepEvidenceResponse{}
 	resp_ := &graphql.Response{Data: data_}
 
 	err_ = client_.MakeRequest(

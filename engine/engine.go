@@ -344,7 +344,7 @@ type Skeleton struct {
 	Reused []run.Ord `json:"reused,omitempty"`
 }
 
-// Evidence is output of one attempt: log lines or the bytes of an artifact.
+// Evidence is output of one attempt: log lines, the bytes of an artifact, or the record of an engine attempt.
 type Evidence struct {
 	RunID          string    `json:"runId"`
 	StepID         string    `json:"stepId"`
@@ -357,6 +357,8 @@ type Evidence struct {
 	Lines          []LogLine `json:"lines,omitempty"`
 	// Artifact, when set, is stored under Kind and Name of its Ref.
 	Artifact *ArtifactBody `json:"artifact,omitempty"`
+	// Try, when set, is the record of the engine attempt. A server of an earlier version ignores it.
+	Try *TryRecord `json:"try,omitempty"`
 }
 
 // StoredAttempt returns the engine attempt under which evidence is stored. Evidence of a hook follows that of its

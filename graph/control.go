@@ -45,6 +45,7 @@ type UseCases interface { //nolint:interfacebloat // the sum of its subjects; a 
 	ViewService
 	ScopeReads
 	DBTReads
+	EvidenceReads
 	PastReads
 	PlanReads
 	CountReads

@@ -15,6 +15,7 @@ import (
 	"github.com/dvt-engine/dvt/control/reads"
 	"github.com/dvt-engine/dvt/control/runs"
 	"github.com/dvt-engine/dvt/control/watch"
+	"github.com/dvt-engine/dvt/engine"
 	"github.com/dvt-engine/dvt/graph"
 	"github.com/dvt-engine/dvt/live"
 	"github.com/dvt-engine/dvt/plan"
@@ -80,6 +81,27 @@ func (f *fake) DBTNodes(_ context.Context, _ authz.Principal, in reads.DBTNodesQ
 		Attempt: 1, Nodes: []reads.DBTNode{failed, model}, Cursors: []string{"1", "4"}, Total: 3, HasNext: true,
 		ByStatus: map[string]int{"success": 1, "fail": 1, "skipped": 2},
 	}, true, nil
+}
+
+func (f *fake) StepEvidence(_ context.Context, _ authz.Principal, runID, stepID string, attempt int) (
+	reads.StepEvidence, error) {
+	if runID != "r1" || stepID != "build" || attempt > 1 {
+		return reads.StepEvidence{}, control.Refuse(run.CodeNotFound, "There is no such attempt.")
+	}
+	failed := engine.TryRecord{Worker: "host/7", StartedAt: instant, EndedAt: instant.Add(time.Second),
+		LastHeartbeatAt: instant, Outcome: engine.TryFailed, ErrorCode: "EXIT_STATUS", ErrorClass: "transport",
+		ExitStatus: new(3), LogLines: 2, LogBytes: 40, Stack: "goroutine 7"}
+	return reads.StepEvidence{
+		Attempt: 1, Engine: "temporal",
+		Tries: []reads.StepTry{
+			{EngineAttempt: 1, Outcome: "FAILED", Recorded: true, StoredTry: engine.StoredTry{Account: "data-1",
+				TryRecord: failed}},
+			{EngineAttempt: 2, Outcome: reads.TryLost}, {EngineAttempt: 3, Outcome: "SOMETHING_NEW"},
+		},
+		Compensation: &reads.StepCompensation{At: instant, CompensationPayload: run.CompensationPayload{
+			StepID: "build", IdempotencyKey: "r1:build:compensate", Attempts: 2, ErrorCode: "HTTP_STATUS",
+			ErrorMessage: "503"}},
+	}, nil
 }
 
 func (f *fake) LastGreen(_ context.Context, _ authz.Principal, h run.Header) (*reads.RunBefore, error) {
@@ -266,6 +288,25 @@ func TestGolden_DBTNodes(t *testing.T) {
 	} {
 		if got := a.query(query, nil); code(t, got) != "BAD_USER_INPUT" {
 			t.Errorf("%s: answered %s, want BAD_USER_INPUT", query, got)
+		}
+	}
+}
+
+func TestGolden_StepEvidence(t *testing.T) {
+	t.Parallel()
+	f := newAnsweringFake()
+	view := failedRun()
+	f.run = func(authz.Principal, string, *run.Seq) (control.RunView, error) { return view, nil }
+	a := serve(t, f)
+	golden(t, "stepEvidence", a.query(
+		`{ run(runId: "r1") { step(stepId: "build") { evidence`+selectAll(t, "StepEvidence")+` } } }`, nil))
+	for query, want := range map[string]string{
+		`{ run(runId: "r1") { step(stepId: "build") { evidence(attempt: 2) { engine } } } }`:      "NOT_FOUND",
+		`{ run(runId: "r1") { steps { evidence { engine } } } }`:                                  "BAD_USER_INPUT",
+		`subscription { runUpdates(runId: "r1") { snapshot { steps { evidence { engine } } } } }`: "BAD_USER_INPUT",
+	} {
+		if got := a.query(query, nil); code(t, got) != want {
+			t.Errorf("%s: answered %s, want %s", query, got, want)
 		}
 	}
 }

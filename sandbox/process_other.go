@@ -65,5 +65,5 @@ func (p *groupProcess) Wait() (Exit, error) {
 	if err != nil && !errors.As(err, &exit) {
 		return Exit{}, fmt.Errorf("sandbox: wait: %w", err)
 	}
-	return Exit{Status: p.cmd.ProcessState.ExitCode()}, nil
+	return Exit{Status: p.cmd.ProcessState.ExitCode(), Signal: SignalOf(p.cmd.ProcessState)}, nil
 }

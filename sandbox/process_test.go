@@ -33,9 +33,10 @@ func TestProcess_EnvironmentIsTheGivenOne(t *testing.T) {
 
 func TestProcess_ExitStatusIsTheProgram(t *testing.T) {
 	f := newFixture(t)
-	for script, want := range map[string]int{"exit 0": 0, "exit 7": 7, "kill -9 $$": -1, "kill -TERM $$": -1} {
-		if got := f.shell(script).exit; got != (sandbox.Exit{Status: want}) {
-			t.Errorf("%q ended with %+v, want the status %d and no cause", script, got, want)
+	for script, want := range map[string]sandbox.Exit{"exit 0": {}, "exit 7": {Status: 7},
+		"kill -9 $$": {Status: -1, Signal: "SIGKILL"}, "kill -TERM $$": {Status: -1, Signal: "SIGTERM"}} {
+		if got := f.shell(script).exit; got != want {
+			t.Errorf("%q ended with %+v, want %+v", script, got, want)
 		}
 	}
 }

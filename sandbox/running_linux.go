@@ -170,6 +170,9 @@ func (q *process) watch() {
 	if end.Kind == msgExited {
 		q.exit.Status = end.Status
 	}
+	if end.Signal != 0 {
+		q.exit.Signal = unix.SignalName(unix.Signal(end.Signal))
+	}
 	q.judgeEnd(end)
 	q.finish()
 	close(q.exited)

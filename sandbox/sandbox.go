@@ -6,6 +6,9 @@ import (
 	"context"
 	"net/netip"
 	"os"
+	"syscall"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/dvt-engine/dvt/plan"
 )
@@ -86,8 +89,17 @@ type Violation struct {
 
 // Exit is how a program ended.
 type Exit struct {
-	Status int   // exit status; -1 after a signal
-	Cause  Cause // the bound that ended it; empty when none did
+	Status int    // exit status; -1 after a signal
+	Signal string // name of the signal that ended it, such as SIGKILL; empty when none did or when it is not known
+	Cause  Cause  // the bound that ended it; empty when none did
+}
+
+// SignalOf returns the name of the signal that ended a process, such as SIGKILL; empty when none did.
+func SignalOf(p *os.ProcessState) string {
+	if status, ok := p.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+		return unix.SignalName(status.Signal())
+	}
+	return ""
 }
 
 // Cause is the bound that ended a program.

@@ -123,6 +123,7 @@ func TestDev_AuthorisesRequestsAndShutsDownInTime(t *testing.T) {
 	long := start(t, c, "edge-long", stepsPlan("long",
 		fmt.Sprintf(`{"stepId":"wait","type":"COMMAND","inputs":{"argv":["sh","-c",%q]},
 		"dependsOn":[],"timeout":"11m","retry":{"maxAttempts":10,"initialBackoffMs":100,"backoffMultiplier":1,"maxBackoffMs":200}}`, "trap '' TERM; exec "+stubbornCommand)))
+	// contract: Z06
 	t.Run("the debug page of a run needs DEBUG", func(t *testing.T) { testDebug(t, data, base, long) })
 	t.Run("a run of another tenant does not exist", func(t *testing.T) { testAnotherTenant(t, data, base, long) })
 	t.Run("a run survives kill -9", func(t *testing.T) {
@@ -144,7 +145,7 @@ func TestDev_AuthorisesRequestsAndShutsDownInTime(t *testing.T) {
 	}
 }
 
-// testDebug reads the debug page of a run whose step is running.
+// testDebug reads the debug page of a run whose step is running, and prints it with the command for it.
 func testDebug(t *testing.T, data, base, runID string) {
 	at := base + "/engine/runs/" + runID + "/debug"
 	for token, status := range map[string]int{"": 401, devToken(t, data, "dev-engineer"): 403,
@@ -173,6 +174,8 @@ func testDebug(t *testing.T, data, base, runID string) {
 		len(e.Pending) != 1 || len(e.Last) == 0 {
 		t.Errorf("the debug page shows %+v, want one execution with a history, one pending step and last events", d)
 	}
+	expectCommand(t, 0, []string{"workflow", "debug", runID, "--server", base, "--token", devToken(t, data, "dev-sre")},
+		"run "+runID+" is running at seq ", ", 1 executions", "wait/1.1", "dvt.execute", "ActivityTaskScheduled")
 }
 
 // findProcesses returns the ids of all processes with these arguments.

@@ -5,10 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -28,6 +30,7 @@ import (
 // proxiedServer is a server behind proxies that can cut its services off, and a control worker with direct connections.
 type proxiedServer struct {
 	base   string
+	api    string // of a server without duties, with direct connections
 	store  store.Store
 	dsn    string
 	redis  string // host:port without the proxy
@@ -80,7 +83,12 @@ func startProxiedServer(t *testing.T) *proxiedServer {
 		address)
 	spawn(t, "control worker", nil, "worker", "--config", config("worker.yaml", dsn, redis.Addr, temporal.Addr),
 		"--queues", "tq-control-dev", "--workspace", filepath.Join(dir, "control"))
+	api := testserver.FreeAddress(t)
+	o.api = "http://" + api
+	spawn(t, "API server", nil, "server", "--config", config("api.yaml", dsn, redis.Addr, temporal.Addr), "--listen", api,
+		"--duties", "api")
 	waitUntilReady(t, o.base)
+	waitUntilReady(t, o.api)
 	return o
 }
 
@@ -97,6 +105,8 @@ func TestEngineMode_RefusesStartsAndLetsRunsGoOn(t *testing.T) {
 	t.Run("a frozen tenant starts no run", o.testFrozenTenant)
 	// contract: H02
 	t.Run("a slow engine refuses starts until it recovers", o.testSlowEngine)
+	// contract: H02, R411, R546
+	t.Run("an engine that is away refuses starts on every server, and callers back off", o.testEngineAway)
 	// contract: W-20
 	t.Run("a run waits for its approval", o.testApproval)
 }
@@ -117,8 +127,9 @@ func (o *proxiedServer) testHealth(t *testing.T) {
 			}
 		}
 		slices.Sort(bad)
-		if len(h.Checks) != 5 {
-			t.Errorf("/engine/health has %d checks, want 5: %s", len(h.Checks), a.body)
+		want := []string{"artifactStore", "eventBus", "secretsProvider", "stateStore", "temporal"}
+		if got := slices.Sorted(maps.Keys(h.Checks)); !slices.Equal(got, want) {
+			t.Errorf("/engine/health has the checks %v, want %v: %s", got, want, a.body)
 		}
 		return a.StatusCode, h.Status, bad
 	}
@@ -166,7 +177,12 @@ func (o *proxiedServer) testHealth(t *testing.T) {
 // tryStart starts a run of ada and returns the answer.
 func (o *proxiedServer) tryStart(t *testing.T, id string) answer {
 	t.Helper()
-	return ask(t, o.base, `mutation($input: StartRunInput!) { startRun(input: $input) { run { runId } } }`,
+	return tryStartAt(t, o.base, id)
+}
+
+func tryStartAt(t *testing.T, base, id string) answer {
+	t.Helper()
+	return ask(t, base, `mutation($input: StartRunInput!) { startRun(input: $input) { run { runId } } }`,
 		map[string]any{"input": map[string]any{
 			"plan": map[string]any{"inline": json.RawMessage(sleepPlan(id, 1))}, "runRequestId": id, "projectId": "shop",
 			"environmentId": "dev",
@@ -317,6 +333,47 @@ func (o *proxiedServer) testSlowEngine(t *testing.T) {
 		if time.Now().After(deadline) {
 			t.Fatalf("a minute after the engine answers again a start gets %s, want no error", a.body)
 		}
+	}
+}
+
+// testEngineAway checks that a server that starts nothing itself refuses with the one that does, with the same reason,
+// that the time to wait grows, and that both accept when the engine is back.
+func (o *proxiedServer) testEngineAway(t *testing.T) {
+	servers := []string{o.base, o.api}
+	try := func(base string) answer { return tryStartAt(t, base, fmt.Sprintf("away-%d", time.Now().UnixNano())) }
+	o.engine.Stop()
+	for i := range 5 {
+		id := fmt.Sprintf("away-%d", i)
+		start(t, o.clientOf("ada"), id, sleepPlan(id, 1))
+	}
+	seconds := func(a answer) int {
+		n, err := strconv.Atoi(a.Header.Get("Retry-After"))
+		if err != nil || !strings.Contains(a.body, `"httpStatus":503`) || !strings.Contains(a.body, "does not answer") {
+			t.Errorf("a start while the engine is away: %d %s with Retry-After %q, want 503, the reason and a time to retry",
+				a.StatusCode, a.body, a.Header.Get("Retry-After"))
+		}
+		return n
+	}
+	for _, base := range servers { // the API server may first follow the slow engine of the test before
+		waitUntil(t, base+" says that the engine does not answer", time.Minute, func() bool {
+			a := try(base)
+			return a.code() == "ENGINE_DEGRADED" && strings.Contains(a.body, "does not answer")
+		})
+	}
+	var first []int
+	for _, base := range servers {
+		first = append(first, seconds(try(base)))
+	}
+	time.Sleep(15 * time.Second)
+	for i, base := range servers {
+		if n := seconds(try(base)); n < first[i]+8 || n > 60 {
+			t.Errorf("%s asks for %d s at first and for %d s after another 15 s, want a longer time, and a minute at most", base,
+				first[i], n)
+		}
+	}
+	o.engine.Pass()
+	for _, base := range servers {
+		waitUntil(t, base+" accepts starts again", time.Minute, func() bool { return try(base).code() == "" })
 	}
 }
 

@@ -143,6 +143,9 @@ func (p *process) terminate() time.Duration {
 	return time.Since(began)
 }
 
+// argsWith returns the arguments of the process with further flags, which win over the same flags before them.
+func (p *process) argsWith(flags ...string) []string { return append(slices.Clone(p.args), flags...) }
+
 func root(t *testing.T) string {
 	t.Helper()
 	dir, err := filepath.Abs("..")

@@ -5,9 +5,15 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -61,6 +67,126 @@ func (p *deployment) listAlerts(t *testing.T) []store.AlertState {
 	all, err := p.store.ListAlerts(t.Context(), store.AlertFilter{TenantID: "acme", Limit: store.MaxPage})
 	must(t, err)
 	return all
+}
+
+// blockingProxy is a proxy in front of a server that can block the paths under /engine/.
+type blockingProxy struct {
+	*httptest.Server
+	blocks atomic.Bool
+}
+
+func newBlockingProxy(t *testing.T, base string) *blockingProxy {
+	t.Helper()
+	to, err := url.Parse(base)
+	must(t, err)
+	p, pass := &blockingProxy{}, httputil.NewSingleHostReverseProxy(to)
+	p.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if p.blocks.Load() && strings.HasPrefix(r.URL.Path, "/engine/") {
+			http.Error(w, "<html>not for you</html>", http.StatusForbidden)
+			return
+		}
+		pass.ServeHTTP(w, r)
+	}))
+	t.Cleanup(p.Close)
+	return p
+}
+
+// A proxy blocks the pages under /engine/ because they are for operators, and with them the Journal. The run names the
+// cause, and a worker says so in its last line.
+// contract: R191
+func TestJournal_AProxyThatBlocksItIsNamedOnTheRun(t *testing.T) {
+	t.Parallel()
+	p := startDeployment(t)
+	c := client.New(p.urlA, adaToken)
+	proxy := newBlockingProxy(t, p.urlA)
+	p.data.terminate()
+	behind := func(token string) []string {
+		file := filepath.Join(t.TempDir(), "token")
+		must(t, os.WriteFile(file, []byte(token), 0o600))
+		return p.data.argsWith("--server", proxy.URL, "--worker-token-file", file)
+	}
+	worker := spawn(t, "data worker behind a proxy", nil, behind(workerToken)...)
+	const step = `{"stepId":"held","type":"COMMAND","inputs":{"argv":["true"]},"timeout":"1m"}`
+	passed := start(t, c, "passed", stepsPlan("passed", step))
+	if st := waitForEnd(t, c, passed, time.Minute); st.Status != client.RunStatusCompleted {
+		t.Fatalf("through the proxy the run ended %s, want COMPLETED", st.Status)
+	}
+	p.checkEvidence(t, passed)
+
+	proxy.blocks.Store(true)
+	id := start(t, c, "blocked", stepsPlan("blocked", step))
+	type wait struct {
+		Kind       string
+		HTTPStatus int
+		Message    string
+		Help       string
+		Steps      []string
+	}
+	var waits []wait
+	waitUntil(t, "the run says that it waits for the Journal", time.Minute, func() bool {
+		a := ask(t, p.urlB, fmt.Sprintf(`{ run(runId: %q) { waits { kind httpStatus message help steps } } }`, id), nil,
+			"Authorization: Bearer "+adaToken)
+		var out struct {
+			Data struct{ Run struct{ Waits []wait } }
+		}
+		must(t, json.Unmarshal([]byte(a.body), &out))
+		waits = out.Data.Run.Waits
+		return len(waits) > 0 && waits[0].Kind == "JOURNAL"
+	})
+	if w := waits[0]; w.HTTPStatus != http.StatusForbidden || !strings.Contains(w.Message, "403") ||
+		!strings.Contains(w.Help, "proxy") || fmt.Sprint(w.Steps) != "[held]" {
+		t.Errorf("the run waits for %+v, want the step held, the status 403 and help that names the proxy", w)
+	}
+	select {
+	case <-worker.exited:
+	case <-time.After(testtime.Of(2 * time.Minute)):
+		t.Error("the worker without a Journal has not ended after two minutes")
+	}
+	named := []string{"403", "/engine/journal/", strings.TrimPrefix(proxy.URL, "http://")}
+	expectAll(t, "the worker that lost the Journal", worker.output(), named...)
+	expectAll(t, "a worker that starts without the Journal", expectFailure(t, behind(workerToken)...), named...)
+
+	proxy.blocks.Store(false)
+	expectAll(t, "a worker with a wrong token", expectFailure(t, behind(workerToken+"x")...), "401", "worker-token",
+		"accounts of the server")
+	if m := get(t, p.urlA+"/metrics", "Authorization: Bearer "+samToken).body; !strings.Contains(m,
+		`dvt_auth_failures_total{kind="worker"} 1`) {
+		t.Error("dvt_auth_failures_total does not count the wrong token, want 1 of the kind worker")
+	}
+	p.data.start()
+	if st := waitForEnd(t, c, id, 2*time.Minute); st.Status != client.RunStatusCompleted {
+		t.Errorf("with a worker that reaches the Journal the run ended %s, want COMPLETED", st.Status)
+	}
+}
+
+// checkEvidence checks the record that a worker kept of the only try of the step held, and who sees the worker.
+func (p *deployment) checkEvidence(t *testing.T, runID string) {
+	t.Helper()
+	for token, sees := range map[string]bool{adaToken: false, samToken: true} {
+		out, err := client.ShowStepEvidence(t.Context(), client.New(p.urlB, token), runID, "held", nil)
+		must(t, err)
+		e := out.Run.Step.Evidence
+		if len(e.Tries) != 1 || e.Engine == nil || *e.Engine != "temporal" {
+			t.Fatalf("the evidence is %+v, want one try on temporal", e)
+		}
+		if y := e.Tries[0]; y.Outcome != client.TryOutcomeSucceeded || y.ExitStatus == nil || *y.ExitStatus != 0 ||
+			y.LogLines == nil || y.LastHeartbeatAt == nil || (y.Worker != nil) != sees || (y.Account != nil) != sees ||
+			sees && *y.Account != "steps-1" {
+			t.Errorf("the try is %+v, want it SUCCEEDED with the exit status 0, and its worker for an SRE only", y)
+		}
+	}
+	expectCommand(t, 0, []string{"run", "step", runID, "held", "--server", p.urlB, "--token", samToken},
+		"step held (COMMAND) is success, attempt 1", "OUTCOME", "succeeded", "0 lines, 0 B")
+}
+
+// expectAll checks that what somebody printed contains all texts.
+func expectAll(t *testing.T, who, printed string, want ...string) {
+	t.Helper()
+	for _, w := range want {
+		if !strings.Contains(printed, w) {
+			t.Errorf("%s does not print %q:\n%s", who, w, printed)
+		}
+	}
 }
 
 // The only worker of a queue ends. Both servers notice it, together they raise one alert, and the alert ends when a

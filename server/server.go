@@ -174,7 +174,7 @@ func assemble(
 		return p, err
 	}
 	p.engine = temporal.New(p.temporal, cfg.TemporalNamespace, temporal.Config{
-		HeartbeatTimeout: cfg.Heartbeat, RotateAfter: cfg.RotateAfter, Tickets: p.tickets, Payloads: to.Payloads,
+		HeartbeatTimeout: cfg.Heartbeat, RotateAfter: cfg.RotateAfter, Tickets: p.tickets, Payloads: to.Payloads, Log: log,
 	})
 	queues := cfg.PlanQueues()
 	leases := admission.Leases{TTL: cfg.Lease}
@@ -449,7 +449,7 @@ func newRunner(ctx context.Context, cfg config.Config, j engine.AttemptJournal, 
 	})
 	return &executor.Runner{
 		Journal: j, WorkspaceRoot: cfg.Workspace, ProjectRoot: cfg.ProjectRoot, Log: log, Executors: executor.New(x),
-		Secrets: secrets, Meter: m,
+		Secrets: secrets, Meter: m, Worker: box.worker,
 	}, nil
 }
 

@@ -184,7 +184,7 @@ func (t *temporalServer) start(ctx context.Context) (*child, error) {
 	} else {
 		args = append(args, "--ui-ip", "127.0.0.1", "--ui-port", strconv.Itoa(t.uiPort))
 	}
-	for _, a := range []string{temporal.AttributeRun, temporal.AttributeTenant, temporal.AttributeProject} {
+	for _, a := range temporal.Attributes() {
 		args = append(args, "--search-attribute", a+"=Keyword")
 	}
 	cmd := exec.Command(t.bin, args...) //nolint:noctx // the supervisor stops it with SIGTERM, not by a context

@@ -43,7 +43,7 @@ var testedElsewhere = strings.Fields(`bulk-signal bulk-rerun bulk-show bulk-watc
 	alerts-list alerts-show alerts-watch alerts-ack alerts-silence alerts-silences
 	destinations-list destinations-show destinations-test destinations-enable destinations-disable destinations-replay destinations-dead-letters destinations-redrive
 	incidents-list incidents-show incidents-ack incidents-note incidents-severity incidents-close tenant-recovery
-	break-glass-take break-glass-end run-search run-tag run-note run-share tenant-share-links
+	break-glass-take break-glass-end run-search run-tag run-note run-share run-step tenant-share-links
 	context-list context-show context-set context-use context-delete store-verify store-rebuild store-repair store-export store-import store-epoch-bump trace-export`)
 
 func TestCommands_HaveHelpAndPrintTheSameAsJSONAndYAML(t *testing.T) {

@@ -37,7 +37,8 @@ type session struct {
 func runCommand() *cobra.Command {
 	s := &session{}
 	return s.command("run", "Start, watch and steer runs", append([]*cobra.Command{
-		s.startCommand(), s.rerunCommand(), s.listCommand(), s.showCommand(), s.openCommand(), s.diffCommand(),
+		s.startCommand(), s.rerunCommand(), s.listCommand(), s.showCommand(), s.stepCommand(), s.openCommand(),
+		s.diffCommand(),
 		s.compareCommand(), s.planOfCommand(), s.watchCommand(), s.logsCommand(), s.searchCommand(), s.artifactsCommand(),
 		s.eventsCommand(), s.approveCommand(), s.tagCommand(), s.noteCommand(), s.shareCommand(),
 	}, s.signalCommands()...)...)

@@ -5,11 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/url"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/Khan/genqlient/graphql"
 	"github.com/spf13/cobra"
 
 	"github.com/dvt-engine/dvt/client"
@@ -17,6 +19,7 @@ import (
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/console"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/document"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/runtext"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/stepcmd"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/watchview"
 	log "github.com/dvt-engine/dvt/run"
 )
@@ -101,6 +104,12 @@ func briefSteps(steps []client.ShowRunRunStepsStep) (shown []client.ShowRunRunSt
 		order[i] = fmt.Sprintf("%d %s", others[status], status)
 	}
 	return shown, fmt.Sprintf("%d further steps: %s", len(steps)-len(shown), strings.Join(order, ", "))
+}
+
+func (s *session) stepCommand() *cobra.Command {
+	return stepcmd.Show(stepcmd.Session{
+		Client: func() graphql.Client { return s.client }, Out: func() io.Writer { return s.out },
+		IsData: func() bool { return s.output.IsData() }, Print: s.print, Table: s.table, When: s.when})
 }
 
 // stepStatus returns the status of a step for people.

@@ -317,3 +317,30 @@ func TestRunShow_KeptAndCancelledStepsAreNeitherDoneNowNorFailed(t *testing.T) {
 		t.Errorf("a step is shown as failed or as done now:\n%s", out)
 	}
 }
+
+// contract: R188, R191
+func TestRunStep_PrintsEachTryAndTheCompensation(t *testing.T) {
+	isolateEnvironment(t)
+	s := serveAnswer(t, 200, `{"data":{"run":{"step":{"stepId":"load","type":"COMMAND","statusRaw":"FAILED","evidence":{
+		"logicalAttemptId":2,"engine":"temporal","tries":[
+		{"engineAttemptId":1,"outcome":"FAILED","worker":"host/7","account":"data-1","startedAt":"2026-11-28T09:00:00Z",
+		"endedAt":"2026-11-28T09:00:01Z","lastHeartbeatAt":"2026-11-28T09:00:01Z","errorCode":"EXIT_STATUS","exitStatus":3,
+		"logLines":2,"logBytes":40,"stack":"goroutine 7"},
+		{"engineAttemptId":2,"outcome":"LOST"},{"engineAttemptId":3,"outcome":"FAILED","signal":"SIGKILL"}],
+		"compensation":{"compensated":false,"attempts":3,"endedAt":"2026-11-28T09:01:00Z","idempotencyKey":"k",
+		"errorCode":"HTTP_STATUS","errorMessage":"503"}}}}}}`)
+	out, status, err := dvt(t, s, "t", "run", "step", "4fec12ab-0000-4000-8000-000000000000", "load", "--attempt", "2")
+	for _, want := range []string{"step load (COMMAND) is failed, attempt 2", "EXIT_STATUS", "host/7", "2 lines, 40 B",
+		"lost", "SIGKILL", "not compensated", "tries: 3, HTTP_STATUS: 503", "stack of try 1:\ngoroutine 7"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("the output lacks %q", want)
+		}
+	}
+	if status != 0 || t.Failed() {
+		t.Errorf("status %d, %v\n%s", status, err, out)
+	}
+	doc, status, err := dvt(t, s, "t", "run", "step", "4fec12ab-0000-4000-8000-000000000000", "load", "-o", "json")
+	if status != 0 || !strings.Contains(doc, `"exitStatus": 3`) {
+		t.Errorf("status %d, %v, want the answer as JSON:\n%s", status, err, doc)
+	}
+}

@@ -1,12 +1,18 @@
 package main
 
 import (
+	"encoding/json"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/dvt-engine/dvt/control/reads"
+	"github.com/dvt-engine/dvt/engine"
+	"github.com/dvt-engine/dvt/run"
 )
 
 const recorded = "../../engine/temporal/testdata/"
@@ -44,17 +50,27 @@ func TestWorkflowReplay_ReportsTheFirstDifference(t *testing.T) {
 // contract: T107, Z06
 func TestWorkflowDebug_PrintsExecutionsAndPendingSignals(t *testing.T) {
 	t.Parallel()
+	at := time.Date(2026, 11, 28, 9, 0, 0, 0, time.UTC)
+	debugged := reads.RunDebug{ // the server's own type, so that its JSON cannot change without this command
+		RunID: "r1", Status: run.Running, Seq: 7,
+		Engine: &reads.RunEngine{Ref: run.EngineRunRef{WorkflowID: "dvt/acme/r1"}, Debug: engine.Debug{
+			Total: 2,
+			Executions: []engine.Execution{
+				{EngineRunID: "first", Status: "ContinuedAsNew", StartedAt: at, Events: 411, Bytes: 90123},
+				{EngineRunID: "second", Status: "Running", StartedAt: at},
+			},
+			Pending: []engine.Pending{{ID: "s9/1.1", Type: "dvt.execute", State: "Started", Attempt: 2, LastFailure: "lost"}},
+			Last:    []engine.HistoryEvent{{No: 12, At: at, What: "ActivityTaskScheduled dvt.execute s9/1.1"}},
+		}},
+		Open: []reads.OpenOrder{{No: 3, ID: "u3", Type: run.Pause, Application: run.SignalPending, Delivered: true}},
+	}
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case r.Header.Get("Authorization") != "Bearer dev-sre":
 			w.WriteHeader(http.StatusForbidden)
 			_, _ = w.Write([]byte(`{"code":"FORBIDDEN","message":"debug needs the role SRE."}`))
 		case r.URL.Path == "/engine/runs/r1/debug":
-			_, _ = w.Write([]byte(`{"runId":"r1","status":"RUNNING","runSeq":7,"engine":{"ref":{"workflowId":"dvt/acme/r1"},"total":2,
-				"executions":[{"engineRunId":"first","status":"ContinuedAsNew","historyEvents":400,"historyBytes":90000},{"engineRunId":"second","status":"Running"}],
-				"pending":[{"id":"s9/1.1","type":"dvt.execute","state":"Started","attempt":2,"lastFailure":"lost"}],
-				"last":[{"no":12,"what":"ActivityTaskScheduled dvt.execute s9/1.1"}]},
-				"signals":[{"no":3,"signalId":"u3","signalType":"PAUSE","application":"PENDING","delivered":true}]}`))
+			_ = json.NewEncoder(w).Encode(debugged)
 		default:
 			w.WriteHeader(http.StatusNotFound)
 			_, _ = w.Write([]byte(`{"code":"NOT_FOUND","message":"There is no such run, or it is not yours."}`))
@@ -62,8 +78,8 @@ func TestWorkflowDebug_PrintsExecutionsAndPendingSignals(t *testing.T) {
 	}))
 	t.Cleanup(s.Close)
 	out, status, err := dvt(t, s.URL, "dev-sre", "workflow", "debug", "r1")
-	for _, want := range []string{"running at seq 7", "dvt/acme/r1, 2 executions", "first", "second", "s9/1.1", "lost",
-		"12", "u3", "PAUSE"} {
+	for _, want := range []string{"running at seq 7", "dvt/acme/r1, 2 executions", "first", "ContinuedAsNew", "411",
+		"90123", "second", "s9/1.1", "Started", "lost", "12", "ActivityTaskScheduled", "u3", "PAUSE", "PENDING", "true"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("the output lacks %q", want)
 		}

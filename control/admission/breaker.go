@@ -17,7 +17,8 @@ const (
 	startSamples = 5               // fewer samples do not open the breaker
 	StartLimit   = 5 * time.Second // limit of the P95 of the samples
 	probeEvery   = 5 * time.Second
-	maxSamples   = 1024 // only the newest are kept
+	maxSamples   = 1024        // only the newest are kept
+	maxRetry     = time.Minute // longest time after which a refused caller is asked to try again
 )
 
 // Breaker stops new runs while the engine does not answer or starts them too slowly. Each process has its own, which
@@ -30,11 +31,13 @@ type Breaker struct {
 	mu      sync.Mutex
 	samples []startSample
 	open    bool
+	since   time.Time // when refusals began, while new runs are refused
 	probeAt time.Time // when the next probe is due, while open
 	probing bool      // the next observation is that of the probe
 	failing bool      // the newest observation is a failure: the engine does not answer
 	starts  bool      // this process starts runs, so that it judges the engine itself
 	peers   bool      // all processes that start runs report an open breaker
+	away    bool      // and one of them reports that the engine does not answer
 	metrics breakerMetrics
 }
 
@@ -63,37 +66,41 @@ func NewBreaker(now func() time.Time, r prometheus.Registerer) *Breaker {
 	}}
 }
 
-// refuses reports whether new runs are refused, and after what time a caller may try again.
+// refuses reports whether new runs are refused, and after what time a caller may try again. That time is as long as
+// refusals have lasted, from probeEvery to maxRetry. A caller who keeps to it therefore waits twice as long each time,
+// and an engine that comes back is not met by everybody at once.
 func (b *Breaker) refuses() (time.Duration, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	switch {
-	case b.open:
-		return max(b.probeAt.Sub(b.now()), time.Second), true
-	case b.follows():
-		return probeEvery, true
+	if !b.open && !b.follows() {
+		return 0, false
 	}
-	return 0, false
+	return min(max(b.now().Sub(b.since), probeEvery), maxRetry), true
 }
 
 // follows reports whether the breaker is open because those of the processes that start runs are.
 func (b *Breaker) follows() bool { return b.peers && !b.starts }
 
-// Heartbeats of the breakers of processes that start runs.
+// Heartbeats of the breakers of processes that start runs. A process whose engine does not answer sends two, so that
+// servers of an earlier version, which know the first two names only, follow it too.
 const (
-	dutyBreakerOpen   = "start-breaker-open"
-	dutyBreakerClosed = "start-breaker-closed"
+	dutyBreakerOpen    = "start-breaker-open"
+	dutyBreakerClosed  = "start-breaker-closed"
+	dutyBreakerFailing = "start-breaker-failing"
 )
 
-// Duty returns the name of the heartbeat by which other processes learn the state of this breaker. Only a process that
-// starts runs sends it.
-func (b *Breaker) Duty() string {
+// Duties returns the names of the heartbeats by which other processes learn the state of this breaker. Only a process
+// that starts runs sends them.
+func (b *Breaker) Duties() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.open {
-		return dutyBreakerOpen
+	switch {
+	case b.open && b.failing:
+		return []string{dutyBreakerOpen, dutyBreakerFailing}
+	case b.open:
+		return []string{dutyBreakerOpen}
 	}
-	return dutyBreakerClosed
+	return []string{dutyBreakerClosed}
 }
 
 // followPeers takes the heartbeats of all processes, and reports whether that opened or closed this breaker. Heartbeats
@@ -101,6 +108,7 @@ func (b *Breaker) Duty() string {
 // enough: its process starts the runs.
 func (b *Breaker) followPeers(beats []store.Heartbeat, fresh time.Duration) (moved bool) {
 	var open, closed *store.Heartbeat
+	away := false
 	for i, beat := range beats {
 		switch {
 		case beat.Age > fresh:
@@ -108,12 +116,18 @@ func (b *Breaker) followPeers(beats []store.Heartbeat, fresh time.Duration) (mov
 			open = &beats[i]
 		case beat.Duty == dutyBreakerClosed:
 			closed = &beats[i]
+		case beat.Duty == dutyBreakerFailing:
+			away = true
 		}
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	was := b.follows()
+	b.away = away
 	b.peers = open != nil && (closed == nil || closed.Process == open.Process && open.Age < closed.Age)
+	if b.follows() && !was {
+		b.since = b.now()
+	}
 	return was != b.follows()
 }
 
@@ -121,7 +135,7 @@ func (b *Breaker) followPeers(beats []store.Heartbeat, fresh time.Duration) (mov
 func (b *Breaker) Failing() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.failing
+	return b.failing || b.follows() && b.away
 }
 
 // allows returns how many of at most n starts may be made now. An open breaker allows one probe each probeEvery.
@@ -168,7 +182,7 @@ func (b *Breaker) Observe(took time.Duration, failed bool) (moved bool) {
 	if p95, n := b.percentile(now); n < startSamples || p95 <= StartLimit {
 		return false
 	}
-	b.open, b.probeAt = true, now.Add(probeEvery)
+	b.open, b.since, b.probeAt = true, now, now.Add(probeEvery)
 	b.metrics.open.Set(1)
 	return true
 }

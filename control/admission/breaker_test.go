@@ -76,7 +76,7 @@ func TestBreaker_OpensOnSlowStartsAndAProbeClosesIt(t *testing.T) {
 	}
 }
 
-// contract: T135
+// contract: T135, R411
 func TestBreaker_FailuresCountAndTheQueueIsProbedOneByOne(t *testing.T) {
 	t.Parallel()
 	w := operated(t)
@@ -116,6 +116,16 @@ func TestBreaker_FailuresCountAndTheQueueIsProbedOneByOne(t *testing.T) {
 	time.Sleep(700 * time.Millisecond)
 	if n := total(); n != before+1 || !degraded() {
 		t.Errorf("%d probes were made, want one, and the breaker still open", n-before)
+	}
+	retry := func() time.Duration {
+		return controltest.Refusal(t, w.start(w.Engineer(), "later"), run.CodeEngineDegraded).RetryAfter
+	}
+	if after := retry(); after != 31*time.Second {
+		t.Errorf("31 s after the breaker opened RetryAfter is %s, want the same 31 s", after)
+	}
+	w.Clock.Advance(5 * time.Minute)
+	if after := retry(); after != time.Minute {
+		t.Errorf("minutes after the breaker opened RetryAfter is %s, want the limit of 1 min", after)
 	}
 	w.Engine.Set(func(e *controltest.FakeEngine) { e.OnStart, e.DescribeError = nil, nil })
 	w.Clock.Advance(6 * time.Second)
@@ -175,8 +185,12 @@ func TestBreaker_AServerThatStartsNothingRefusesWithThoseThatDo(t *testing.T) {
 	controltest.Eventually(t, "the server of the API alone refuses", func() bool {
 		return controltest.CodeOf(try()) == run.CodeEngineDegraded
 	})
-	if e := controltest.Refusal(t, try(), run.CodeEngineDegraded); e.RetryAfter < time.Second {
-		t.Errorf("RetryAfter is %s, want at least 1 s", e.RetryAfter)
+	if e := controltest.Refusal(t, try(), run.CodeEngineDegraded); e.RetryAfter != 5*time.Second {
+		t.Errorf("RetryAfter is %s, want 5 s", e.RetryAfter)
+	}
+	w.Clock.Advance(20 * time.Second)
+	if e := controltest.Refusal(t, try(), run.CodeEngineDegraded); e.RetryAfter != 20*time.Second {
+		t.Errorf("20 s later RetryAfter is %s, want 20 s", e.RetryAfter)
 	}
 	w.slowly(0)
 	w.Clock.Advance(6 * time.Second) // a probe is due

@@ -80,7 +80,9 @@ func (s *Dispatcher) Dispatch(ctx context.Context, owner string) error {
 	for {
 		more, wait, err := s.dispatch(ctx, owner)
 		s.background.Beats.Mark(control.DutyDispatch)
-		s.background.Beats.Mark(s.admission.Modes.Breaker.Duty())
+		for _, duty := range s.admission.Modes.Breaker.Duties() {
+			s.background.Beats.Mark(duty)
+		}
 		if err != nil && ctx.Err() == nil && !errors.Is(err, store.ErrUnavailable) {
 			s.background.Log.WarnContext(ctx, "queued runs were not started; the next round tries again",
 				slog.Any("error", err))

@@ -11,7 +11,7 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// contract: R116, T46, N7
+// contract: R116, T46, N7, G12
 func TestReconcile_APauseThatDoesNotDrainRaisesOneAlert(t *testing.T) {
 	t.Parallel()
 	w := newSweptWorld(t)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"net/url"
 	"strings"
@@ -65,9 +66,34 @@ func (a *attempts) evidence(ctx context.Context, e engine.Evidence) error {
 		}
 	}
 	if e.Artifact != nil {
-		return j.storeArtifact(ctx, id, stored, *e.Artifact)
+		if err := j.storeArtifact(ctx, id, stored, *e.Artifact); err != nil {
+			return err
+		}
+	}
+	if e.Try != nil {
+		return j.storeTry(ctx, artifact.Name(id, stored, engine.TryFile), a.worker.ID, *e.Try)
 	}
 	return nil
+}
+
+// Bounds of the texts of a record, in characters.
+const (
+	maxTryText  = 200
+	maxTryStack = 8 << 10
+)
+
+// storeTry stores the record of an engine attempt with the account of the worker that sent it.
+func (j *Journal) storeTry(ctx context.Context, name, account string, t engine.TryRecord) error {
+	for _, text := range []*string{&t.Worker, &t.ErrorCode, &t.ErrorClass, &t.Signal} {
+		*text = run.Text(*text, maxTryText)
+	}
+	t.Outcome, t.Stack = engine.TryOutcome(run.Text(string(t.Outcome), maxTryText)), run.Text(t.Stack, maxTryStack)
+	body, err := json.Marshal(engine.StoredTry{Account: account, TryRecord: t})
+	if err != nil {
+		return fmt.Errorf("%w: the record of a try: %w", run.ErrSchema, err)
+	}
+	_, _, _, err = j.cfg.Blobs.Put(ctx, name, bytes.NewReader(body))
+	return err
 }
 
 // storeArtifact stores the bytes of an artifact under the URI of its reference.
@@ -75,7 +101,7 @@ func (j *Journal) storeArtifact(ctx context.Context, id artifact.AttemptID, engi
 	a engine.ArtifactBody) error {
 	file, err := url.PathUnescape(a.Ref.URI[strings.LastIndexByte(a.Ref.URI, '/')+1:])
 	name := artifact.Name(id, engineAttempt, file)
-	if err != nil || a.Ref.URI != artifact.URI(name) {
+	if err != nil || a.Ref.URI != artifact.URI(name) || file == engine.TryFile {
 		return fmt.Errorf("%w: the artifact URI %q does not belong to the attempt of step %s", run.ErrSchema, a.Ref.URI,
 			id.StepID)
 	}

@@ -36,7 +36,8 @@ func (c *commandExecutor) Execute(ctx context.Context, t Task, h Host) (Result, 
 	if err != nil {
 		return Result{}, err
 	}
-	p := process{runtime: c.cfg.Sandbox, program: program, grace: c.cfg.Grace, print: h.Print, secrets: t.masker()}
+	p := process{runtime: c.cfg.Sandbox, program: program, grace: c.cfg.Grace, print: h.Print, exited: h.Exited,
+		secrets: t.masker()}
 	exit, err := p.run(ctx)
 	if err != nil {
 		return Result{}, err

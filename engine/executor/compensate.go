@@ -17,7 +17,8 @@ import (
 func (r *Runner) Compensate(ctx context.Context, d Dispatch, beat func(Heartbeat)) (engine.Return, error) {
 	var startedAt atomic.Pointer[time.Time]
 	var blocked atomic.Pointer[engine.WaitCause]
-	defer r.heartbeat(d, beat, &startedAt, &blocked)()
+	beaten := &beats{}
+	defer r.heartbeat(d, beaten.note(r.now, beat), &startedAt, &blocked)()
 
 	var hook engine.Hook
 	back, err := r.begin(ctx, d, &blocked, func(b engine.StartAttempt) (err error) {
@@ -30,7 +31,7 @@ func (r *Runner) Compensate(ctx context.Context, d Dispatch, beat func(Heartbeat
 	started := r.now().UTC()
 	startedAt.Store(&started)
 
-	x := execution{Dispatch: d, identity: hook.Identity, key: hook.Key, hook: true}
+	x := execution{Dispatch: d, identity: hook.Identity, key: hook.Key, hook: true, beats: beaten}
 	o := r.work(ctx, x, Task{
 		Identity: hook.Identity, Step: hook.Step, IdempotencyKey: strings.Join([]string{d.RunID, d.StepID, "compensate"},
 			":"),

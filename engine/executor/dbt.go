@@ -45,6 +45,9 @@ func (d *dbtExecutor) Execute(ctx context.Context, t Task, h Host) (Result, erro
 	if in.Vars, err = dbtVars(t.Params, in.Vars); err != nil {
 		return Result{}, err
 	}
+	if err := checkTarget(in.Vars, project, profiles); err != nil {
+		return Result{}, err
+	}
 	t, remove, err := t.withParams()
 	if err != nil {
 		return Result{}, err
@@ -66,7 +69,8 @@ func (d *dbtExecutor) Execute(ctx context.Context, t Task, h Host) (Result, erro
 	if err != nil {
 		return Result{}, err
 	}
-	p := process{runtime: d.cfg.Sandbox, program: program, grace: d.cfg.Grace, print: log.line, secrets: t.masker()}
+	p := process{runtime: d.cfg.Sandbox, program: program, grace: d.cfg.Grace, print: log.line, exited: h.Exited,
+		secrets: t.masker()}
 	exit, err := p.run(ctx)
 	if err != nil {
 		return Result{}, err

@@ -9,6 +9,7 @@ import (
 
 	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/sandbox"
 )
 
 // Task is one execution of a logical attempt, ready to work.
@@ -58,6 +59,8 @@ type Host interface {
 	// Keep stores a file as an artifact of the attempt and returns its reference. name is the file's base name; body has
 	// at most MaxArtifactBytes.
 	Keep(ctx context.Context, kind, name string, body []byte) (run.ArtifactRef, error)
+	// Exited notes how a program of the attempt ended, for the record of the engine attempt.
+	Exited(exit sandbox.Exit)
 }
 
 // Failure is an error with a code for the log. Its Message may contain output of the step; the Runner redacts it.

@@ -41,6 +41,7 @@ type journal struct {
 	ends   []engine.End          // in the log
 	lines  []engine.LogLine
 	refs   []run.ArtifactRef
+	tried  []engine.TryRecord
 	class  string // of the last failure of an executor
 }
 
@@ -143,6 +144,9 @@ func (j *journal) Evidence(ctx context.Context, e engine.Evidence) error {
 			return fmt.Errorf("put %s: %s %s %d, %w", e.Artifact.Ref.URI, uri, sum, size, err)
 		}
 		j.refs = append(j.refs, e.Artifact.Ref)
+	}
+	if e.Try != nil {
+		j.tried = append(j.tried, *e.Try)
 	}
 	if len(e.Lines) == 0 {
 		return nil

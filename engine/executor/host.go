@@ -17,6 +17,7 @@ import (
 
 	"github.com/dvt-engine/dvt/engine"
 	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/sandbox"
 )
 
 const (
@@ -33,6 +34,7 @@ type execution struct {
 	startedSeq run.Seq // position of its StepStarted; 0 for a hook
 	key        string  // for Evidence and End
 	hook       bool
+	beats      *beats
 }
 
 // storedAttempt returns the engine attempt under which the execution's evidence is stored.
@@ -53,23 +55,22 @@ type evidence struct {
 
 // lines sends lines. It drops them without an error when the Journal refuses them.
 func (e *evidence) lines(ctx context.Context, lines []engine.LogLine) error {
-	err := e.send(ctx, lines, nil)
+	err := e.send(ctx, engine.Evidence{Lines: lines})
 	if errors.Is(err, errEvidenceRefused) {
 		return nil
 	}
 	return err
 }
 
-// send makes one call of the Journal. Errors: errEvidenceRefused, others of the call.
-func (e *evidence) send(ctx context.Context, lines []engine.LogLine, body *engine.ArtifactBody) error {
+// send makes one call of the Journal; v has what is sent. Errors: errEvidenceRefused, others of the call.
+func (e *evidence) send(ctx context.Context, v engine.Evidence) error {
 	if e.refused.Load() {
 		return errEvidenceRefused
 	}
 	x := e.of
-	err := e.runner.Journal.Evidence(ctx, engine.Evidence{
-		RunID: x.RunID, StepID: x.StepID, LogicalAttempt: x.LogicalAttempt, EngineAttempt: x.EngineAttempt, N: x.N,
-		Hook: x.hook, StartedSeq: x.startedSeq, Key: x.key, Lines: lines, Artifact: body,
-	})
+	v.RunID, v.StepID, v.LogicalAttempt, v.EngineAttempt, v.N = x.RunID, x.StepID, x.LogicalAttempt, x.EngineAttempt, x.N
+	v.Hook, v.StartedSeq, v.Key = x.hook, x.startedSeq, x.key
+	err := e.runner.Journal.Evidence(ctx, v)
 	if !errors.Is(err, engine.ErrRefused) {
 		return err
 	}
@@ -83,9 +84,13 @@ func (e *evidence) send(ctx context.Context, lines []engine.LogLine, body *engin
 type host struct {
 	evidence *evidence
 	out      *output
+	exit     atomic.Pointer[sandbox.Exit] // of the last program; nil if none has ended
+	stack    string                       // of the executor that panicked
 }
 
 func (h *host) Print(stream, line string) { h.out.print(stream, line) }
+
+func (h *host) Exited(exit sandbox.Exit) { h.exit.Store(&exit) }
 
 // Keep sends a file to the Journal as artifact:<tenant>/<run>/<step>/<logical attempt>/<engine attempt>/<name>. It
 // repeats the call for at most keepTimeout, unless the Journal refuses the file.
@@ -112,7 +117,7 @@ func (h *host) Keep(ctx context.Context, kind, name string, body []byte) (run.Ar
 	defer cancel()
 	var last error
 	err := persist(ctx, shipRetryFirst, shipRetryMost, func() error {
-		last = h.evidence.send(ctx, nil, &engine.ArtifactBody{Ref: ref, Body: body})
+		last = h.evidence.send(ctx, engine.Evidence{Artifact: &engine.ArtifactBody{Ref: ref, Body: body}})
 		if errors.Is(last, errEvidenceRefused) {
 			return nil
 		}

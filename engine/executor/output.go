@@ -45,6 +45,8 @@ type output struct {
 	errors  errorline.Chooser // reads every line as it is in the log
 	last    lines             // lines after the dropped ones; they get numbers when held is empty
 	next    int64             // number of the next line
+	count   int64             // of the printed lines
+	bytes   int64             // of the printed lines
 	dropped int
 	room    chan struct{} // closed and replaced after each shipped batch
 	stalled bool          // a caller of print waited for patience in vain; the next shipped batch clears it
@@ -92,6 +94,8 @@ func (o *output) printLine(stream, text string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.wait()
+	o.count++
+	o.bytes += int64(len(text))
 	if o.dropped == 0 && len(o.last.all) == 0 && !o.held.full() {
 		o.errors.Add(o.next, stream, text)
 		o.number(line)
@@ -223,6 +227,13 @@ func (o *output) batch() []engine.LogLine {
 // send repeats a batch until the Journal accepts it or ctx ends.
 func (o *output) send(ctx context.Context, batch []engine.LogLine) error {
 	return persist(ctx, shipRetryFirst, shipRetryMost, func() error { return o.to(ctx, batch) })
+}
+
+// printed returns the number of lines that were printed so far, and of their bytes, also of those that were dropped.
+func (o *output) printed() (count, bytes int64) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.count, o.bytes
 }
 
 // close ships the remaining lines and returns when ship has returned. When ctx ends first it calls stop, which must end

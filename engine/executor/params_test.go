@@ -71,8 +71,9 @@ func TestDBT_GetsItsParametersAsVars(t *testing.T) {
 	}
 }
 
-// UPDATE_TARGET sets vars that a profile reads. The real dbt then writes into the schema that they name.
-// contract: T197
+// UPDATE_TARGET sets vars that a profile reads. The real dbt then writes into the schema that they name. When nothing
+// reads them the step fails before dbt writes to the old one.
+// contract: T197, R262
 func TestDBT_WritesIntoTheTargetOfItsVars(t *testing.T) {
 	t.Parallel()
 	bin := dbtBin(t)
@@ -86,16 +87,22 @@ func TestDBT_WritesIntoTheTargetOfItsVars(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	doc = []byte(strings.Replace(string(doc), "      threads: 2",
-		"      threads: 2\n      schema: \"{{ var('dvt_target_schema', 'main') }}\"", 1))
-	if err := os.WriteFile(profile, doc, 0o600); err != nil {
-		t.Fatal(err)
-	}
 	j := newJournal(t, plan.DBTRun, struct{}{})
 	r := worker(t, j, executor.Config{DBTPath: filepath.Join(bin, "dbt")})
 	r.ProjectRoot = project
 	in := plan.DBTInputs{ProjectDir: "shop", Select: "staging",
 		Vars: json.RawMessage(fmt.Sprintf(`{"shop_dir":%q,"dvt_target_schema":"restored"}`, t.TempDir()))}
+	unread, _ := dbtStep(t, r, j, plan.DBTRun, in)
+	wantFailed(t, unread, executor.CodeDBTUsage, false)
+	if unread.Failed != nil && !strings.Contains(unread.Failed.ErrorMessage, "no file of the project reads the var "+
+		"dvt_target_schema") {
+		t.Errorf("a target that the profile does not read fails with %q, want the reason", unread.Failed.ErrorMessage)
+	}
+	doc = []byte(strings.Replace(string(doc), "      threads: 2",
+		"      threads: 2\n      schema: \"{{ var('dvt_target_schema', 'main') }}\"", 1))
+	if err := os.WriteFile(profile, doc, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	end, _ := dbtStep(t, r, j, plan.DBTRun, in)
 	if end.Completed == nil {
 		t.Fatalf("dbt failed with %+v; log:\n%s", end.Failed, j.log())

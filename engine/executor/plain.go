@@ -109,7 +109,7 @@ func (p *plainProcess) Wait() (sandbox.Exit, error) {
 	var exit *exec.ExitError
 	switch {
 	case errors.As(p.err, &exit):
-		return sandbox.Exit{Status: exit.ExitCode()}, nil
+		return sandbox.Exit{Status: exit.ExitCode(), Signal: sandbox.SignalOf(p.cmd.ProcessState)}, nil
 	case p.err != nil:
 		return sandbox.Exit{}, p.err
 	}

@@ -33,6 +33,7 @@ type process struct {
 	grace   time.Duration
 	print   func(stream, line string) // called by one goroutine per pipe
 	secrets *mask.Masker              // hides secrets before the output is cut into lines
+	exited  func(sandbox.Exit)        // called once, when the program has ended
 }
 
 // run runs the program to its end. When ctx ends first, every process of the sandbox gets SIGTERM, and the remaining
@@ -104,10 +105,12 @@ func (p *process) run(ctx context.Context) (exit sandbox.Exit, err error) {
 	}
 	switch {
 	case cancelled:
+		p.exited(exit)
 		return exit, context.Cause(ctx)
 	case waited != nil:
 		return exit, fmt.Errorf("executor: wait: %w", waited)
 	}
+	p.exited(exit)
 	return exit, nil
 }
 

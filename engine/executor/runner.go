@@ -60,6 +60,8 @@ type Runner struct {
 	Log                        *slog.Logger      // nil: no log
 	Now                        func() time.Time  // nil: time.Now
 	Meter                      *Meter            // nil: no metrics
+	// Worker is the name of this process in the records of engine attempts. Without a name none are kept.
+	Worker string
 }
 
 // Dispatch identifies one execution that the engine asks for.
@@ -100,7 +102,8 @@ type Heartbeat struct {
 func (r *Runner) Run(ctx context.Context, d Dispatch, beat func(Heartbeat)) (engine.Return, error) {
 	var startedAt atomic.Pointer[time.Time]
 	var blocked atomic.Pointer[engine.WaitCause]
-	defer r.heartbeat(d, beat, &startedAt, &blocked)()
+	beaten := &beats{}
+	defer r.heartbeat(d, beaten.note(r.now, beat), &startedAt, &blocked)()
 
 	var begun engine.AttemptStarted
 	back, err := r.begin(ctx, d, &blocked, func(b engine.StartAttempt) (err error) {
@@ -129,7 +132,8 @@ func (r *Runner) Run(ctx context.Context, d Dispatch, beat func(Heartbeat)) (eng
 	started := r.now().UTC()
 	startedAt.Store(&started)
 
-	x := execution{Dispatch: d, identity: begun.Identity, startedSeq: begun.StartedSeq, key: begun.Key}
+	x := execution{Dispatch: d, identity: begun.Identity, startedSeq: begun.StartedSeq, key: begun.Key,
+		beats: beaten}
 	ctx = engine.WithTraceparent(ctx, begun.Traceparent)
 	return r.finish(ctx, x, r.work(ctx, x, Task{
 		Identity: begun.Identity, Step: begun.Step, Params: begun.Params, SandboxCeiling: begun.SandboxCeiling,
@@ -278,9 +282,10 @@ func (r *Runner) work(ctx context.Context, x execution, t Task) (o outcome) {
 	out := newOutput(r.now, redact, keeper.lines)
 	go out.ship(shipping)
 	endLeases := keepLeases(ctx, set, out)
+	running := &host{evidence: keeper, out: out}
 	var result Result
 	if err == nil {
-		result, err = r.execute(working, x, t, &host{evidence: keeper, out: out})
+		result, err = r.execute(working, x, t, running)
 	}
 	endLeases()
 	if len(secrets) > 0 {
@@ -326,6 +331,9 @@ func (r *Runner) work(ctx context.Context, x execution, t Task) (o outcome) {
 	flushing, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTimeout)
 	defer cancel()
 	out.close(flushing, stopShipping)
+	if r.Worker != "" {
+		r.keepTry(flushing, keeper, r.record(ctx, running, began, o))
+	}
 	return o
 }
 
@@ -351,6 +359,7 @@ func quote(f *Failure, message string, out *output) (string, int64) {
 func (r *Runner) execute(ctx context.Context, x execution, t Task, h *host) (res Result, err error) {
 	defer func() {
 		if p := recover(); p != nil {
+			h.stack = h.out.redact.Replace(string(debug.Stack()))
 			r.log().LogAttrs(ctx, slog.LevelError, "executor panicked", slog.String("runId", x.RunID),
 				slog.String("stepId", x.StepID),
 				slog.String("type", string(t.Step.Type)), slog.Any("panic", p), slog.String("stack", string(debug.Stack())))

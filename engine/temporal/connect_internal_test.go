@@ -43,9 +43,14 @@ func TestSDKLogger_HasTheKeysOfDvt(t *testing.T) {
 	delete(got, "time")
 	want := map[string]any{"level": "WARN", "msg": "Activity error.", "namespace": "dvt", "queue": "q", "worker": "w",
 		"runId": "r1", "tenantId": "acme", "engineRunId": "e1", "stepId": "load", "dispatch": "2.1", "activity": "execute",
-		"try": 3.0, "error": "refused"}
+		"try": 3.0, "attemptId": "2.3", "error": "refused"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("the line (-want +got):\n%s", diff)
+	}
+	out.Reset()
+	newSDKLogger(slog.New(slog.NewJSONHandler(&out, nil))).Warn("Activity error.", "Attempt", 1, "ActivityID", "load/2.4")
+	if strings.Contains(out.String(), "attemptId") || !strings.Contains(out.String(), `"dispatch":"2.4"`) {
+		t.Errorf("the line of a later dispatch is %s, want no attemptId, because the SDK does not know it", out.String())
 	}
 	out.Reset()
 	sdklog.With(newSDKLogger(slog.New(slog.NewJSONHandler(&out, nil))), "WorkflowID", "a-stranger's").Info("started")

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -207,19 +208,55 @@ func TestPause_DrainsRunningSteps(t *testing.T) {
 }
 
 // contract: G12
+func TestPause_ResumeWaitsForTheRunningSteps(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, options{}) // the drain timeout is longer than the test
+	openA, openB := h.hold("a"), h.hold("b")
+	id := h.start(d4(0))
+	h.waitUntilRunning(id, "a", "b")
+	h.pause(id)
+	resume := h.signal(id, run.Signal{Type: run.Resume})
+	h.waitUntilDelivered(id, resume.Signal.ID)
+	openA()
+	h.waitForEvent(id, "StepCompleted(a,1)")
+	if got := h.operator().Receipt(id, resume.Signal.ID); got.Application.Final() {
+		t.Errorf("the receipt of the resume is %s while b runs, want one that is not final", got.Application)
+	}
+	openB()
+	if got := h.waitUntilApplied(id, resume.Signal.ID); got.Application != run.SignalApplied {
+		t.Errorf("the receipt of the resume is %s, want APPLIED", got.Application)
+	}
+	if st := h.waitForEnd(id); st.Status != run.Completed {
+		t.Errorf("the run ended %s, want COMPLETED", st.Status)
+	}
+	if log := strings.Join(h.log(id), " "); !strings.HasSuffix(log, "RunPaused(1) SignalAccepted StepCompleted(a,1) "+
+		"StepCompleted(b,1) RunResumed(1) StepStarted(final,1) StepCompleted(final,1) RunCompleted") {
+		t.Errorf("log %s, want RunResumed directly after the end of b", log)
+	}
+}
+
+// contract: G12
 func TestPause_ResumeWaitsAtMostForTheDrainTimeout(t *testing.T) {
 	t.Parallel()
-	h := newHarness(t, options{policy: run.Policy{DrainTimeoutMS: 1000}})
+	const drain = time.Second
+	h := newHarness(t, options{policy: run.Policy{DrainTimeoutMS: drain.Milliseconds()}})
 	openA, openB := h.hold("a"), h.hold("b")
 	id := h.start(d4(0))
 	h.waitUntilRunning(id, "a", "b")
 	h.pause(id)
 	h.resume(id)
 	h.waitForEvent(id, "RunResumed(1)")
+	events := h.events(id)
+	accepted, resumed := events[len(events)-2], events[len(events)-1]
+	if accepted.Type != run.SignalAccepted || resumed.Type != run.RunResumed ||
+		resumed.PersistedAt.Sub(accepted.PersistedAt) < drain {
+		t.Errorf("the log ends with %s and %v later %s, want the acceptance of the resume and RunResumed after the drain "+
+			"timeout of %v", accepted.Notation(), resumed.PersistedAt.Sub(accepted.PersistedAt), resumed.Notation(), drain)
+	}
 	openA()
 	openB()
-	if st := h.waitForEnd(id); st.Status != run.Completed {
-		t.Errorf("the run ended %s, want COMPLETED", st.Status)
+	if st := h.waitForEnd(id); st.Status != run.Completed || st.Counts.Success != 3 {
+		t.Errorf("the run ended %s with %d successes, want COMPLETED with 3: late ends count", st.Status, st.Counts.Success)
 	}
 }
 

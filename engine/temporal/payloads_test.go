@@ -89,6 +89,10 @@ func TestPayloads_TemporalStoresNothingInClear(t *testing.T) {
 					t.Errorf("the server's database contains %s: %t, want %t", canary, got, c.seen)
 				}
 			}
+			named := attributesIn(t, h.client, h.identity(runID))
+			if _, got := named[temporal.AttributePlan]; got != c.seen || named[temporal.AttributeEnvironment] == "" {
+				t.Errorf("the search attributes are %v, want the environment, and the plan %t", named, c.seen)
+			}
 			recorded := map[run.EventType]int{}
 			for r, err := range h.engine.History(t.Context(), h.identity(runID)) {
 				must(t, err)

@@ -21,6 +21,7 @@ import (
 	"github.com/dvt-engine/dvt/control/runs"
 	"github.com/dvt-engine/dvt/engine"
 	"github.com/dvt-engine/dvt/engine/executor"
+	"github.com/dvt-engine/dvt/internal/testtime"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store"
 )
@@ -124,37 +125,74 @@ func refusedWith(t *testing.T, err error, code run.Code) {
 	}
 }
 
+// A step ends a second after all ten have started. It also ends when they do not: a schedule that starts fewer must
+// fail the test and not hold it up.
 // contract: E-15
 func TestSchedule_ParallelStepsOverlap(t *testing.T) {
 	t.Parallel()
+	const width, long = 10, time.Second
 	h := newHarness(t, options{})
 	var steps []step
-	var all sync.WaitGroup // a step ends a second after its start, and not before all have started
-	all.Add(10)
-	for i := range 10 {
+	all := make(chan struct{})
+	var started atomic.Int32
+	for i := range width {
 		id := fmt.Sprintf("s%d", i)
 		steps = append(steps, step{id: id})
-		h.steps.on(id, func(context.Context, executor.Task) error {
-			second := time.After(time.Second)
-			all.Done()
-			all.Wait()
-			<-second
-			return nil
+		h.steps.on(id, func(ctx context.Context, _ executor.Task) error {
+			if started.Add(1) == width {
+				close(all)
+			}
+			select {
+			case <-all:
+			case <-time.After(testtime.Of(5 * long)):
+			case <-ctx.Done():
+			}
+			time.Sleep(long)
+			return context.Cause(ctx)
 		})
 	}
 	id := h.start(document(0, steps...))
-	h.waitForEnd(id)
-	started := 0
+	st := h.waitForEnd(id)
+	overlap := 0
 	for _, e := range h.events(id) {
 		if e.Type == run.StepCompletedEvent {
 			break
 		}
 		if e.Type == run.StepStartedEvent {
-			started++
+			overlap++
 		}
 	}
-	if started != 10 {
-		t.Errorf("%d steps started before the first one completed, want 10", started)
+	if overlap != width || st.Status != run.Completed {
+		t.Errorf("the run ended %s, and %d steps started before the first one completed, want COMPLETED and %d", st.Status,
+			overlap, width)
+	}
+	if took, most := h.took(id), testtime.Of(width*long*11/10); took >= most {
+		t.Errorf("%d steps of %v took %v together, want less than %v", width, long, took, most)
+	}
+}
+
+// took returns the time from the start of a run to its end, by the clock of the store.
+func (h *harness) took(id string) time.Duration {
+	h.t.Helper()
+	events := h.events(id)
+	begun := slices.IndexFunc(events, func(e run.Event) bool { return e.Type == run.RunStarted })
+	return events[len(events)-1].PersistedAt.Sub(events[begun].PersistedAt)
+}
+
+// contract: E-15
+func TestSchedule_ThreeStepsInARowTakeSeconds(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, options{})
+	three := document(0, step{id: "s1"}, step{id: "s2", deps: "s1"}, step{id: "s3", deps: "s2"})
+	var took []time.Duration
+	for range 20 {
+		id := h.start(three)
+		h.waitForEnd(id)
+		took = append(took, h.took(id))
+	}
+	slices.Sort(took)
+	if p95, most := took[18], testtime.Of(5*time.Second); p95 >= most {
+		t.Errorf("the 95th percentile of 20 runs of three steps is %v, want less than %v", p95, most)
 	}
 }
 

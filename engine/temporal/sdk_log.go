@@ -75,9 +75,11 @@ var ownNames = map[string]string{ //nolint:gochecknoglobals // a constant table
 }
 
 // ownKeys returns the pairs of a line with dvt's keys. The workflow's id names the tenant and the run. The activity's
-// id names the step and its dispatch, as the logical attempt and the ordinal; the SDK does not know the engine attempt.
+// id names the step and its dispatch, as the logical attempt and the ordinal. Of the first dispatch the SDK's attempt
+// is the engine attempt. Later dispatches continue to count engine attempts that the SDK does not know.
 func ownKeys(keyvals []any) []any {
-	out := make([]any, 0, len(keyvals)+2)
+	out := make([]any, 0, len(keyvals)+4)
+	logical, try := "", ""
 	for i := 0; i+1 < len(keyvals); i += 2 {
 		key, value := fmt.Sprint(keyvals[i]), keyvals[i+1]
 		text, _ := value.(string)
@@ -91,14 +93,22 @@ func ownKeys(keyvals []any) []any {
 		case "ActivityID":
 			if step, dispatch, ok := strings.Cut(text, "/"); ok {
 				out = append(out, "stepId", step, "dispatch", dispatch)
+				if first, ok := strings.CutSuffix(dispatch, ".1"); ok {
+					logical = first
+				}
 				continue
 			}
 			key = "activityId"
+		case "Attempt":
+			try = fmt.Sprint(value)
 		}
 		if own := ownNames[key]; own != "" {
 			key = own
 		}
 		out = append(out, key, value)
+	}
+	if logical != "" && try != "" {
+		out = append(out, "attemptId", logical+"."+try)
 	}
 	return out
 }

@@ -10,6 +10,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"sync"
 	"time"
 
 	commonpb "go.temporal.io/api/common/v1"
@@ -29,10 +31,19 @@ import (
 // The search attributes of a run, of type Keyword. They contain only ids, because Temporal stores them in clear
 // (contract T115).
 const (
-	AttributeRun     = "DvtRunId"
-	AttributeTenant  = "DvtTenantId"
-	AttributeProject = "DvtProjectId"
+	AttributeRun         = "DvtRunId"
+	AttributeTenant      = "DvtTenantId"
+	AttributeProject     = "DvtProjectId"
+	AttributeEnvironment = "DvtEnvironmentId"
+	AttributePlan        = "DvtPlanId"
+	AttributePlanVersion = "DvtPlanVersion"
 )
+
+// Attributes returns the names of all search attributes, which a namespace must know.
+func Attributes() []string {
+	return []string{AttributeRun, AttributeTenant, AttributeProject, AttributeEnvironment, AttributePlan,
+		AttributePlanVersion}
+}
 
 // Engine implements engine.Engine, and also engine.Census, engine.Debugger, engine.Historian and engine.Pollers. Make
 // it with New; it is safe for concurrent use.
@@ -40,6 +51,10 @@ type Engine struct {
 	client    client.Client
 	namespace string
 	cfg       Config
+
+	mu sync.Mutex
+	// Until fewUntil starts name only the attributes of earlier versions, because the namespace lacks others.
+	fewUntil time.Time
 }
 
 // Config configures an Engine. Zero values mean the defaults.
@@ -56,6 +71,8 @@ type Config struct {
 	Tickets ticket.Keys
 	// Payloads must be those of the client's Connection; nil for data in clear.
 	Payloads *Payloads
+	// Log takes the line about search attributes that the namespace lacks; nil discards it.
+	Log *slog.Logger
 }
 
 // defaultRotateAfter is the default of Config.RotateAfter, which the contract calls CONTINUE_STEPS.
@@ -125,15 +142,57 @@ func (e *Engine) Start(ctx context.Context, id run.Identity, q plan.Queues) (eng
 	return out, engine.ErrHeld
 }
 
-// execute asks Temporal to start the workflow of a run, unless an execution holds its id.
+// fewAttributesFor is how long starts leave out the attributes that the namespace lacks, before one tries them again.
+const fewAttributesFor = 5 * time.Minute
+
+// execute asks Temporal to start the workflow of a run, unless an execution holds its id. A namespace that was set up
+// for an earlier version lacks some search attributes, and Temporal then refuses the start. The run starts without
+// them.
 func (e *Engine) execute(
 	ctx context.Context, id run.Identity, queue string, reuse enumspb.WorkflowIdReusePolicy,
 ) (client.WorkflowRun, error) {
-	attributes := temporal.NewSearchAttributes(
-		temporal.NewSearchAttributeKeyKeyword(AttributeRun).ValueSet(id.RunID),
-		temporal.NewSearchAttributeKeyKeyword(AttributeTenant).ValueSet(id.TenantID),
-		temporal.NewSearchAttributeKeyKeyword(AttributeProject).ValueSet(id.ProjectID),
-	)
+	e.mu.Lock()
+	few := time.Now().Before(e.fewUntil)
+	e.mu.Unlock()
+	w, err := e.executeWith(ctx, id, queue, reuse, e.attributesOf(id, few))
+	var refused *serviceerror.InvalidArgument
+	if few || !errors.As(err, &refused) {
+		return w, err
+	}
+	w, again := e.executeWith(ctx, id, queue, reuse, e.attributesOf(id, true))
+	if errors.As(again, &refused) {
+		return nil, err // the attributes are not the reason
+	}
+	e.mu.Lock()
+	e.fewUntil = time.Now().Add(fewAttributesFor)
+	e.mu.Unlock()
+	if e.cfg.Log != nil {
+		e.cfg.Log.WarnContext(ctx, "runs are started without some search attributes, because the namespace lacks one of them; "+
+			"create them as the page on operations says", slog.Any("attributes", Attributes()), slog.Any("error", err))
+	}
+	return w, again
+}
+
+// attributesOf returns the search attributes of a run; few leaves out those that a namespace of an earlier version does
+// not know. The plan is named only in a namespace whose payloads are in clear too, because an installation that
+// encrypts them hides the names of its plans and steps.
+func (e *Engine) attributesOf(id run.Identity, few bool) temporal.SearchAttributes {
+	values := []string{id.RunID, id.TenantID, id.ProjectID, id.EnvironmentID, id.PlanID, id.PlanVersion}
+	switch {
+	case few:
+		values = values[:3]
+	case e.cfg.Payloads != nil:
+		values = values[:4]
+	}
+	updates := make([]temporal.SearchAttributeUpdate, len(values))
+	for i, v := range values {
+		updates[i] = temporal.NewSearchAttributeKeyKeyword(Attributes()[i]).ValueSet(v)
+	}
+	return temporal.NewSearchAttributes(updates...)
+}
+
+func (e *Engine) executeWith(ctx context.Context, id run.Identity, queue string, reuse enumspb.WorkflowIdReusePolicy,
+	attributes temporal.SearchAttributes) (client.WorkflowRun, error) {
 	in := Input{Identity: id, HeartbeatTimeoutMS: e.cfg.HeartbeatTimeout.Milliseconds(), RotateAfter: e.cfg.RotateAfter,
 		OpaqueIDs: e.cfg.Payloads != nil}
 	return e.client.ExecuteWorkflow(ctx, client.StartWorkflowOptions{

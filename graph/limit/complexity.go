@@ -22,6 +22,7 @@ const (
 	stepsOfRun        = 50
 	reportsOfWorkers  = 100
 	attemptsOfStep    = 2
+	triesOfAttempt    = 2
 	artifactsOfThing  = 3
 	rowsOfFrame       = 50
 	eventsOfFrame     = 100
@@ -117,6 +118,8 @@ func Weights() exec.ComplexityRoot {
 	c.Step.DbtNodes = func(child int, _ []string, _, first *int, _ *string) int {
 		return fileReads + page(first, nil, 50)*child
 	}
+	c.Step.Evidence = func(child int, _ *int) int { return fileReads + child }
+	c.StepEvidence.Tries = times(triesOfAttempt)
 	c.Run.Diagnosis = func(child int) int { return diagnosisCalls + causesOfRun*child }
 	c.Run.LastGreen = func(child int) int { return pastReads + child }
 	c.Query.RunHistogram = func(child int, _ *model.RunFilter, _, _ time.Time, buckets int) int {

@@ -122,7 +122,8 @@ var imports = map[string][]string{
 	// plans are tried out without a server; a sandbox and a private network execute this binary
 	"cmd/dvt": {"client", "cmd/dvt/internal/cmdline", "cmd/dvt/internal/console",
 		"cmd/dvt/internal/contexts", "cmd/dvt/internal/document", "cmd/dvt/internal/installcmd",
-		"cmd/dvt/internal/plancmd", "cmd/dvt/internal/runtext", "cmd/dvt/internal/tracecmd", "cmd/dvt/internal/watchview",
+		"cmd/dvt/internal/plancmd", "cmd/dvt/internal/runtext", "cmd/dvt/internal/stepcmd", "cmd/dvt/internal/tracecmd",
+		"cmd/dvt/internal/watchview",
 		"internal/privatenet", "plan", "run", "sandbox", "server", "server/config"},
 	"cmd/dvt/internal/cmdline":     {"client", "run"},
 	"cmd/dvt/internal/console":     {"run"},
@@ -134,6 +135,8 @@ var imports = map[string][]string{
 	"cmd/dvt/internal/plancmd": {"cmd/dvt/internal/cmdline", "cmd/dvt/internal/console", "cmd/dvt/internal/document",
 		"engine/mock", "plan", "run"},
 	"cmd/dvt/internal/runtext": {"client"},
+	"cmd/dvt/internal/stepcmd": {"client", "cmd/dvt/internal/cmdline", "cmd/dvt/internal/console",
+		"cmd/dvt/internal/runtext"},
 	"cmd/dvt/internal/tracecmd": {"client", "cmd/dvt/internal/cmdline", "cmd/dvt/internal/console",
 		"cmd/dvt/internal/runtext", "otlp", "run", "run/trace"},
 	"cmd/dvt/internal/watchview": {"client", "cmd/dvt/internal/console", "cmd/dvt/internal/runtext", "run"},

@@ -300,6 +300,12 @@ func Alerts() []Alert {
 				"proxy.", Playbook: SecretLeak, Section: "the-audit",
 			Fires:  grows(`dvt_auth_failures_total{kind="token"}`, "120"),
 			Silent: grows(`dvt_auth_failures_total{kind="missing"}`, "120")},
+		{Name: "WorkerTokenRefused", Expr: `sum(increase(dvt_auth_failures_total{kind="worker"}[10m])) > 0`,
+			Severity: Warning,
+			Summary: "A worker calls the Journal with a token that no account has. It begins no step. Compare its setting " +
+				"worker-token with the accounts of the servers.", Playbook: StuckRun, Section: "processes",
+			Fires:  grows(`dvt_auth_failures_total{kind="worker"}`, "1"),
+			Silent: steady(`dvt_auth_failures_total{kind="worker"}`, "7")},
 		{Name: "DeniedActions", Expr: "sum by (action) (rate(dvt_denials_total[15m])) > 0.2", Severity: Warning,
 			Summary: "Somebody requests actions that their role does not allow. List them with dvt audit export --outcome " +
 				"DENIED.", Playbook: TenantIsolation, Section: "the-audit",

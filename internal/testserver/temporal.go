@@ -19,7 +19,8 @@ import (
 const TemporalNamespace = "dvt"
 
 // temporalAttributes are the search attributes of runs. All have the type Keyword.
-var temporalAttributes = []string{"DvtRunId", "DvtTenantId", "DvtProjectId"}
+var temporalAttributes = []string{"DvtRunId", "DvtTenantId", "DvtProjectId", "DvtEnvironmentId", "DvtPlanId",
+	"DvtPlanVersion"}
 
 // TemporalServer is a Temporal dev server on a database file, so that its data survives Kill.
 type TemporalServer struct {

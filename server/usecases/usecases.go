@@ -142,6 +142,7 @@ type UseCases struct {
 	*reads.LogSearcher
 	*reads.ArtifactReader
 	*reads.DBTReader
+	*reads.EvidenceReader
 	*reads.Debugger
 	*reads.DeadLetterDesk
 	*reads.ViewKeeper
@@ -277,6 +278,7 @@ func New(cfg Config) *UseCases {
 	s.LogSearcher = reads.NewLogSearcher(s.Rights, st, cfg.Logs, cfg.Searching)
 	s.ArtifactReader = reads.NewArtifactReader(s.Rights, st, cfg.Blobs)
 	s.DBTReader = reads.NewDBTReader(s.Rights, st, cfg.Blobs)
+	s.EvidenceReader = reads.NewEvidenceReader(s.Rights, st, cfg.Blobs)
 	s.Debugger = reads.NewDebugger(s.Rights, st, cfg.Engine, s.ReceiptReader, cfg.Logs)
 	s.DeadLetterDesk = reads.NewDeadLetterDesk(s.Rights, st, cfg.Redriver)
 

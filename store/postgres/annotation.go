@@ -187,19 +187,11 @@ func (s *Store) DeleteView(ctx context.Context, tenantID, owner, id string, rows
 // with the audit rows.
 func (s *Store) changeViews(ctx context.Context, what, tenantID, owner string, rows []store.AuditRow,
 	f func(context.Context, *pgx.Conn) error) error {
-	return s.do(ctx, what, func(ctx context.Context, c *pgx.Conn) error {
-		var b pgx.Batch
-		queueBegin(&b)
-		b.Queue(lockViewsSQL, tenantID, owner)
-		if err := c.SendBatch(ctx, &b).Close(); err != nil {
+	return s.inTx(ctx, what, func(ctx context.Context, c *pgx.Conn, last *pgx.Batch) error {
+		if _, err := c.Exec(ctx, lockViewsSQL, tenantID, owner); err != nil {
 			return err
 		}
-		if err := f(ctx, c); err != nil {
-			return err
-		}
-		b = pgx.Batch{}
-		queueAudit(&b, rows)
-		b.Queue(`commit`)
-		return c.SendBatch(ctx, &b).Close()
+		queueAudit(last, rows)
+		return f(ctx, c)
 	})
 }

@@ -49,23 +49,19 @@ const oldBulksSQL = `(SELECT id FROM bulk WHERE tenant_id = $1 AND actor = $2 AN
 
 // PutBulk implements store.Bulks.
 func (s *Store) PutBulk(ctx context.Context, b store.NewBulk) (out store.Bulk, made bool, err error) {
-	err = s.do(ctx, "put bulk", func(ctx context.Context, c *pgx.Conn) error {
-		var batch pgx.Batch
-		queueBegin(&batch)
-		batch.Queue(lockBulksSQL)
-		if err := c.SendBatch(ctx, &batch).Close(); err != nil {
+	err = s.inTx(ctx, "put bulk", func(ctx context.Context, c *pgx.Conn, last *pgx.Batch) error {
+		if _, err := c.Exec(ctx, lockBulksSQL); err != nil {
 			return err
 		}
-		if made, err = putBulk(ctx, c, b, &out); err != nil {
-			return err
-		}
-		_, err := c.Exec(ctx, `commit`)
+		made, err = putBulk(ctx, c, b, &out, last)
 		return err
 	})
 	return out, made && err == nil, err
 }
 
-func putBulk(ctx context.Context, c *pgx.Conn, b store.NewBulk, out *store.Bulk) (made bool, err error) {
+// putBulk queues the rows of a new bulk in last.
+func putBulk(ctx context.Context, c *pgx.Conn, b store.NewBulk, out *store.Bulk, last *pgx.Batch) (made bool,
+	err error) {
 	*out, err = oneBulk(ctx, c, `SELECT `+bulkColumns+` FROM bulk WHERE tenant_id = $1 AND actor = $2 AND request_id = $3`,
 		b.TenantID, b.Actor, b.RequestID)
 	if !errors.Is(err, pgx.ErrNoRows) {
@@ -84,12 +80,11 @@ func putBulk(ctx context.Context, c *pgx.Conn, b store.NewBulk, out *store.Bulk)
 	for i, r := range b.Runs {
 		runs[i], projects[i], environments[i], signals[i] = r.RunID, r.ProjectID, r.EnvironmentID, b.Key(i)
 	}
-	var batch pgx.Batch
-	batch.Queue(putBulkRowsSQL, b.ID, runs, projects, environments, signals)
-	batch.Queue(`DELETE FROM bulk_row WHERE bulk_id IN `+oldBulksSQL, b.TenantID, b.Actor, b.Keep)
-	batch.Queue(`DELETE FROM bulk WHERE id IN `+oldBulksSQL, b.TenantID, b.Actor, b.Keep)
-	queueAudit(&batch, []store.AuditRow{b.Audit})
-	return true, c.SendBatch(ctx, &batch).Close()
+	last.Queue(putBulkRowsSQL, b.ID, runs, projects, environments, signals)
+	last.Queue(`DELETE FROM bulk_row WHERE bulk_id IN `+oldBulksSQL, b.TenantID, b.Actor, b.Keep)
+	last.Queue(`DELETE FROM bulk WHERE id IN `+oldBulksSQL, b.TenantID, b.Actor, b.Keep)
+	queueAudit(last, []store.AuditRow{b.Audit})
+	return true, nil
 }
 
 const stopBulkSQL = `UPDATE bulk SET stopped_at = clock_timestamp(), due_at = clock_timestamp(), rev = rev + 1
@@ -97,24 +92,13 @@ const stopBulkSQL = `UPDATE bulk SET stopped_at = clock_timestamp(), due_at = cl
 
 // StopBulk implements store.Bulks.
 func (s *Store) StopBulk(ctx context.Context, id string, row store.AuditRow) (b store.Bulk, stopped bool, err error) {
-	err = s.do(ctx, "stop bulk", func(ctx context.Context, c *pgx.Conn) error {
-		var batch pgx.Batch
-		queueBegin(&batch)
-		if err := c.SendBatch(ctx, &batch).Close(); err != nil {
-			return err
-		}
+	err = s.inTx(ctx, "stop bulk", func(ctx context.Context, c *pgx.Conn, last *pgx.Batch) error {
 		b, err = oneBulk(ctx, c, stopBulkSQL, id)
 		if stopped = err == nil; stopped {
-			var audit pgx.Batch
-			queueAudit(&audit, []store.AuditRow{row})
-			err = c.SendBatch(ctx, &audit).Close()
+			queueAudit(last, []store.AuditRow{row})
 		} else if errors.Is(err, pgx.ErrNoRows) {
 			b, err = oneBulk(ctx, c, `SELECT `+bulkColumns+` FROM bulk WHERE id = $1`, id)
 		}
-		if err != nil {
-			return err
-		}
-		_, err = c.Exec(ctx, `commit`)
 		return err
 	})
 	return b, stopped && err == nil, err

@@ -3,7 +3,9 @@ package postgres_test
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -384,6 +386,9 @@ func TestGroups_Conformance(t *testing.T) {
 			return groupedDatabase{database{as(t, serverRoleTemplate.Postgres(t), "Server")}, &written}
 		})
 	})
+	if strings.Contains(flag.Lookup("test.run").Value.String(), "/") {
+		return // somebody runs a part of the suite
+	}
 	if t.Logf("%d events were written by groups", written.Load()); written.Load() < 100 {
 		t.Error("fewer than 100 events were written by groups, so the test proves little")
 	}

@@ -1664,6 +1664,7 @@ type ComplexityRoot struct {
 		DurationMs       func(childComplexity int) int
 		EngineAttemptID  func(childComplexity int) int
 		Error            func(childComplexity int) int
+		Evidence         func(childComplexity int, attempt *int) int
 		Group            func(childComplexity int) int
 		Inputs           func(childComplexity int, attempt *int) int
 		KeptFrom         func(childComplexity int) int
@@ -1718,6 +1719,16 @@ type ComplexityRoot struct {
 		StepID  func(childComplexity int) int
 	}
 
+	StepCompensation struct {
+		Attempts       func(childComplexity int) int
+		Compensated    func(childComplexity int) int
+		EndedAt        func(childComplexity int) int
+		ErrorCode      func(childComplexity int) int
+		ErrorMessage   func(childComplexity int) int
+		IdempotencyKey func(childComplexity int) int
+		Result         func(childComplexity int) int
+	}
+
 	StepCounts struct {
 		Failed  func(childComplexity int) int
 		Kept    func(childComplexity int) int
@@ -1741,6 +1752,13 @@ type ComplexityRoot struct {
 		Message   func(childComplexity int) int
 		Retryable func(childComplexity int) int
 		Source    func(childComplexity int) int
+	}
+
+	StepEvidence struct {
+		Compensation     func(childComplexity int) int
+		Engine           func(childComplexity int) int
+		LogicalAttemptID func(childComplexity int) int
+		Tries            func(childComplexity int) int
 	}
 
 	StepInputs struct {
@@ -1769,6 +1787,23 @@ type ComplexityRoot struct {
 		Lines      func(childComplexity int) int
 		Missing    func(childComplexity int) int
 		TotalLines func(childComplexity int) int
+	}
+
+	StepTry struct {
+		Account         func(childComplexity int) int
+		EndedAt         func(childComplexity int) int
+		EngineAttemptID func(childComplexity int) int
+		ErrorClass      func(childComplexity int) int
+		ErrorCode       func(childComplexity int) int
+		ExitStatus      func(childComplexity int) int
+		LastHeartbeatAt func(childComplexity int) int
+		LogBytes        func(childComplexity int) int
+		LogLines        func(childComplexity int) int
+		Outcome         func(childComplexity int) int
+		Signal          func(childComplexity int) int
+		Stack           func(childComplexity int) int
+		StartedAt       func(childComplexity int) int
+		Worker          func(childComplexity int) int
 	}
 
 	Subscription struct {
@@ -2014,6 +2049,7 @@ type StepResolver interface {
 	Actions(ctx context.Context, obj *model.Step) ([]model.ActionAvailability, error)
 	DbtNodes(ctx context.Context, obj *model.Step, status []string, attempt *int, first *int, after *string) (*model.DbtNodeConnection, error)
 	Inputs(ctx context.Context, obj *model.Step, attempt *int) (*model.StepInputs, error)
+	Evidence(ctx context.Context, obj *model.Step, attempt *int) (*model.StepEvidence, error)
 }
 type SubscriptionResolver interface {
 	RunUpdates(ctx context.Context, runID string, after *run.Seq, storeEpoch *string, mode model.UpdateMode) (<-chan *model.RunUpdate, error)
@@ -9153,6 +9189,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Step.Error(childComplexity), true
+	case "Step.evidence":
+		if e.ComplexityRoot.Step.Evidence == nil {
+			break
+		}
+
+		args, err := ec.field_Step_evidence_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Step.Evidence(childComplexity, args["attempt"].(*int)), true
 	case "Step.group":
 		if e.ComplexityRoot.Step.Group == nil {
 			break
@@ -9420,6 +9467,49 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.StepComparison.StepID(childComplexity), true
 
+	case "StepCompensation.attempts":
+		if e.ComplexityRoot.StepCompensation.Attempts == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StepCompensation.Attempts(childComplexity), true
+	case "StepCompensation.compensated":
+		if e.ComplexityRoot.StepCompensation.Compensated == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StepCompensation.Compensated(childComplexity), true
+	case "StepCompensation.endedAt":
+		if e.ComplexityRoot.StepCompensation.EndedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StepCompensation.EndedAt(childComplexity), true
+	case "StepCompensation.errorCode":
+		if e.ComplexityRoot.StepCompensation.ErrorCode == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StepCompensation.ErrorCode(childComplexity), true
+	case "StepCompensation.errorMessage":
+		if e.ComplexityRoot.StepCompensation.ErrorMessage == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StepCompensation.ErrorMessage(childComplexity), true
+	case "StepCompensation.idempotencyKey":
+		if e.ComplexityRoot.StepCompensation.IdempotencyKey == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StepCompensation.IdempotencyKey(childComplexity), true
+	case "StepCompensation.result":
+		if e.ComplexityRoot.StepCompensation.Result == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StepCompensation.Result(childComplexity), true
+
 	case "StepCounts.failed":
 		if e.ComplexityRoot.StepCounts.Failed == nil {
 			break
@@ -9518,6 +9608,31 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.StepError.Source(childComplexity), true
+
+	case "StepEvidence.compensation":
+		if e.ComplexityRoot.StepEvidence.Compensation == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StepEvidence.Compensation(childComplexity), true
+	case "StepEvidence.engine":
+		if e.ComplexityRoot.StepEvidence.Engine == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StepEvidence.Engine(childComplexity), true
+	case "StepEvidence.logicalAttemptId":
+		if e.ComplexityRoot.StepEvidence.LogicalAttemptID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StepEvidence.LogicalAttemptID(childComplexity), true
+	case "StepEvidence.tries":
+		if e.ComplexityRoot.StepEvidence.Tries == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StepEvidence.Tries(childComplexity), true
 
 	case "StepInputs.changes":
 		if e.ComplexityRoot.StepInputs.Changes == nil {
@@ -9635,6 +9750,91 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.StepLogUpdate.TotalLines(childComplexity), true
+
+	case "StepTry.account":
+		if e.ComplexityRoot.StepTry.Account == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StepTry.Account(childComplexity), true
+	case "StepTry.endedAt":
+		if e.ComplexityRoot.StepTry.EndedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StepTry.EndedAt(childComplexity), true
+	case "StepTry.engineAttemptId":
+		if e.ComplexityRoot.StepTry.EngineAttemptID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StepTry.EngineAttemptID(childComplexity), true
+	case "StepTry.errorClass":
+		if e.ComplexityRoot.StepTry.ErrorClass == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StepTry.ErrorClass(childComplexity), true
+	case "StepTry.errorCode":
+		if e.ComplexityRoot.StepTry.ErrorCode == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StepTry.ErrorCode(childComplexity), true
+	case "StepTry.exitStatus":
+		if e.ComplexityRoot.StepTry.ExitStatus == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StepTry.ExitStatus(childComplexity), true
+	case "StepTry.lastHeartbeatAt":
+		if e.ComplexityRoot.StepTry.LastHeartbeatAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StepTry.LastHeartbeatAt(childComplexity), true
+	case "StepTry.logBytes":
+		if e.ComplexityRoot.StepTry.LogBytes == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StepTry.LogBytes(childComplexity), true
+	case "StepTry.logLines":
+		if e.ComplexityRoot.StepTry.LogLines == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StepTry.LogLines(childComplexity), true
+	case "StepTry.outcome":
+		if e.ComplexityRoot.StepTry.Outcome == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StepTry.Outcome(childComplexity), true
+	case "StepTry.signal":
+		if e.ComplexityRoot.StepTry.Signal == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StepTry.Signal(childComplexity), true
+	case "StepTry.stack":
+		if e.ComplexityRoot.StepTry.Stack == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StepTry.Stack(childComplexity), true
+	case "StepTry.startedAt":
+		if e.ComplexityRoot.StepTry.StartedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StepTry.StartedAt(childComplexity), true
+	case "StepTry.worker":
+		if e.ComplexityRoot.StepTry.Worker == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StepTry.Worker(childComplexity), true
 
 	case "Subscription.alertUpdates":
 		if e.ComplexityRoot.Subscription.AlertUpdates == nil {
@@ -11658,6 +11858,75 @@ type Step {
   Example: ` + "`" + `run(runId: "r1") { step(stepId: "load") { inputs { inputs secrets { provider key } changes { type acceptedSeq } } } }` + "`" + `.
   """
   inputs(attempt: Int): StepInputs
+  """
+  What is known about the tries of an attempt (default: the latest), and about the compensation of the step. Available only on
+  ` + "`" + `Run.step` + "`" + `: not in lists, also not in lists of steps, nor in subscriptions. Errors: BAD_USER_INPUT, NOT_FOUND (no such attempt),
+  STORE_UNAVAILABLE.
+  Example: ` + "`" + `run(runId: "r1") { step(stepId: "load") { evidence { tries { engineAttemptId outcome worker exitStatus signal } } } }` + "`" + `.
+  """
+  evidence(attempt: Int): StepEvidence!
+}
+"The evidence of one attempt of a step."
+type StepEvidence {
+  "0 when no attempt has started."
+  logicalAttemptId: Int!
+  "The engine that runs the step, such as ` + "`" + `temporal` + "`" + `; null before the run has started."
+  engine: String
+  "The tries of the platform, the oldest first, at most 10. Empty when nothing was executed: the step waits for a person, or a rerun took its result over."
+  tries: [StepTry!]!
+  "What became of the step's compensation; null when none has ended."
+  compensation: StepCompensation
+}
+"""
+One try of the platform within an attempt. The outcome of the last one is that of the log. The rest is what its worker reported,
+by the clock of the worker; it is null when the worker kept no record: it died, runs still, or is of an earlier version.
+"""
+type StepTry {
+  engineAttemptId: Int!
+  outcome: TryOutcome!
+  "The process that executed it, as in ` + "`" + `workers` + "`" + `; null for callers who may not DEBUG the run."
+  worker: String
+  "The account of the worker; null for callers who may not DEBUG the run."
+  account: String
+  startedAt: Time
+  endedAt: Time
+  "When the worker last told the engine that it works on the step."
+  lastHeartbeatAt: Time
+  errorCode: String
+  "The class of the error, by which the plan decides about the next try."
+  errorClass: String
+  "Of its last program; null when no program ended by itself."
+  exitStatus: Int
+  "The signal that ended its last program, such as SIGKILL."
+  signal: String
+  "The lines that it printed, and their bytes, also those that were not stored."
+  logLines: Float
+  logBytes: Float
+  "The stack trace when the part of dvt that executes the step failed, without secret values; null for callers who may not DEBUG the run."
+  stack: String
+}
+enum TryOutcome {
+  RUNNING
+  SUCCEEDED
+  FAILED
+  "Somebody stopped the step, or paused or ended the run."
+  STOPPED
+  "The worker was stopped; another one tries again."
+  INTERRUPTED
+  "The worker reported no end."
+  LOST
+  UNKNOWN
+}
+"The result of the compensation of a step."
+type StepCompensation {
+  compensated: Boolean!
+  attempts: Int!
+  endedAt: Time!
+  "The key by which the compensation can notice its own repetition."
+  idempotencyKey: String!
+  errorCode: String
+  errorMessage: String
+  result: JSON
 }
 type StepInputs {
   inputs: JSON!
@@ -17095,6 +17364,8 @@ func (ec *executionContext) childFields_Step(ctx context.Context, field graphql.
 		return ec.fieldContext_Step_dbtNodes(ctx, field)
 	case "inputs":
 		return ec.fieldContext_Step_inputs(ctx, field)
+	case "evidence":
+		return ec.fieldContext_Step_evidence(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type Step", field.Name)
 }
@@ -17165,6 +17436,26 @@ func (ec *executionContext) childFields_StepComparison(ctx context.Context, fiel
 	return nil, fmt.Errorf("no field named %q was found under type StepComparison", field.Name)
 }
 
+func (ec *executionContext) childFields_StepCompensation(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "compensated":
+		return ec.fieldContext_StepCompensation_compensated(ctx, field)
+	case "attempts":
+		return ec.fieldContext_StepCompensation_attempts(ctx, field)
+	case "endedAt":
+		return ec.fieldContext_StepCompensation_endedAt(ctx, field)
+	case "idempotencyKey":
+		return ec.fieldContext_StepCompensation_idempotencyKey(ctx, field)
+	case "errorCode":
+		return ec.fieldContext_StepCompensation_errorCode(ctx, field)
+	case "errorMessage":
+		return ec.fieldContext_StepCompensation_errorMessage(ctx, field)
+	case "result":
+		return ec.fieldContext_StepCompensation_result(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type StepCompensation", field.Name)
+}
+
 func (ec *executionContext) childFields_StepCounts(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "total":
@@ -17213,6 +17504,20 @@ func (ec *executionContext) childFields_StepError(ctx context.Context, field gra
 		return ec.fieldContext_StepError_source(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type StepError", field.Name)
+}
+
+func (ec *executionContext) childFields_StepEvidence(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "logicalAttemptId":
+		return ec.fieldContext_StepEvidence_logicalAttemptId(ctx, field)
+	case "engine":
+		return ec.fieldContext_StepEvidence_engine(ctx, field)
+	case "tries":
+		return ec.fieldContext_StepEvidence_tries(ctx, field)
+	case "compensation":
+		return ec.fieldContext_StepEvidence_compensation(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type StepEvidence", field.Name)
 }
 
 func (ec *executionContext) childFields_StepInputs(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -17269,6 +17574,40 @@ func (ec *executionContext) childFields_StepLogUpdate(ctx context.Context, field
 		return ec.fieldContext_StepLogUpdate_asOf(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type StepLogUpdate", field.Name)
+}
+
+func (ec *executionContext) childFields_StepTry(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "engineAttemptId":
+		return ec.fieldContext_StepTry_engineAttemptId(ctx, field)
+	case "outcome":
+		return ec.fieldContext_StepTry_outcome(ctx, field)
+	case "worker":
+		return ec.fieldContext_StepTry_worker(ctx, field)
+	case "account":
+		return ec.fieldContext_StepTry_account(ctx, field)
+	case "startedAt":
+		return ec.fieldContext_StepTry_startedAt(ctx, field)
+	case "endedAt":
+		return ec.fieldContext_StepTry_endedAt(ctx, field)
+	case "lastHeartbeatAt":
+		return ec.fieldContext_StepTry_lastHeartbeatAt(ctx, field)
+	case "errorCode":
+		return ec.fieldContext_StepTry_errorCode(ctx, field)
+	case "errorClass":
+		return ec.fieldContext_StepTry_errorClass(ctx, field)
+	case "exitStatus":
+		return ec.fieldContext_StepTry_exitStatus(ctx, field)
+	case "signal":
+		return ec.fieldContext_StepTry_signal(ctx, field)
+	case "logLines":
+		return ec.fieldContext_StepTry_logLines(ctx, field)
+	case "logBytes":
+		return ec.fieldContext_StepTry_logBytes(ctx, field)
+	case "stack":
+		return ec.fieldContext_StepTry_stack(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type StepTry", field.Name)
 }
 
 func (ec *executionContext) childFields_Token(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -19372,6 +19711,20 @@ func (ec *executionContext) field_Step_dbtNodes_args(ctx context.Context, rawArg
 		return nil, err
 	}
 	args["after"] = arg3
+	return args, nil
+}
+
+func (ec *executionContext) field_Step_evidence_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "attempt",
+		func(ctx context.Context, v any) (*int, error) {
+			return ec.unmarshalOInt2ᚖint(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["attempt"] = arg0
 	return args, nil
 }
 
@@ -48727,6 +49080,50 @@ func (ec *executionContext) fieldContext_Step_inputs(ctx context.Context, field 
 	return fc, nil
 }
 
+func (ec *executionContext) _Step_evidence(ctx context.Context, field graphql.CollectedField, obj *model.Step) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Step_evidence(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Step().Evidence(ctx, obj, fc.Args["attempt"].(*int))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.StepEvidence) graphql.Marshaler {
+			return ec.marshalNStepEvidence2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐStepEvidence(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Step_evidence(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Step",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_StepEvidence(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Step_evidence_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _StepAttempt_logicalAttemptId(ctx context.Context, field graphql.CollectedField, obj *model.StepAttempt) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -49324,6 +49721,167 @@ func (ec *executionContext) fieldContext_StepComparison_b(_ context.Context, fie
 	return fc, nil
 }
 
+func (ec *executionContext) _StepCompensation_compensated(ctx context.Context, field graphql.CollectedField, obj *model.StepCompensation) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_StepCompensation_compensated(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Compensated, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_StepCompensation_compensated(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("StepCompensation", field, false, false, errors.New("field of type Boolean does not have child fields"))
+}
+
+func (ec *executionContext) _StepCompensation_attempts(ctx context.Context, field graphql.CollectedField, obj *model.StepCompensation) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_StepCompensation_attempts(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Attempts, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_StepCompensation_attempts(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("StepCompensation", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _StepCompensation_endedAt(ctx context.Context, field graphql.CollectedField, obj *model.StepCompensation) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_StepCompensation_endedAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.EndedAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_StepCompensation_endedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("StepCompensation", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _StepCompensation_idempotencyKey(ctx context.Context, field graphql.CollectedField, obj *model.StepCompensation) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_StepCompensation_idempotencyKey(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.IdempotencyKey, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_StepCompensation_idempotencyKey(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("StepCompensation", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _StepCompensation_errorCode(ctx context.Context, field graphql.CollectedField, obj *model.StepCompensation) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_StepCompensation_errorCode(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ErrorCode, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_StepCompensation_errorCode(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("StepCompensation", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _StepCompensation_errorMessage(ctx context.Context, field graphql.CollectedField, obj *model.StepCompensation) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_StepCompensation_errorMessage(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ErrorMessage, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_StepCompensation_errorMessage(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("StepCompensation", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _StepCompensation_result(ctx context.Context, field graphql.CollectedField, obj *model.StepCompensation) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_StepCompensation_result(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Result, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v json.RawMessage) graphql.Marshaler {
+			return ec.marshalOJSON2encodingᚋjsonᚐRawMessage(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_StepCompensation_result(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("StepCompensation", field, false, false, errors.New("field of type JSON does not have child fields"))
+}
+
 func (ec *executionContext) _StepCounts_total(ctx context.Context, field graphql.CollectedField, obj *model.StepCounts) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -49708,6 +50266,116 @@ func (ec *executionContext) _StepError_source(ctx context.Context, field graphql
 }
 func (ec *executionContext) fieldContext_StepError_source(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("StepError", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _StepEvidence_logicalAttemptId(ctx context.Context, field graphql.CollectedField, obj *model.StepEvidence) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_StepEvidence_logicalAttemptId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.LogicalAttemptID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_StepEvidence_logicalAttemptId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("StepEvidence", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _StepEvidence_engine(ctx context.Context, field graphql.CollectedField, obj *model.StepEvidence) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_StepEvidence_engine(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Engine, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_StepEvidence_engine(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("StepEvidence", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _StepEvidence_tries(ctx context.Context, field graphql.CollectedField, obj *model.StepEvidence) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_StepEvidence_tries(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Tries, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []model.StepTry) graphql.Marshaler {
+			return ec.marshalNStepTry2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐStepTryᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_StepEvidence_tries(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "StepEvidence",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_StepTry(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _StepEvidence_compensation(ctx context.Context, field graphql.CollectedField, obj *model.StepEvidence) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_StepEvidence_compensation(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Compensation, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.StepCompensation) graphql.Marshaler {
+			return ec.marshalOStepCompensation2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐStepCompensation(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_StepEvidence_compensation(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "StepEvidence",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_StepCompensation(ctx, field)
+		},
+	}
+	return fc, nil
 }
 
 func (ec *executionContext) _StepInputs_inputs(ctx context.Context, field graphql.CollectedField, obj *model.StepInputs) (ret graphql.Marshaler) {
@@ -50199,6 +50867,328 @@ func (ec *executionContext) _StepLogUpdate_asOf(ctx context.Context, field graph
 }
 func (ec *executionContext) fieldContext_StepLogUpdate_asOf(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("StepLogUpdate", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _StepTry_engineAttemptId(ctx context.Context, field graphql.CollectedField, obj *model.StepTry) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_StepTry_engineAttemptId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.EngineAttemptID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_StepTry_engineAttemptId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("StepTry", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _StepTry_outcome(ctx context.Context, field graphql.CollectedField, obj *model.StepTry) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_StepTry_outcome(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Outcome, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v model.TryOutcome) graphql.Marshaler {
+			return ec.marshalNTryOutcome2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐTryOutcome(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_StepTry_outcome(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("StepTry", field, false, false, errors.New("field of type TryOutcome does not have child fields"))
+}
+
+func (ec *executionContext) _StepTry_worker(ctx context.Context, field graphql.CollectedField, obj *model.StepTry) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_StepTry_worker(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Worker, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_StepTry_worker(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("StepTry", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _StepTry_account(ctx context.Context, field graphql.CollectedField, obj *model.StepTry) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_StepTry_account(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Account, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_StepTry_account(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("StepTry", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _StepTry_startedAt(ctx context.Context, field graphql.CollectedField, obj *model.StepTry) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_StepTry_startedAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.StartedAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_StepTry_startedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("StepTry", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _StepTry_endedAt(ctx context.Context, field graphql.CollectedField, obj *model.StepTry) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_StepTry_endedAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.EndedAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_StepTry_endedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("StepTry", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _StepTry_lastHeartbeatAt(ctx context.Context, field graphql.CollectedField, obj *model.StepTry) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_StepTry_lastHeartbeatAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.LastHeartbeatAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_StepTry_lastHeartbeatAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("StepTry", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _StepTry_errorCode(ctx context.Context, field graphql.CollectedField, obj *model.StepTry) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_StepTry_errorCode(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ErrorCode, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_StepTry_errorCode(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("StepTry", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _StepTry_errorClass(ctx context.Context, field graphql.CollectedField, obj *model.StepTry) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_StepTry_errorClass(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ErrorClass, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_StepTry_errorClass(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("StepTry", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _StepTry_exitStatus(ctx context.Context, field graphql.CollectedField, obj *model.StepTry) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_StepTry_exitStatus(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ExitStatus, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *int) graphql.Marshaler {
+			return ec.marshalOInt2ᚖint(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_StepTry_exitStatus(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("StepTry", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _StepTry_signal(ctx context.Context, field graphql.CollectedField, obj *model.StepTry) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_StepTry_signal(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Signal, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_StepTry_signal(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("StepTry", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _StepTry_logLines(ctx context.Context, field graphql.CollectedField, obj *model.StepTry) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_StepTry_logLines(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.LogLines, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *float64) graphql.Marshaler {
+			return ec.marshalOFloat2ᚖfloat64(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_StepTry_logLines(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("StepTry", field, false, false, errors.New("field of type Float does not have child fields"))
+}
+
+func (ec *executionContext) _StepTry_logBytes(ctx context.Context, field graphql.CollectedField, obj *model.StepTry) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_StepTry_logBytes(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.LogBytes, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *float64) graphql.Marshaler {
+			return ec.marshalOFloat2ᚖfloat64(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_StepTry_logBytes(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("StepTry", field, false, false, errors.New("field of type Float does not have child fields"))
+}
+
+func (ec *executionContext) _StepTry_stack(ctx context.Context, field graphql.CollectedField, obj *model.StepTry) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_StepTry_stack(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Stack, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_StepTry_stack(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("StepTry", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
 func (ec *executionContext) _Subscription_runUpdates(ctx context.Context, field graphql.CollectedField) (ret func(ctx context.Context) graphql.Marshaler) {
@@ -70471,6 +71461,44 @@ func (ec *executionContext) _Step(ctx context.Context, sel ast.SelectionSet, obj
 			}
 
 			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+		case "evidence":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Step_evidence(ctx, field, obj)
+				if res == graphql.Null {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}
@@ -70711,6 +71739,74 @@ func (ec *executionContext) _StepComparison(ctx context.Context, sel ast.Selecti
 	return out
 }
 
+var stepCompensationImplementors = []string{"StepCompensation"}
+
+func (ec *executionContext) _StepCompensation(ctx context.Context, sel ast.SelectionSet, obj *model.StepCompensation) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, stepCompensationImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("StepCompensation")
+		case "compensated":
+			out.Values[i] = ec._StepCompensation_compensated(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "attempts":
+			out.Values[i] = ec._StepCompensation_attempts(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "endedAt":
+			out.Values[i] = ec._StepCompensation_endedAt(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "idempotencyKey":
+			out.Values[i] = ec._StepCompensation_idempotencyKey(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "errorCode":
+			out.Values[i] = ec._StepCompensation_errorCode(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "errorMessage":
+			out.Values[i] = ec._StepCompensation_errorMessage(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "result":
+			out.Values[i] = ec._StepCompensation_result(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
 var stepCountsImplementors = []string{"StepCounts"}
 
 func (ec *executionContext) _StepCounts(ctx context.Context, sel ast.SelectionSet, obj *model.StepCounts) graphql.Marshaler {
@@ -70866,6 +71962,59 @@ func (ec *executionContext) _StepError(ctx context.Context, sel ast.SelectionSet
 			}
 		case "source":
 			out.Values[i] = ec._StepError_source(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var stepEvidenceImplementors = []string{"StepEvidence"}
+
+func (ec *executionContext) _StepEvidence(ctx context.Context, sel ast.SelectionSet, obj *model.StepEvidence) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, stepEvidenceImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("StepEvidence")
+		case "logicalAttemptId":
+			out.Values[i] = ec._StepEvidence_logicalAttemptId(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "engine":
+			out.Values[i] = ec._StepEvidence_engine(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "tries":
+			out.Values[i] = ec._StepEvidence_tries(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "compensation":
+			out.Values[i] = ec._StepEvidence_compensation(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
@@ -71061,6 +72210,109 @@ func (ec *executionContext) _StepLogUpdate(ctx context.Context, sel ast.Selectio
 		case "asOf":
 			out.Values[i] = ec._StepLogUpdate_asOf(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var stepTryImplementors = []string{"StepTry"}
+
+func (ec *executionContext) _StepTry(ctx context.Context, sel ast.SelectionSet, obj *model.StepTry) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, stepTryImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("StepTry")
+		case "engineAttemptId":
+			out.Values[i] = ec._StepTry_engineAttemptId(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "outcome":
+			out.Values[i] = ec._StepTry_outcome(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "worker":
+			out.Values[i] = ec._StepTry_worker(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "account":
+			out.Values[i] = ec._StepTry_account(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "startedAt":
+			out.Values[i] = ec._StepTry_startedAt(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "endedAt":
+			out.Values[i] = ec._StepTry_endedAt(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "lastHeartbeatAt":
+			out.Values[i] = ec._StepTry_lastHeartbeatAt(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "errorCode":
+			out.Values[i] = ec._StepTry_errorCode(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "errorClass":
+			out.Values[i] = ec._StepTry_errorClass(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "exitStatus":
+			out.Values[i] = ec._StepTry_exitStatus(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "signal":
+			out.Values[i] = ec._StepTry_signal(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "logLines":
+			out.Values[i] = ec._StepTry_logLines(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "logBytes":
+			out.Values[i] = ec._StepTry_logBytes(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "stack":
+			out.Values[i] = ec._StepTry_stack(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		default:
@@ -75837,6 +77089,16 @@ func (ec *executionContext) marshalNStepDiff2ᚕgithubᚗcomᚋdvtᚑengineᚋdv
 	return ret
 }
 
+func (ec *executionContext) marshalNStepEvidence2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐStepEvidence(ctx context.Context, sel ast.SelectionSet, v *model.StepEvidence) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._StepEvidence(ctx, sel, v)
+}
+
 func (ec *executionContext) marshalNStepLogUpdate2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐStepLogUpdate(ctx context.Context, sel ast.SelectionSet, v *model.StepLogUpdate) graphql.Marshaler {
 	if v == nil {
 		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
@@ -75855,6 +77117,26 @@ func (ec *executionContext) unmarshalNStepStatus2githubᚗcomᚋdvtᚑengineᚋd
 
 func (ec *executionContext) marshalNStepStatus2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐStepStatus(ctx context.Context, sel ast.SelectionSet, v model.StepStatus) graphql.Marshaler {
 	return v
+}
+
+func (ec *executionContext) marshalNStepTry2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐStepTry(ctx context.Context, sel ast.SelectionSet, v model.StepTry) graphql.Marshaler {
+	return ec._StepTry(ctx, sel, &v)
+}
+
+func (ec *executionContext) marshalNStepTry2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐStepTryᚄ(ctx context.Context, sel ast.SelectionSet, v []model.StepTry) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNStepTry2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐStepTry(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
 }
 
 func (ec *executionContext) unmarshalNString2string(ctx context.Context, v any) (string, error) {
@@ -76029,6 +77311,16 @@ func (ec *executionContext) unmarshalNTokenKind2githubᚗcomᚋdvtᚑengineᚋdv
 }
 
 func (ec *executionContext) marshalNTokenKind2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐTokenKind(ctx context.Context, sel ast.SelectionSet, v model.TokenKind) graphql.Marshaler {
+	return v
+}
+
+func (ec *executionContext) unmarshalNTryOutcome2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐTryOutcome(ctx context.Context, v any) (model.TryOutcome, error) {
+	var res model.TryOutcome
+	err := res.UnmarshalGQL(v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNTryOutcome2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐTryOutcome(ctx context.Context, sel ast.SelectionSet, v model.TryOutcome) graphql.Marshaler {
 	return v
 }
 
@@ -77246,6 +78538,13 @@ func (ec *executionContext) marshalOStep2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋ
 		return graphql.Null
 	}
 	return ec._Step(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalOStepCompensation2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐStepCompensation(ctx context.Context, sel ast.SelectionSet, v *model.StepCompensation) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._StepCompensation(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalOStepError2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐStepError(ctx context.Context, sel ast.SelectionSet, v *model.StepError) graphql.Marshaler {

@@ -2697,6 +2697,11 @@ type Step struct {
 	// Available only on `Run.step`: not in lists, also not in lists of steps, nor in subscriptions. Errors: BAD_USER_INPUT (no such attempt), STORE_UNAVAILABLE.
 	// Example: `run(runId: "r1") { step(stepId: "load") { inputs { inputs secrets { provider key } changes { type acceptedSeq } } } }`.
 	Inputs *StepInputs `json:"inputs,omitempty"`
+	// What is known about the tries of an attempt (default: the latest), and about the compensation of the step. Available only on
+	// `Run.step`: not in lists, also not in lists of steps, nor in subscriptions. Errors: BAD_USER_INPUT, NOT_FOUND (no such attempt),
+	// STORE_UNAVAILABLE.
+	// Example: `run(runId: "r1") { step(stepId: "load") { evidence { tries { engineAttemptId outcome worker exitStatus signal } } } }`.
+	Evidence *StepEvidence `json:"evidence"`
 	// The actions on the run of the step; nil in subscriptions.
 	Available Available `json:"-"`
 	// The steps of its run.
@@ -2741,6 +2746,18 @@ type StepComparison struct {
 	B *ComparedStep `json:"b,omitempty"`
 }
 
+// The result of the compensation of a step.
+type StepCompensation struct {
+	Compensated bool      `json:"compensated"`
+	Attempts    int       `json:"attempts"`
+	EndedAt     time.Time `json:"endedAt"`
+	// The key by which the compensation can notice its own repetition.
+	IdempotencyKey string          `json:"idempotencyKey"`
+	ErrorCode      *string         `json:"errorCode,omitempty"`
+	ErrorMessage   *string         `json:"errorMessage,omitempty"`
+	Result         json.RawMessage `json:"result,omitempty"`
+}
+
 type StepCounts struct {
 	Total   int `json:"total"`
 	Pending int `json:"pending"`
@@ -2768,6 +2785,18 @@ type StepError struct {
 	Retryable bool             `json:"retryable"`
 	Category  *FailureCategory `json:"category,omitempty"`
 	Source    *string          `json:"source,omitempty"`
+}
+
+// The evidence of one attempt of a step.
+type StepEvidence struct {
+	// 0 when no attempt has started.
+	LogicalAttemptID int `json:"logicalAttemptId"`
+	// The engine that runs the step, such as `temporal`; null before the run has started.
+	Engine *string `json:"engine,omitempty"`
+	// The tries of the platform, the oldest first, at most 10. Empty when nothing was executed: the step waits for a person, or a rerun took its result over.
+	Tries []StepTry `json:"tries"`
+	// What became of the step's compensation; null when none has ended.
+	Compensation *StepCompensation `json:"compensation,omitempty"`
 }
 
 type StepInputs struct {
@@ -2808,6 +2837,33 @@ type StepLogUpdate struct {
 	// No more lines will come: the attempt is over.
 	Complete bool      `json:"complete"`
 	AsOf     time.Time `json:"asOf"`
+}
+
+// One try of the platform within an attempt. The outcome of the last one is that of the log. The rest is what its worker reported,
+// by the clock of the worker; it is null when the worker kept no record: it died, runs still, or is of an earlier version.
+type StepTry struct {
+	EngineAttemptID int        `json:"engineAttemptId"`
+	Outcome         TryOutcome `json:"outcome"`
+	// The process that executed it, as in `workers`; null for callers who may not DEBUG the run.
+	Worker *string `json:"worker,omitempty"`
+	// The account of the worker; null for callers who may not DEBUG the run.
+	Account   *string    `json:"account,omitempty"`
+	StartedAt *time.Time `json:"startedAt,omitempty"`
+	EndedAt   *time.Time `json:"endedAt,omitempty"`
+	// When the worker last told the engine that it works on the step.
+	LastHeartbeatAt *time.Time `json:"lastHeartbeatAt,omitempty"`
+	ErrorCode       *string    `json:"errorCode,omitempty"`
+	// The class of the error, by which the plan decides about the next try.
+	ErrorClass *string `json:"errorClass,omitempty"`
+	// Of its last program; null when no program ended by itself.
+	ExitStatus *int `json:"exitStatus,omitempty"`
+	// The signal that ended its last program, such as SIGKILL.
+	Signal *string `json:"signal,omitempty"`
+	// The lines that it printed, and their bytes, also those that were not stored.
+	LogLines *float64 `json:"logLines,omitempty"`
+	LogBytes *float64 `json:"logBytes,omitempty"`
+	// The stack trace when the part of dvt that executes the step failed, without secret values; null for callers who may not DEBUG the run.
+	Stack *string `json:"stack,omitempty"`
 }
 
 type Subscription struct {
@@ -5710,6 +5766,74 @@ func (e *TokenKind) UnmarshalJSON(b []byte) error {
 }
 
 func (e TokenKind) MarshalJSON() ([]byte, error) {
+	var buf bytes.Buffer
+	e.MarshalGQL(&buf)
+	return buf.Bytes(), nil
+}
+
+type TryOutcome string
+
+const (
+	TryOutcomeRunning   TryOutcome = "RUNNING"
+	TryOutcomeSucceeded TryOutcome = "SUCCEEDED"
+	TryOutcomeFailed    TryOutcome = "FAILED"
+	// Somebody stopped the step, or paused or ended the run.
+	TryOutcomeStopped TryOutcome = "STOPPED"
+	// The worker was stopped; another one tries again.
+	TryOutcomeInterrupted TryOutcome = "INTERRUPTED"
+	// The worker reported no end.
+	TryOutcomeLost    TryOutcome = "LOST"
+	TryOutcomeUnknown TryOutcome = "UNKNOWN"
+)
+
+var AllTryOutcome = []TryOutcome{
+	TryOutcomeRunning,
+	TryOutcomeSucceeded,
+	TryOutcomeFailed,
+	TryOutcomeStopped,
+	TryOutcomeInterrupted,
+	TryOutcomeLost,
+	TryOutcomeUnknown,
+}
+
+func (e TryOutcome) IsValid() bool {
+	switch e {
+	case TryOutcomeRunning, TryOutcomeSucceeded, TryOutcomeFailed, TryOutcomeStopped, TryOutcomeInterrupted, TryOutcomeLost, TryOutcomeUnknown:
+		return true
+	}
+	return false
+}
+
+func (e TryOutcome) String() string {
+	return string(e)
+}
+
+func (e *TryOutcome) UnmarshalGQL(v any) error {
+	str, ok := v.(string)
+	if !ok {
+		return fmt.Errorf("enums must be strings")
+	}
+
+	*e = TryOutcome(str)
+	if !e.IsValid() {
+		return fmt.Errorf("%s is not a valid TryOutcome", str)
+	}
+	return nil
+}
+
+func (e TryOutcome) MarshalGQL(w io.Writer) {
+	_, _ = fmt.Fprint(w, strconv.Quote(e.String()))
+}
+
+func (e *TryOutcome) UnmarshalJSON(b []byte) error {
+	s, err := strconv.Unquote(string(b))
+	if err != nil {
+		return err
+	}
+	return e.UnmarshalGQL(s)
+}
+
+func (e TryOutcome) MarshalJSON() ([]byte, error) {
 	var buf bytes.Buffer
 	e.MarshalGQL(&buf)
 	return buf.Bytes(), nil

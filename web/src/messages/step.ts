@@ -60,6 +60,26 @@ export const step = {
   },
   noArtifacts: "This attempt has no artifacts.",
   timing: ["Attempt", "Started", "Ended", "Took"],
+  tries: {
+    title: "Tries of the platform",
+    heads: ["Try", "Ended by", "Started", "Ended", "Last heartbeat", "Exit", "Printed", "Worker"],
+    /** How a try ended, in words; an unknown word unchanged. */
+    outcome: (word: string) =>
+      (
+        ({
+          RUNNING: "Running",
+          SUCCEEDED: "Success",
+          FAILED: "Failure",
+          STOPPED: "A stop",
+          INTERRUPTED: "The stop of its worker",
+          LOST: "The loss of its worker",
+        }) as Readonly<Record<string, string>>
+      )[word] ?? word,
+    stack: (n: number) => `Stack of try ${n}`,
+    compensation: "Compensation",
+    compensated: (done: boolean, n: number) =>
+      `${done ? "The effects of the step are undone" : "The effects of the step are not undone"}, in ${plural(n, "try", "tries")}.`,
+  },
   facts: {
     id: "Step id",
     dependsOn: "Depends on",

@@ -32,6 +32,7 @@ const LogView = lazyPart(() => import("../logs/LogView").then((part) => part.Log
 const StepArtifacts = lazyPart(() => import("./StepFacts").then((part) => part.StepArtifacts));
 const StepOutput = lazyPart(() => import("./StepFacts").then((part) => part.StepOutput));
 const StepTiming = lazyPart(() => import("./StepFacts").then((part) => part.StepTiming));
+const StepTries = lazyPart(() => import("./StepTries").then((part) => part.StepTries));
 const StepWorker = lazyPart(() => import("./StepFacts").then((part) => part.StepWorker));
 const StepInputs = lazyPart(() => import("./StepInputs").then((part) => part.default));
 const StepModels = lazyPart(() => import("./StepModels").then((part) => part.default));
@@ -286,7 +287,19 @@ function Part({ runId, step, shownId, latest, place, open }: PartProps) {
     case "artifacts":
       return <StepArtifacts runId={runId} artifacts={shownId === latest ? step.artifacts : []} />;
     case "timing":
-      return <StepTiming step={step} />;
+      return (
+        <div className={css.body}>
+          <StepTiming step={step} />
+          {shown && (
+            <StepTries
+              key={`${step.stepId}/${shownId}/${shown.status}`}
+              runId={runId}
+              stepId={step.stepId}
+              attempt={shownId}
+            />
+          )}
+        </div>
+      );
     case "worker":
       return <StepWorker step={step} />;
   }

@@ -980,6 +980,18 @@ export type TokenGrantInput = {
   role: Role;
 };
 
+export type TryOutcome =
+  | 'FAILED'
+  /** The worker was stopped; another one tries again. */
+  | 'INTERRUPTED'
+  /** The worker reported no end. */
+  | 'LOST'
+  | 'RUNNING'
+  /** Somebody stopped the step, or paused or ended the run. */
+  | 'STOPPED'
+  | 'SUCCEEDED'
+  | 'UNKNOWN';
+
 export type UpdateParamsInput = {
   /** Parameters to set or, with null, to remove (a merge patch, RFC 7396), for attempts that start from now on; at most 1 MiB. Members that look like a secret are refused. */
   newParams: unknown;
@@ -1578,6 +1590,15 @@ export type RunWaitsQueryVariables = Exact<{
 
 
 export type RunWaitsQuery = { run: { runSeq: number, waits: Array<{ kind: WaitKind, since: string | null, until: string | null, message: string, help: string, whoCould: Array<string> }> } | null };
+
+export type StepEvidenceQueryVariables = Exact<{
+  runId: string;
+  stepId: string;
+  attempt?: number | null | undefined;
+}>;
+
+
+export type StepEvidenceQuery = { run: { step: { evidence: { tries: Array<{ engineAttemptId: number, outcome: TryOutcome, worker: string | null, startedAt: string | null, endedAt: string | null, lastHeartbeatAt: string | null, errorCode: string | null, exitStatus: number | null, signal: string | null, logBytes: number | null, stack: string | null }>, compensation: { compensated: boolean, attempts: number, endedAt: string, errorCode: string | null, errorMessage: string | null } | null } } | null } | null };
 
 export type StepInputsQueryVariables = Exact<{
   runId: string;
@@ -5317,6 +5338,36 @@ export const RunWaitsDocument = new TypedDocumentString(`
   }
 }
     `) as unknown as TypedDocumentString<RunWaitsQuery, RunWaitsQueryVariables>;
+export const StepEvidenceDocument = new TypedDocumentString(`
+    query StepEvidence($runId: String!, $stepId: String!, $attempt: Int) {
+  run(runId: $runId) {
+    step(stepId: $stepId) {
+      evidence(attempt: $attempt) {
+        tries {
+          engineAttemptId
+          outcome
+          worker
+          startedAt
+          endedAt
+          lastHeartbeatAt
+          errorCode
+          exitStatus
+          signal
+          logBytes
+          stack
+        }
+        compensation {
+          compensated
+          attempts
+          endedAt
+          errorCode
+          errorMessage
+        }
+      }
+    }
+  }
+}
+    `) as unknown as TypedDocumentString<StepEvidenceQuery, StepEvidenceQueryVariables>;
 export const StepInputsDocument = new TypedDocumentString(`
     query StepInputs($runId: String!, $stepId: String!, $attempt: Int) {
   run(runId: $runId) {
