@@ -61,6 +61,7 @@ export const step = {
   noArtifacts: "This attempt has no artifacts.",
   timing: ["Attempt", "Started", "Ended", "Took"],
   tries: {
+    name: (n: number) => `try ${n}`,
     title: "Tries of the platform",
     heads: ["Try", "Ended by", "Started", "Ended", "Last heartbeat", "Exit", "Printed", "Worker"],
     /** How a try ended, in words; an unknown word unchanged. */

@@ -69,7 +69,7 @@ function TryTable({ tries }: { tries: readonly Try[] }) {
       <tbody>
         {tries.map((one) => (
           <tr key={one.engineAttemptId}>
-            <th scope="row">{m.step.engineTry(one.engineAttemptId)}</th>
+            <th scope="row">{m.step.tries.name(one.engineAttemptId)}</th>
             <td>
               {m.step.tries.outcome(one.outcome)}
               {one.errorCode !== null && <span className={css.quiet}> {one.errorCode}</span>}
