@@ -13,7 +13,7 @@ import (
 )
 
 // DeliveryService reads and steers the deliveries to other systems.
-type DeliveryService interface {
+type DeliveryService interface { //nolint:interfacebloat // one subject: the deliveries to other systems
 	Destinations(ctx context.Context, p authz.Principal) ([]delivery.Destination, error)
 	Destination(ctx context.Context, p authz.Principal, name string) (delivery.Destination, error)
 	DeadDeliveries(ctx context.Context, p authz.Principal,

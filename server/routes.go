@@ -153,10 +153,10 @@ func (p *parts) remoteJournal() http.Handler {
 // tellAboutWorker raises an alert about a worker whose token no account has. Strangers can cause it too, so it is not
 // of level HIGH, and there is one for the installation.
 func (p *parts) tellAboutWorker(ctx context.Context, remoteAddress string) {
-	if !p.control.Alerts.IsFirst(string(run.CodeWorkerDenied)) {
+	if !p.control.IsFirst(string(run.CodeWorkerDenied)) {
 		return
 	}
-	_, err := p.control.Alerts.Raise(ctx, store.Alert{Level: store.AlertMedium, Code: run.CodeWorkerDenied,
+	_, err := p.control.Raise(ctx, store.Alert{Level: store.AlertMedium, Code: run.CodeWorkerDenied,
 		Actor: control.EngineActor, Note: "A worker at " + remoteAddress + " calls the journal with a token that no " +
 			"account has, so it begins no step. Give it the token of its account, then restart it. If no worker of yours is " +
 			"there, somebody is guessing tokens."})

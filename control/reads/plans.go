@@ -188,7 +188,7 @@ func (s *PlanHistories) summaryOf(p authz.Principal, row store.PlanRow, decided 
 	out.Next, out.NextRunID = nextOf(out.Runs, func(action authz.Action, h run.Header) bool {
 		d, err := s.rights.Authz.Decide(p, action, authz.Object{TenantID: row.TenantID, ProjectID: row.ProjectID,
 			EnvironmentID: row.EnvironmentID})
-		return err == nil && d.Allowed && !s.isExcluded(p, action, h) && !(action == authz.Approve && decided[h.RunID])
+		return err == nil && d.Allowed && !s.isExcluded(p, action, h) && (action != authz.Approve || !decided[h.RunID])
 	})
 	return out
 }

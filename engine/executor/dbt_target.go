@@ -32,8 +32,8 @@ var errFound = errors.New("executor: found")
 // leave.
 func checkTarget(vars json.RawMessage, dirs ...string) error {
 	var given map[string]json.RawMessage
-	if json.Unmarshal(vars, &given) != nil {
-		return nil // not an object: dbt says so
+	if err := json.Unmarshal(vars, &given); err != nil {
+		return nil //nolint:nilerr // not an object: dbt says so
 	}
 	for _, name := range targetVars {
 		if _, ok := given[name]; !ok {

@@ -61,7 +61,7 @@ var imports = map[string][]string{
 	"secret/file":      {"plan", "secret"},
 	"secret/vault":     {"secret"},
 	"secret/providers": {"secret", "secret/file", "secret/vault"},
-	"engine/temporal": {"engine", "engine/interp", "engine/executor", "engine/ticket", "store", "run", "plan"},
+	"engine/temporal":  {"engine", "engine/interp", "engine/executor", "engine/ticket", "store", "run", "plan"},
 	// The mock's log is decided by the authority that every store asks, and its retries by the policy of workers.
 	"engine/mock": {"engine", "engine/interp", "engine/executor", "engine/ticket", "store", "store/authority", "run",
 		"plan"},

@@ -94,7 +94,7 @@ func (p *problems) Error() string {
 func (p *problems) Violations() []cmdline.Violation {
 	out := make([]cmdline.Violation, 0, len(p.list))
 	for _, v := range p.list {
-		out = append(out, cmdline.Violation{Path: v.Path, Code: string(v.Code), Message: v.Message,
+		out = append(out, cmdline.Violation{Path: v.Path, Code: v.Code, Message: v.Message,
 			File: document.Name(p.file), Line: v.Line, Column: v.Column})
 	}
 	return out
