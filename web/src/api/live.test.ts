@@ -126,6 +126,7 @@ it("ends an event stream that brings not even a comment for 15 s", async () => {
   const next = vi.fn();
   const end = vi.fn();
   live.subscribe(document, { after: 0 }, { next, end });
+  await vi.dynamicImportSettled(); // the code of event streams is loaded now
   await vi.advanceTimersByTimeAsync(10);
   out?.enqueue(bytes.encode('event: next\ndata: {"data":{"a":1}}\n\n'));
   for (let comments = 0; comments < 6; comments += 1) {

@@ -1,30 +1,23 @@
 // Subscriptions: one websocket for the tab, or Server-Sent Events when the network refuses websockets.
-import { createClient as createSseClient, NetworkError } from "graphql-sse";
 import { createClient } from "graphql-ws";
 import type { TypedDocumentString } from "./gen/graphql";
 import { ApiError, toApiError } from "./error";
+import type { Link, Sink } from "./sink";
 
-export type Link = "connecting" | "open" | "closed";
+export type { Sink } from "./sink";
+
 export interface LinkState {
   link: Link;
   /** When the next attempt starts, by the local clock, while closed. */
   nextTryAt: number | null;
 }
 
-export interface Sink<T> {
-  next: (value: T) => void;
-  /** The stream has ended; nothing follows. The caller decides whether to start another. */
-  end: (error: ApiError) => void;
-}
-
 const REFUSALS_BEFORE_SSE = 3;
 /**
- * A server that is frozen closes nothing. On a socket it answers no ping, so it is noticed within 10 s; on an event
- * stream it does not send the comment that comes every 5 s.
+ * A server that is frozen closes nothing. It answers no ping, so it is noticed within 10 s.
  */
 const PING_MS = 6_000;
 const PONG_WAIT_MS = 4_000;
-const SILENCE_MS = 12_000;
 /** From the start of a connection to its acknowledgement. A frozen server accepts connections and answers none. */
 const HANDSHAKE_MS = 8_000;
 
@@ -146,7 +139,7 @@ export function subscribe<TResult, TVariables extends Record<string, unknown>>(
   variables: TVariables,
   sink: Sink<TResult>,
 ): () => void {
-  if (overSse) return subscribeSse(document, variables, sink);
+  if (overSse) return subscribeOverSse(document, variables, sink);
   let stopped = false;
   const stop = client.subscribe<TResult>(
     { query: document.toString(), variables },
@@ -174,90 +167,24 @@ export function subscribe<TResult, TVariables extends Record<string, unknown>>(
   };
 }
 
-// Each subscription is a request of its own. The client does not retry, because `follow` starts the stream again.
-const sse = createSseClient({
-  url: "/graphql",
-  credentials: "same-origin",
-  retryAttempts: 0,
-  fetchFn: async (url: string, init: RequestInit): Promise<Response> => {
-    setLink("connecting");
-    const response = await fetchUnlessSilent(url, init);
-    if (response.ok) setLink("open");
-    return response;
-  },
-});
-
-/** Sends a request for a stream, and ends it when nothing of its answer has arrived for SILENCE_MS. */
-async function fetchUnlessSilent(url: string, init: RequestInit): Promise<Response> {
-  const silence = new AbortController();
-  let timer: ReturnType<typeof setTimeout> | undefined;
-  const heard = (): void => {
-    clearTimeout(timer);
-    timer = setTimeout(() => silence.abort(), SILENCE_MS);
-  };
-  const over = (): void => clearTimeout(timer);
-  init.signal?.addEventListener("abort", over);
-  heard();
-  const signal = init.signal ? AbortSignal.any([init.signal, silence.signal]) : silence.signal;
-  const response = await fetch(url, { ...init, signal }).catch((cause: unknown) => {
-    over();
-    throw cause;
-  });
-  heard();
-  if (response.body === null) return response;
-  const body = response.body.pipeThrough(
-    new TransformStream<Uint8Array, Uint8Array>({
-      transform: (chunk, out) => {
-        heard();
-        out.enqueue(chunk);
-      },
-      flush: over,
-    }),
-  );
-  return new Response(body, response);
-}
-
-function subscribeSse<TResult, TVariables extends Record<string, unknown>>(
+/** Event streams are for networks that refuse sockets, so their code is loaded when it is needed. */
+function subscribeOverSse<TResult, TVariables extends Record<string, unknown>>(
   document: TypedDocumentString<TResult, TVariables>,
   variables: TVariables,
   sink: Sink<TResult>,
 ): () => void {
-  let ended = false;
-  const end = (error: ApiError): void => {
-    if (ended) return;
-    ended = true;
-    stop();
-    sink.end(error);
-  };
-  const stop = sse.subscribe<TResult>(
-    { query: document.toString(), variables },
-    {
-      next: ({ data, errors }) => {
-        if (ended) return;
-        if (errors) end(toApiError(errors));
-        else if (data) sink.next(data);
-      },
-      error: (cause) => {
-        if (ended) return;
-        setLink("closed");
-        void errorsOf(cause).then((errors) => end(toApiError(errors)));
-      },
-      complete: () => {
-        if (ended) return;
-        setLink("closed");
-        end(new ApiError("The stream ended.", { code: "NETWORK" }));
-      },
+  let stopped = false;
+  let stop: (() => void) | undefined;
+  import("./sse").then(
+    ({ subscribeSse }) => {
+      if (!stopped) stop = subscribeSse(document, variables, sink, setLink);
+    },
+    (cause: unknown) => {
+      if (!stopped) sink.end(toApiError(cause));
     },
   );
   return () => {
-    ended = true;
-    stop();
+    stopped = true;
+    stop?.();
   };
-}
-
-/** The GraphQL errors in the body of a response that is not a stream; null when there are none. */
-async function errorsOf(cause: unknown): Promise<unknown> {
-  const response = cause instanceof NetworkError ? (cause.response as Response | undefined) : undefined;
-  const body: unknown = await response?.json().catch(() => null);
-  return typeof body === "object" && body !== null && "errors" in body ? body.errors : null;
 }
