@@ -113,7 +113,7 @@ func TestDestinations_AreListedTestedAndSteered(t *testing.T) {
 	expect(0, "https://hooks.example", "list")
 	expect(0, "All events and alerts.", "show", "hook")
 	expect(4, "destination", "show", "none")
-	expect(1, "did not accept the test: destination: the message was refused: the body is too modern", "test", "hook")
+	expect(1, "did not accept the test: the message was refused: the body is too modern", "test", "hook")
 	expect(1, "then: dvt destinations test hook", "test", "hook") // what to do next
 	expect(0, "the body is too modern", "dead-letters", "hook")
 	expect(0, "would get 2 dead letters again", "redrive", "hook", "--all", "--preview")
