@@ -34,8 +34,9 @@ queries.mount();
 notifyManager.setScheduler(queueMicrotask);
 
 focusManager.setEventListener((setVisible) => {
+  if (typeof document === "undefined") return undefined; // a test of functions
   const listener = (): void => setVisible(!document.hidden);
-  globalThis.document?.addEventListener("visibilitychange", listener);
+  document.addEventListener("visibilitychange", listener);
   return () => document.removeEventListener("visibilitychange", listener);
 });
 
