@@ -103,6 +103,7 @@ export async function start(on: { port?: number; data?: string; sample?: boolean
   const out = openSync(log, "w");
   const destinations = destinationsOf(data);
   if (!existsSync(destinations)) writeFileSync(destinations, "destinations: []\n");
+  writeFileSync(join(data, "secrets.yaml"), "acme/dev/warehouse/password: correct-horse\n", { mode: 0o600 });
   const env = { ...environment(), DVT_DESTINATIONS: destinations };
   const child = spawn(binary, args, { cwd: ROOT, env, detached: true, stdio: ["ignore", out, out] });
   closeSync(out);

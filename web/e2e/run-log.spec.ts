@@ -25,8 +25,8 @@ test("20 of a log of 1,000,000 lines nothing is lost, the error is seen at once,
   page.on("request", (request) => {
     const body = request.postData() ?? "";
     const name = /query (StepLog\w*)/.exec(body)?.[1];
-    // The card of the cause quotes five lines.
-    if (name !== undefined && body.includes('"first":5,')) quotes += 1;
+    // The card of the cause reads at most seven lines and quotes five.
+    if (name !== undefined && /"first":[5-7],/.test(body)) quotes += 1;
     else if (name !== undefined) asked.push(name);
   });
   await opened(page, `${url}/runs/${runId}`);

@@ -11,7 +11,7 @@ const FAILS: PlanStep[] = [
     stepId: "load",
     type: "COMMAND",
     inputs: { argv: ["sh", "-c", PRINTS], env: { MODE: "full", API_TOKEN: "hunter2" } },
-    secretRefs: [{ provider: "vault", key: "warehouse/password", version: "3" }],
+    secretRefs: [{ provider: "file", key: "warehouse/password" }],
     retry: ONCE,
   },
 ];
@@ -61,7 +61,7 @@ test("34 39 an open step has a width of its own, its log a list of errors, links
   const panel = page.getByTestId("step-panel");
   await expect(panel.getByLabel("Inputs")).toContainText('"MODE": "full"');
   await expect(panel).not.toContainText("hunter2");
-  await expect(panel.getByRole("listitem")).toHaveText("vault:warehouse/password@3 (not resolved)");
+  await expect(panel.getByRole("listitem")).toHaveText("file:warehouse/password");
   expect(await violations(page)).toEqual([]);
 });
 

@@ -20,8 +20,7 @@ export const step = {
   changed: "Changed during the run:",
   params: "Run parameters",
   secrets: "Secrets",
-  noSecretsProvider: "No secrets provider is configured. Steps do not receive secrets.",
-  notResolved: "not resolved",
+  secretsRead: "The worker reads them when an attempt starts. No page shows their values.",
   median: (ms: string) => `usually ${ms}`,
   inTries: (n: number, last: string | null) => `in ${count(n)} tries${last === null ? "" : `, the last ${last}`}`,
   models: {

@@ -53,17 +53,17 @@ export default function StepInputs({ runId, stepId, attempt }: StepInputsProps) 
   );
 }
 
-/** The secrets that the step names; none is resolved. */
+/** The secrets that the step names, without their values. */
 function Secrets({ names }: { names: readonly string[] }) {
   if (names.length === 0) return null;
   return (
     <>
       <h3>{m.step.secrets}</h3>
-      <p>{m.step.noSecretsProvider}</p>
+      <p>{m.step.secretsRead}</p>
       <ul className={css.artifacts}>
         {names.map((name) => (
           <li key={name}>
-            <code>{name}</code> <span className={css.quiet}>({m.step.notResolved})</span>
+            <code>{name}</code>
           </li>
         ))}
       </ul>
