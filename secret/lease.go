@@ -156,6 +156,16 @@ func (r *Resolver) Sweep(ctx context.Context, failed func(error)) {
 	}
 }
 
+// HolderLives reports whether the process lives whose id and a dot begin the name of a file. known is false for another
+// name.
+func HolderLives(name string) (lives, known bool) {
+	var pid int
+	if _, err := fmt.Sscanf(name, "%d.", &pid); err != nil {
+		return false, false
+	}
+	return pid == os.Getpid() || syscall.Kill(pid, 0) == nil, true
+}
+
 func (r *Resolver) sweep(ctx context.Context) error {
 	entries, err := os.ReadDir(r.Held)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -163,9 +173,8 @@ func (r *Resolver) sweep(ctx context.Context) error {
 	}
 	errs := []error{err}
 	for _, e := range entries {
-		var pid int
-		_, err := fmt.Sscanf(e.Name(), "%d.", &pid)
-		if err != nil || filepath.Ext(e.Name()) != orphan && (pid == os.Getpid() || syscall.Kill(pid, 0) == nil) {
+		lives, known := HolderLives(e.Name())
+		if !known || lives && filepath.Ext(e.Name()) != orphan {
 			continue
 		}
 		path := filepath.Join(r.Held, e.Name())

@@ -37,7 +37,7 @@ func (c *commandExecutor) Execute(ctx context.Context, t Task, h Host) (Result, 
 		return Result{}, err
 	}
 	p := process{runtime: c.cfg.Sandbox, program: program, grace: c.cfg.Grace, print: h.Print, exited: h.Exited,
-		secrets: t.masker()}
+		secrets: t.masker}
 	exit, err := p.run(ctx)
 	if err != nil {
 		return Result{}, err

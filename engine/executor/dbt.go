@@ -70,7 +70,7 @@ func (d *dbtExecutor) Execute(ctx context.Context, t Task, h Host) (Result, erro
 		return Result{}, err
 	}
 	p := process{runtime: d.cfg.Sandbox, program: program, grace: d.cfg.Grace, print: log.line, exited: h.Exited,
-		secrets: t.masker()}
+		secrets: t.masker}
 	exit, err := p.run(ctx)
 	if err != nil {
 		return Result{}, err

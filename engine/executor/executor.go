@@ -10,6 +10,7 @@ import (
 	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/sandbox"
+	"github.com/dvt-engine/dvt/secret/mask"
 )
 
 // Task is one execution of a logical attempt, ready to work.
@@ -36,7 +37,8 @@ type Task struct {
 
 	paramsFile string // see withParams
 	secrets    []given
-	secretsDir string // see withSecrets
+	masker     *mask.Masker // of secrets
+	secretsDir string       // see withSecrets
 }
 
 // Result is the report of a successful execution.

@@ -92,7 +92,7 @@ func (s secretValues) add(value string) {
 	if len(value) >= minSecretBytes {
 		s[value] = true
 		for _, escapeHTML := range []bool{false, true} {
-			s[inJSON(value, escapeHTML)] = true
+			s[mask.InJSON(value, escapeHTML)] = true
 		}
 	}
 	if !strings.Contains(value, "\n") {
@@ -103,17 +103,6 @@ func (s secretValues) add(value string) {
 			s[line] = true
 		}
 	}
-}
-
-// inJSON returns a text as it is between the quotes of a JSON document.
-func inJSON(text string, escapeHTML bool) string {
-	var b strings.Builder
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(escapeHTML)
-	if e.Encode(text) != nil {
-		return text // cannot happen: a text has a JSON form
-	}
-	return strings.TrimSuffix(strings.TrimPrefix(strings.TrimSpace(b.String()), `"`), `"`)
 }
 
 func (s secretValues) replacer() *strings.Replacer {

@@ -274,8 +274,8 @@ func (r *Runner) work(ctx context.Context, x execution, t Task) (o outcome) {
 	}
 	began := r.now()
 	set, secrets, err := r.resolve(working, t)
-	t.secrets = secrets
-	redact := newRedactor(r.Env, t.Step.Inputs, t.Params, t.masker())
+	t.secrets, t.masker = secrets, maskerOf(secrets)
+	redact := newRedactor(r.Env, t.Step.Inputs, t.Params, t.masker)
 	shipping, stopShipping := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopShipping()
 	keeper := &evidence{runner: r, of: x}

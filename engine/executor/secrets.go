@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
-	"syscall"
 
 	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/run"
@@ -142,18 +141,17 @@ func (t Task) withSecrets() (with Task, remove func(), err error) {
 func SweepSecrets() {
 	entries, _ := os.ReadDir(secretsDir())
 	for _, e := range entries {
-		var pid int
-		if _, err := fmt.Sscanf(e.Name(), "%d.", &pid); err != nil || pid == os.Getpid() || syscall.Kill(pid, 0) == nil {
+		if lives, known := secret.HolderLives(e.Name()); lives || !known {
 			continue
 		}
 		_ = os.RemoveAll(filepath.Join(secretsDir(), e.Name()))
 	}
 }
 
-// masker returns a masker of the task's secrets. Values that the plan permits unmasked are too short for it.
-func (t Task) masker() *mask.Masker {
-	values := make([]string, len(t.secrets))
-	for i, g := range t.secrets {
+// maskerOf returns a masker of secrets. Values that the plan permits unmasked are too short for it.
+func maskerOf(secrets []given) *mask.Masker {
+	values := make([]string, len(secrets))
+	for i, g := range secrets {
 		values[i] = g.value.Reveal()
 	}
 	return mask.New(values...)
@@ -193,7 +191,7 @@ func (t Task) fillHTTP(in plan.HTTPInputs) (plan.HTTPInputs, error) {
 		headers[name] = filled
 	}
 	in.Headers = headers
-	body, err := t.fill(string(in.Body), mask.InJSON)
+	body, err := t.fill(string(in.Body), func(value string) string { return mask.InJSON(value, false) })
 	in.Body = json.RawMessage(body)
 	return in, err
 }

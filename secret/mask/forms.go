@@ -41,7 +41,7 @@ func formsOf(text string) []string {
 	out := []string{
 		text, digits, strings.ToUpper(digits),
 		query, lowerEscapes(query), path, lowerEscapes(path), strings.ReplaceAll(query, "+", "%20"), all, lowerEscapes(all),
-		inJSON(text, true), InJSON(text),
+		InJSON(text, true), InJSON(text, false),
 		strings.ReplaceAll(text, "'", `'\''`), strings.ReplaceAll(text, "'", `'"'"'`), // in quotes of a shell
 		doubleQuoted.Replace(text), backslashed(text), strings.ReplaceAll(text, `\`, `\\`),
 		strings.ReplaceAll(text, "'", "''"), strings.NewReplacer(`\`, `\\`, "'", `\'`).Replace(text), // SQL
@@ -99,10 +99,8 @@ func percent(text string) string {
 	return b.String()
 }
 
-// InJSON returns a text as it is between the quotes of a JSON document.
-func InJSON(text string) string { return inJSON(text, false) }
-
-func inJSON(text string, escapeHTML bool) string {
+// InJSON returns a text as it is between the quotes of a JSON document. escapeHTML also escapes <, > and &.
+func InJSON(text string, escapeHTML bool) string {
 	var b strings.Builder
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(escapeHTML)
