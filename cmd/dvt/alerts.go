@@ -29,19 +29,22 @@ func alertsCommand() *cobra.Command {
 
 func incidentsCommand() *cobra.Command {
 	s := &session{}
-	return s.command("incidents", "Trouble that people look after until it is closed", incidentcmd.All(incidentcmd.Session{
-		Client: func() graphql.Client { return s.client }, Out: func() io.Writer { return s.out },
-		Notes: func() io.Writer { return s.err }, IsData: func() bool { return s.output.IsData() }, Print: s.print,
-		Table: s.table, When: s.when})...)
+	return s.command("incidents", "Trouble that people look after until it is closed", incidentcmd.All(s.shared())...)
 }
 
 func destinationsCommand() *cobra.Command {
 	s := &session{}
 	return s.command("destinations", "Systems that events and alerts are delivered to",
-		destinationcmd.All(destinationcmd.Session{
-			Client: func() graphql.Client { return s.client }, Out: func() io.Writer { return s.out },
-			Notes: func() io.Writer { return s.err }, IsData: func() bool { return s.output.IsData() }, Print: s.print,
-			Table: s.table, When: s.when, Instant: instant})...)
+		destinationcmd.All(s.shared())...)
+}
+
+// shared returns what commands of other packages need of the session, whose fields are set when a command runs.
+func (s *session) shared() cmdline.Session {
+	return cmdline.Session{
+		Client: func() graphql.Client { return s.client }, Out: func() io.Writer { return s.out },
+		Notes: func() io.Writer { return s.err }, IsData: func() bool { return s.output.IsData() }, Print: s.print,
+		Table: s.table, When: s.when, Instant: instant,
+	}
 }
 
 // alertFlags are the flags that select alerts.

@@ -5,13 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/url"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/Khan/genqlient/graphql"
 	"github.com/spf13/cobra"
 
 	"github.com/dvt-engine/dvt/client"
@@ -107,9 +105,7 @@ func briefSteps(steps []client.ShowRunRunStepsStep) (shown []client.ShowRunRunSt
 }
 
 func (s *session) stepCommand() *cobra.Command {
-	return stepcmd.Show(stepcmd.Session{
-		Client: func() graphql.Client { return s.client }, Out: func() io.Writer { return s.out },
-		IsData: func() bool { return s.output.IsData() }, Print: s.print, Table: s.table, When: s.when})
+	return stepcmd.Show(s.shared())
 }
 
 // stepStatus returns the status of a step for people.

@@ -125,7 +125,7 @@ var imports = map[string][]string{
 		"cmd/dvt/internal/plancmd", "cmd/dvt/internal/runtext", "cmd/dvt/internal/stepcmd", "cmd/dvt/internal/tracecmd",
 		"cmd/dvt/internal/watchview",
 		"internal/privatenet", "plan", "run", "sandbox", "server", "server/config"},
-	"cmd/dvt/internal/cmdline":     {"client", "run"},
+	"cmd/dvt/internal/cmdline":     {"client", "cmd/dvt/internal/console", "run"},
 	"cmd/dvt/internal/console":     {"run"},
 	"cmd/dvt/internal/consoletest": {},
 	"cmd/dvt/internal/contexts":    {"cmd/dvt/internal/cmdline"},

@@ -19,7 +19,7 @@ const (
 	manyMessages = 1000
 )
 
-func (s Session) replay() *cobra.Command {
+func (s commands) replay() *cobra.Command {
 	var reason, requestID, since, until string
 	var yes bool
 	var f client.DeliveryFilter
@@ -74,7 +74,7 @@ func (s Session) replay() *cobra.Command {
 }
 
 // previewReplay says what a replay would send. It returns whether the replay may go on, and an error when it is large.
-func (s Session) previewReplay(c *cobra.Command, name string, since time.Time, until *time.Time,
+func (s commands) previewReplay(c *cobra.Command, name string, since time.Time, until *time.Time,
 	f client.DeliveryFilter) (bool, error) {
 	out, err := client.PreviewReplay(c.Context(), s.Client(), name, since, until, &f)
 	if err != nil {
@@ -104,7 +104,7 @@ func (s Session) previewReplay(c *cobra.Command, name string, since time.Time, u
 	return true, nil
 }
 
-func (s Session) deadLetters() *cobra.Command {
+func (s commands) deadLetters() *cobra.Command {
 	var limit int
 	c := &cobra.Command{
 		Use: "dead-letters DESTINATION", Short: "List the messages that a destination did not accept, newest first",
@@ -145,7 +145,7 @@ func (s Session) deadLetters() *cobra.Command {
 	return c
 }
 
-func (s Session) redrive() *cobra.Command {
+func (s commands) redrive() *cobra.Command {
 	var reason, requestID string
 	var all bool
 	c := &cobra.Command{
@@ -176,7 +176,7 @@ func (s Session) redrive() *cobra.Command {
 }
 
 // previewRedrive says how many dead letters would be sent again.
-func (s Session) previewRedrive(c *cobra.Command, name string, ids []string) error {
+func (s commands) previewRedrive(c *cobra.Command, name string, ids []string) error {
 	out, err := client.ShowDestination(c.Context(), s.Client(), name)
 	switch {
 	case err != nil:
@@ -195,7 +195,7 @@ func (s Session) previewRedrive(c *cobra.Command, name string, ids []string) err
 }
 
 // ordered prints an order that was taken.
-func (s Session) ordered(name string, o client.DeliveryOrderLine, doc any) error {
+func (s commands) ordered(name string, o client.DeliveryOrderLine, doc any) error {
 	if s.IsData() {
 		return s.Print(doc)
 	}

@@ -4,11 +4,8 @@ package destinationcmd
 import (
 	"cmp"
 	"fmt"
-	"io"
 	"strings"
-	"time"
 
-	"github.com/Khan/genqlient/graphql"
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
@@ -18,26 +15,17 @@ import (
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/runtext"
 )
 
-// Session is what the commands need of the session of a client. It may be used only while a command runs.
-type Session struct {
-	Client func() graphql.Client
-	Out    func() io.Writer
-	Notes  func() io.Writer // remarks for people
-	IsData func() bool      // the output is for programs
-	Print  func(v any) error
-	Table  func(head ...string) *console.Table
-	When   func(t *time.Time) string
-	// Instant parses a time, or how long ago one was, of a flag; nil for "".
-	Instant func(flag, given string, now time.Time) (*time.Time, error)
-}
+// commands are the commands of a session.
+type commands struct{ cmdline.Session }
 
 // All returns the commands about destinations.
-func All(s Session) []*cobra.Command {
+func All(session cmdline.Session) []*cobra.Command {
+	s := commands{session}
 	return []*cobra.Command{s.list(), s.show(), s.test(), s.enable(), s.disable(), s.replay(), s.deadLetters(),
 		s.redrive()}
 }
 
-func (s Session) list() *cobra.Command {
+func (s commands) list() *cobra.Command {
 	return &cobra.Command{
 		Use: "list", Short: "List destinations with what they do now", Args: cmdline.ExactArgs(0),
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -62,7 +50,7 @@ func (s Session) list() *cobra.Command {
 	}
 }
 
-func (s Session) show() *cobra.Command {
+func (s commands) show() *cobra.Command {
 	return &cobra.Command{
 		Use: "show DESTINATION", Short: "Show a destination with what was asked of it", Args: cmdline.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -90,7 +78,7 @@ func (s Session) show() *cobra.Command {
 	}
 }
 
-func (s Session) test() *cobra.Command {
+func (s commands) test() *cobra.Command {
 	var requestID string
 	c := &cobra.Command{
 		Use: "test DESTINATION", Short: "Send a message that says that it is a test, and wait for the answer",
@@ -127,7 +115,7 @@ func (s Session) test() *cobra.Command {
 	return c
 }
 
-func (s Session) enable() *cobra.Command {
+func (s commands) enable() *cobra.Command {
 	var reason, requestID string
 	c := &cobra.Command{
 		Use: "enable DESTINATION", Short: "Send messages to a destination again, from where it stood",
@@ -149,7 +137,7 @@ func (s Session) enable() *cobra.Command {
 	return c
 }
 
-func (s Session) disable() *cobra.Command {
+func (s commands) disable() *cobra.Command {
 	var reason, requestID string
 	c := &cobra.Command{
 		Use: "disable DESTINATION", Short: "Send nothing to a destination until somebody enables it",
@@ -175,7 +163,7 @@ func (s Session) disable() *cobra.Command {
 }
 
 // previewSwitch says what enable or disable would do.
-func (s Session) previewSwitch(c *cobra.Command, name string, enable bool) error {
+func (s commands) previewSwitch(c *cobra.Command, name string, enable bool) error {
 	out, err := client.ShowDestination(c.Context(), s.Client(), name)
 	switch {
 	case err != nil:
@@ -200,7 +188,7 @@ func (s Session) previewSwitch(c *cobra.Command, name string, enable bool) error
 }
 
 // switched prints the destination after enable or disable.
-func (s Session) switched(d client.DestinationLine, isChanged bool, doc any) error {
+func (s commands) switched(d client.DestinationLine, isChanged bool, doc any) error {
 	if s.IsData() {
 		return s.Print(doc)
 	}
@@ -212,7 +200,7 @@ func (s Session) switched(d client.DestinationLine, isChanged bool, doc any) err
 }
 
 // print prints what is known about a destination.
-func (s Session) print(d client.DestinationLine) {
+func (s commands) print(d client.DestinationLine) {
 	line := func(name, value string) {
 		if value != "" && value != "-" {
 			fmt.Fprintf(s.Out(), "%-14s %s\n", name, console.OneLine(value))

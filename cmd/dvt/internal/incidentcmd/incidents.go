@@ -5,12 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
-	"time"
 
-	"github.com/Khan/genqlient/graphql"
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
@@ -20,22 +17,15 @@ import (
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/runtext"
 )
 
-// Session is what the commands need of the session of a client. It may be used only while a command runs.
-type Session struct {
-	Client func() graphql.Client
-	Out    func() io.Writer
-	Notes  func() io.Writer // remarks for people
-	IsData func() bool      // the output is for programs
-	Print  func(v any) error
-	Table  func(head ...string) *console.Table
-	When   func(t *time.Time) string
-}
+// commands are the commands of a session.
+type commands struct{ cmdline.Session }
 
 // maxPage is the greatest number of rows of one page of the API.
 const maxPage = 200
 
 // All returns the commands list, show, ack, note, severity and close.
-func All(s Session) []*cobra.Command {
+func All(session cmdline.Session) []*cobra.Command {
+	s := commands{session}
 	return []*cobra.Command{s.list(), s.show(),
 		s.act("ack INCIDENT", "Take an incident on, so that others know", "what you are going to do", false,
 			func(ctx context.Context, in client.IncidentNoteInput) (client.IncidentLine, error) {
@@ -65,7 +55,7 @@ func All(s Session) []*cobra.Command {
 	}
 }
 
-func (s Session) list() *cobra.Command {
+func (s commands) list() *cobra.Command {
 	var all bool
 	var limit int
 	c := &cobra.Command{
@@ -107,7 +97,7 @@ func (s Session) list() *cobra.Command {
 	return c
 }
 
-func (s Session) show() *cobra.Command {
+func (s commands) show() *cobra.Command {
 	return &cobra.Command{
 		Use: "show INCIDENT", Short: "Show an incident with what people did about it", Args: cmdline.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -124,7 +114,7 @@ func (s Session) show() *cobra.Command {
 }
 
 // act returns a command that records what a person did. needsNote says that the note must not be empty.
-func (s Session) act(use, short, what string, needsNote bool,
+func (s commands) act(use, short, what string, needsNote bool,
 	do func(ctx context.Context, in client.IncidentNoteInput) (client.IncidentLine, error)) *cobra.Command {
 	var note, requestID string
 	c := &cobra.Command{
@@ -148,7 +138,7 @@ func (s Session) act(use, short, what string, needsNote bool,
 	return c
 }
 
-func (s Session) severity() *cobra.Command {
+func (s commands) severity() *cobra.Command {
 	var note, requestID string
 	c := &cobra.Command{
 		Use: "severity INCIDENT SEVERITY", Short: "Raise or lower the severity of an open incident",
@@ -187,7 +177,7 @@ func severities() (out []string) {
 	return out
 }
 
-func (s Session) print(i client.IncidentLine) error {
+func (s commands) print(i client.IncidentLine) error {
 	if s.IsData() {
 		return s.Print(i)
 	}

@@ -3,11 +3,8 @@ package stepcmd
 
 import (
 	"fmt"
-	"io"
 	"strconv"
-	"time"
 
-	"github.com/Khan/genqlient/graphql"
 	"github.com/spf13/cobra"
 
 	"github.com/dvt-engine/dvt/client"
@@ -16,18 +13,12 @@ import (
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/runtext"
 )
 
-// Session is what the command needs of the session of a client. It may be used only while the command runs.
-type Session struct {
-	Client func() graphql.Client
-	Out    func() io.Writer
-	IsData func() bool // the output is for programs
-	Print  func(v any) error
-	Table  func(head ...string) *console.Table
-	When   func(t *time.Time) string
-}
+// commands are the commands of a session.
+type commands struct{ cmdline.Session }
 
 // Show returns the command step.
-func Show(s Session) *cobra.Command {
+func Show(session cmdline.Session) *cobra.Command {
+	s := commands{session}
 	var attempt int
 	c := &cobra.Command{
 		Use: "step RUN STEP", Short: "Show a step with each try of the platform, and its compensation",
@@ -58,7 +49,7 @@ func Show(s Session) *cobra.Command {
 	return c
 }
 
-func (s Session) print(st client.StepEvidenceRow) error {
+func (s commands) print(st client.StepEvidenceRow) error {
 	e := st.Evidence
 	fmt.Fprintf(s.Out(), "step %s (%s) is %s", st.StepId, st.Type, runtext.Words(st.StatusRaw))
 	if e.LogicalAttemptId > 0 {
