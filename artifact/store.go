@@ -167,9 +167,8 @@ func (s *Store) Put(ctx context.Context, name string, body io.Reader) (uri, sum 
 
 // Open implements Blobs.
 func (s *Store) Open(ctx context.Context, uri string) (io.ReadSeekCloser, error) {
-	escaped, ok := strings.CutPrefix(uri, Scheme+":")
-	name, err := url.PathUnescape(escaped)
-	if !ok || err != nil || !validName(name) {
+	name, ok := nameOf(uri)
+	if !ok {
 		return nil, ErrNotFound
 	}
 	r, err := s.bucket.NewReader(ctx, blobKey(name), nil)
@@ -180,6 +179,13 @@ func (s *Store) Open(ctx context.Context, uri string) (io.ReadSeekCloser, error)
 		return nil, fmt.Errorf("artifact: open: %w", err)
 	}
 	return r, nil
+}
+
+// nameOf returns the name of the artifact with that URI.
+func nameOf(uri string) (name string, ok bool) {
+	escaped, ok := strings.CutPrefix(uri, Scheme+":")
+	name, err := url.PathUnescape(escaped)
+	return name, ok && err == nil && validName(name)
 }
 
 func blobKey(name string) string { return "artifacts/" + name }

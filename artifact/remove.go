@@ -1,0 +1,119 @@
+package artifact
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"gocloud.dev/blob"
+	"gocloud.dev/gcerrors"
+)
+
+// Kind says which objects of a Scope are meant.
+type Kind string
+
+// The kinds of stored objects.
+const (
+	KindArtifacts Kind = "artifacts"
+	KindLogs      Kind = "logs"
+)
+
+// Scope names objects of one kind: those of a run, or of a whole tenant when RunID is empty. Without TenantID it names
+// nothing, and every call refuses it.
+type Scope struct {
+	Kind            Kind
+	TenantID, RunID string
+}
+
+// Removed is what one call removed or measured. More is true when objects of the scope are left.
+type Removed struct {
+	Objects, Bytes int64
+	More           bool
+}
+
+// Remover deletes what runs left in the bucket. It decides nothing: callers check that the runs have ended and that
+// nobody holds them.
+type Remover interface {
+	// Remove deletes at most limit objects of a scope. Repeated calls continue until More is false; a call after a crash
+	// finds the rest. Objects that are written meanwhile may stay.
+	Remove(ctx context.Context, s Scope, limit int) (Removed, error)
+	// Measure counts at most limit objects of a scope and changes nothing.
+	Measure(ctx context.Context, s Scope, limit int) (Removed, error)
+	// RemoveArtifact deletes one artifact. An artifact that does not exist is no error.
+	RemoveArtifact(ctx context.Context, uri string) error
+}
+
+var _ Remover = (*Store)(nil)
+
+// Remove implements Remover.
+func (s *Store) Remove(ctx context.Context, scope Scope, limit int) (Removed, error) {
+	return s.each(ctx, scope, limit, func(key string) error {
+		if err := s.bucket.Delete(ctx, key); err != nil && gcerrors.Code(err) != gcerrors.NotFound {
+			return fmt.Errorf("artifact: remove: %w", err)
+		}
+		return nil
+	})
+}
+
+// Measure implements Remover.
+func (s *Store) Measure(ctx context.Context, scope Scope, limit int) (Removed, error) {
+	return s.each(ctx, scope, limit, func(string) error { return nil })
+}
+
+// RemoveArtifact implements Remover.
+func (s *Store) RemoveArtifact(ctx context.Context, uri string) error {
+	name, ok := nameOf(uri)
+	if !ok {
+		return ErrNotFound
+	}
+	if err := s.bucket.Delete(ctx, blobKey(name)); err != nil && gcerrors.Code(err) != gcerrors.NotFound {
+		return fmt.Errorf("artifact: remove: %w", err)
+	}
+	return nil
+}
+
+// each calls visit for at most limit objects of a scope. The objects are deleted while they are listed, which every
+// bucket allows, because a list is read by pages.
+func (s *Store) each(ctx context.Context, scope Scope, limit int, visit func(key string) error) (out Removed, err error) {
+	prefix, err := scope.prefix()
+	if err != nil {
+		return out, err
+	}
+	for list := s.bucket.List(&blob.ListOptions{Prefix: prefix}); ; {
+		o, err := list.Next(ctx)
+		if errors.Is(err, io.EOF) {
+			return out, nil
+		}
+		if err != nil {
+			return out, fmt.Errorf("artifact: list: %w", err)
+		}
+		if out.Objects == int64(limit) {
+			out.More = true
+			return out, nil
+		}
+		if err := visit(o.Key); err != nil {
+			return out, err
+		}
+		out.Objects++
+		out.Bytes += o.Size
+	}
+}
+
+// prefix returns the prefix of the scope's objects. It ends with a slash, so that tenant a is not a part of tenant ab.
+func (s Scope) prefix() (string, error) {
+	parts := []string{string(s.Kind), s.TenantID}
+	if s.RunID != "" {
+		parts = append(parts, s.RunID)
+	}
+	if s.Kind != KindArtifacts && s.Kind != KindLogs {
+		return "", fmt.Errorf("artifact: %q is not a kind of objects", s.Kind)
+	}
+	for _, part := range parts {
+		if part == "" || part[0] == '.' || strings.ContainsAny(part, "/\\") {
+			return "", fmt.Errorf("artifact: %q does not name a tenant or a run", part)
+		}
+	}
+	return strings.Join(parts, "/") + "/", nil
+}
