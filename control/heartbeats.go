@@ -61,16 +61,19 @@ func (s *Heartbeats) Mark(duty string) {
 // always names duties of this process that have no loop here. process is unique for the process.
 func (s *Heartbeats) Beat(ctx context.Context, process string, always ...string) error {
 	began := s.alerts.now()
-	failing := false
+	last, failing := began, false
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-time.After(s.cfg.Every):
 		}
+		now := s.alerts.now()
+		judgeUntil := last.Add(2 * s.cfg.Every)
+		last = now
 		err := s.beat(ctx, process, always)
 		if err == nil {
-			err = s.checkAbsent(ctx, s.alerts.now().Sub(began))
+			err = s.checkAbsent(ctx, now.Sub(began), judgeUntil)
 		}
 		if err != nil && ctx.Err() == nil && !failing && !errors.Is(err, store.ErrUnavailable) {
 			s.alerts.log.WarnContext(ctx, "heartbeats of duties were not written or read; it is tried again",
@@ -132,8 +135,10 @@ func absentAlert(d watchedDuty) store.Alert {
 }
 
 // checkAbsent raises an alert for each absent duty for which work waits, and resolves those of the others. watched is
-// how long this process has watched; a duty without any heartbeat is absent only after that time.
-func (s *Heartbeats) checkAbsent(ctx context.Context, watched time.Duration) error {
+// how long this process has watched; a duty without any heartbeat is absent only after that time. After judgeUntil it
+// does nothing: this process was frozen, and others that were frozen with it may not have reported yet. An alert about
+// them would come after they are back.
+func (s *Heartbeats) checkAbsent(ctx context.Context, watched time.Duration, judgeUntil time.Time) error {
 	beats, err := s.store.Heartbeats(ctx)
 	if err != nil {
 		return err
@@ -144,6 +149,9 @@ func (s *Heartbeats) checkAbsent(ctx context.Context, watched time.Duration) err
 	work, err := s.store.OverdueWork(ctx)
 	if err != nil {
 		return err
+	}
+	if s.alerts.now().After(judgeUntil) {
+		return nil
 	}
 	newest := make(map[string]store.Heartbeat, len(beats))
 	for _, b := range beats {

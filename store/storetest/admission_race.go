@@ -180,8 +180,11 @@ func testStartersOfOneLaneGetEachSlotAndPositionOnce(f *fixture) {
 		return nil
 	})
 	f.equal(slots+queue, len(told), "runs that were created")
-	f.equal(0, refused%2, "requests with one refused call and one that succeeded")
-	f.equal(starters-slots-queue, refused/2, "requests that were refused")
+	// Both calls of the other requests are refused. A call of a created request may be refused too: the place that it
+	// lacked belonged to a transaction that was repeated without another run.
+	if least := 2 * (starters - slots - queue); refused < least || refused > 2*starters-len(told) {
+		f.Errorf("%d calls were refused, want %d, and at most one of each created request", refused, least)
+	}
 	order := make([]string, queue)
 	admitted := 0
 	for id, a := range told {
