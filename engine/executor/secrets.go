@@ -57,7 +57,10 @@ func (r *Runner) resolve(ctx context.Context, x execution, t Task) (*secret.Set,
 	if cause := context.Cause(ctx); err != nil && cause != nil {
 		return &secret.Set{}, nil, cause
 	}
-	if failed := r.recordReads(ctx, x, refs, set.Reads); failed != nil {
+	if set == nil {
+		set = &secret.Set{}
+	}
+	if failed := r.recordReads(ctx, x, refs, set.Reads, err); failed != nil {
 		return set, nil, failed
 	}
 	if err != nil {
@@ -82,13 +85,18 @@ const (
 	recordRetryMost = 5 * time.Second
 )
 
-// recordReads sends the records of what was read until the Journal has stored them. The error is the cause of ctx, or a
-// *Failure when the Journal refuses them.
-func (r *Runner) recordReads(ctx context.Context, x execution, refs []secret.Ref, reads []secret.Read) error {
+// recordReads sends the records of what was read until the Journal has stored them. A secret without an entry in reads
+// ended as all says. The error is the cause of ctx, or a *Failure when the Journal refuses them.
+func (r *Runner) recordReads(ctx context.Context, x execution, refs []secret.Ref, reads []secret.Read,
+	all error) error {
 	call := engine.SecretReads{RunID: x.RunID, StepID: x.StepID, LogicalAttempt: x.LogicalAttempt,
 		EngineAttempt: x.EngineAttempt, N: x.N, Hook: x.hook, StartedSeq: x.startedSeq, Key: x.key, Worker: r.Worker}
-	for i, read := range reads {
-		row := engine.SecretRead{No: i + 1, Provider: refs[i].Provider, Key: refs[i].Key, Version: refs[i].Version,
+	for i, ref := range refs {
+		read := secret.Read{Err: all}
+		if i < len(reads) {
+			read = reads[i]
+		}
+		row := engine.SecretRead{No: i + 1, Provider: ref.Provider, Key: ref.Key, Version: ref.Version,
 			Answered: read.Version, Cached: read.Cached}
 		if read.Err != nil {
 			row.Code = run.Code(secretFailure(read.Err).Code)
