@@ -61,6 +61,7 @@ type SecretRef struct {
 	Provider string `json:"provider"`
 	Key      string `json:"key"`
 	Version  string `json:"version,omitempty"`
+	Unmasked bool   `json:"unmasked,omitempty"` // the value may be too short to be masked
 }
 
 // SecretRevoke asks a worker to forget the values that it remembers of the tenant and to end the leases that it holds

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/dvt-engine/dvt/engine"
@@ -69,14 +70,50 @@ func (r *Runner) resolve(ctx context.Context, x execution, t Task) (*secret.Set,
 	out := make([]given, len(refs))
 	for i, ref := range refs {
 		out[i] = given{ref.Destination(), set.Values[i]}
-		if len(set.Values[i].Reveal()) < mask.MinBytes && !ref.Unmasked {
-			return set, nil, &Failure{Code: string(run.CodeSecretDenied), Category: run.CategoryUser,
-				Class: plan.ClassPolicyDeny, Message: fmt.Sprintf("the secret %q of the provider %q has fewer than %d bytes, so it cannot be hidden in the "+
-					"output of the step; use a longer one, or set unmasked: true in the plan", ref.Key, ref.Provider,
-					mask.MinBytes)}
+		if f := tooShort(ref, set.Values[i]); f != nil {
+			return set, nil, f
 		}
 	}
 	return set, out, nil
+}
+
+// tooShort returns the failure of a step with a value that its output cannot hide; nil when it can, or need not.
+func tooShort(ref secret.Ref, value secret.Value) *Failure {
+	if len(value.Reveal()) >= mask.MinBytes || ref.Unmasked {
+		return nil
+	}
+	return &Failure{Code: string(run.CodeSecretDenied), Category: run.CategoryUser, Class: plan.ClassPolicyDeny,
+		Message: fmt.Sprintf("the secret %q of the provider %q has fewer than %d bytes, so it cannot be hidden in the "+
+			"output of the step; use a longer one, or set unmasked: true in the plan", ref.Key, ref.Provider, mask.MinBytes)}
+}
+
+// CheckSecrets says which secrets source can read for a scope, in the order of refs. It forgets the values and ends
+// leases at once.
+func CheckSecrets(ctx context.Context, source Secrets, scope secret.Scope,
+	refs []engine.SecretRef) []engine.CheckedSecret {
+	out := make([]engine.CheckedSecret, len(refs))
+	var all sync.WaitGroup
+	for i, ref := range refs {
+		all.Go(func() { out[i] = checkSecret(ctx, source, scope, ref) })
+	}
+	all.Wait()
+	return out
+}
+
+func checkSecret(ctx context.Context, source Secrets, scope secret.Scope, asked engine.SecretRef) engine.CheckedSecret {
+	ref := secret.Ref{Provider: asked.Provider, Key: asked.Key, Version: asked.Version, Unmasked: asked.Unmasked}
+	set, err := source.Resolve(ctx, scope, []secret.Ref{ref})
+	var failed *Failure
+	if err != nil {
+		failed = secretFailure(err)
+	} else {
+		defer func() { _ = set.Release(context.WithoutCancel(ctx)) }()
+		failed = tooShort(ref, set.Values[0])
+	}
+	if failed != nil {
+		return engine.CheckedSecret{Code: run.Code(failed.Code), Message: failed.Message}
+	}
+	return engine.CheckedSecret{Answered: set.Reads[0].Version}
 }
 
 // Delays between tries to record reads of secrets.

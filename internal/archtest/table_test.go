@@ -97,6 +97,8 @@ var imports = map[string][]string{
 	// What people ask of destinations is written in the vocabulary of deliveries; the notifier carries it out.
 	"control/delivery": {"control", "plan", "run", "store", "authz", "destination"},
 	"control/bulk":     {"control", "control/runs", "plan", "run", "store", "live", "authz"},
+	// Workers read secrets; servers know who read which one, and what people ask of workers.
+	"control/secrets": {"control", "control/admission", "control/runs", "plan", "run", "store", "engine", "authz"},
 	// The recovery acts as a principal of its own, with the rights that the tenant grants it.
 	"control/duty": {"control", "control/runs", "control/admission", "control/health", "plan", "run", "store", "engine",
 		"authz"},
@@ -106,7 +108,7 @@ var imports = map[string][]string{
 	// The fixture of the tests of the use cases: it wires a whole server without HTTP. Only tests import it.
 	"control/controltest": {everything},
 	"graph": {"control", "control/access", "control/admission", "control/bulk", "control/health", "control/reads",
-		"control/runs", "control/watch", "control/delivery", "destination", "run", "run/doctor", "run/trace", "plan",
+		"control/runs", "control/secrets", "control/watch", "control/delivery", "destination", "run", "run/doctor", "run/trace", "plan",
 		"live", "authz", "graph/limit", "graph/ws"},
 	"graph/ws": {},
 	// Bounds of operations, callers and addresses, with the weights of fields.
