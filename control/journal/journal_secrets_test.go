@@ -16,7 +16,7 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// withSecrets returns a plan of two steps of which s1 names secrets.
+// withSecrets returns a plan of two steps. The first names secrets.
 func withSecrets(t *testing.T) []byte {
 	t.Helper()
 	var doc controltest.M

@@ -105,8 +105,9 @@ type StepSecret struct {
 // Resolved reports whether the newest read got the value.
 func (s StepSecret) Resolved() bool { return s.Read != nil && s.Read.Code == "" }
 
-// StepSecrets reads the secrets that a step names, and whether an attempt (0: the latest that read any) got them. Who
-// may read the run may see it. It returns nil when the plan is not stored yet. Errors: NOT_FOUND, BAD_USER_INPUT.
+// StepSecrets reads the secrets that a step names, and whether an attempt (0: the latest that read any) got them. The
+// caller must have the right to read the run. It returns nil when the plan is not stored yet. Errors: NOT_FOUND,
+// BAD_USER_INPUT.
 func (s *AccessReader) StepSecrets(ctx context.Context, p authz.Principal, runID, stepID string,
 	attempt int) ([]StepSecret, error) {
 	if attempt < 0 {

@@ -83,9 +83,10 @@ type queueCheck struct {
 	refs  []engine.SecretRef
 }
 
-// CheckSecrets asks one worker of each queue of a plan which of the plan's secrets it can read, in the environment of the
-// plan. It waits up to CheckWait. No answer has a value. The caller needs START in the scope of the plan, because a run
-// would read the same. Errors: FORBIDDEN, BAD_USER_INPUT, PLAN_INVALID, TOO_MANY_ORDERS, REQUEST_ID_CONFLICT. Audited.
+// CheckSecrets asks one worker of each queue of a plan which of the plan's secrets it can read, in the environment of
+// the plan. It waits up to CheckWait. No answer has a value. The caller needs START in the scope of the plan, because a
+// run would read the same. Errors: FORBIDDEN, BAD_USER_INPUT, PLAN_INVALID, TOO_MANY_ORDERS, REQUEST_ID_CONFLICT.
+// Accepted and denied calls are audited.
 func (s *Orders) CheckSecrets(ctx context.Context, p authz.Principal, in CheckSecrets) ([]CheckedSecret, error) {
 	if vs := control.CheckID(nil, "requestId", in.RequestID); len(vs) > 0 {
 		return nil, control.BadInput(vs)

@@ -1,4 +1,4 @@
--- Who read which secret, and what workers are asked to do about secrets (ADR 102). No table has a value.
+-- Records of reads of secrets, and orders to workers about secrets (ADR 102). No table has a value.
 
 -- +goose Up
 

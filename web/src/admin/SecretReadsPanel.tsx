@@ -58,7 +58,7 @@ function Result({ read: { code, cached } }: { read: Read }) {
 const FIELDS = ["key", "run", "since"] as const;
 type Search = Partial<Record<(typeof FIELDS)[number], string>>;
 
-/** Who read which secret, for readers of the audit. */
+/** The reads of secrets, for readers of the audit. */
 export function SecretReadsPanel() {
   const zone = useZone();
   const [search, setSearch] = useState<Search>({});
