@@ -13,3 +13,24 @@ func (a *Authorizer) KnowsTenant(tenantID string) bool {
 	}
 	return false
 }
+
+// WorkerServes reports whether a worker account serves a tenant. An account that the settings do not have, such as that
+// of a worker within the server, serves all.
+func (a *Authorizer) WorkerServes(account, tenantID string) bool {
+	return a.directory.workerServes(account, tenantID)
+}
+
+func (d *Directory) workerServes(account, tenantID string) bool {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	known := false
+	for _, a := range d.byToken {
+		if a.Worker && a.ID == account {
+			known = true
+			if (Worker{Serves: a.Serves}).MayServe(tenantID) {
+				return true
+			}
+		}
+	}
+	return !known
+}

@@ -1492,6 +1492,43 @@ type CheckAuditResponse struct {
 // GetAuditCheck returns CheckAuditResponse.AuditCheck, and is useful for accessing the field via an interface.
 func (v *CheckAuditResponse) GetAuditCheck() CheckAuditAuditCheck { return v.AuditCheck }
 
+// CheckSecretsCheckSecretsCheckSecretsPayload includes the requested fields of the GraphQL type CheckSecretsPayload.
+type CheckSecretsCheckSecretsCheckSecretsPayload struct {
+	// The secrets that the plan names, each once for each queue.
+	Secrets []SecretCheckLine `json:"secrets"`
+}
+
+// GetSecrets returns CheckSecretsCheckSecretsCheckSecretsPayload.Secrets, and is useful for accessing the field via an interface.
+func (v *CheckSecretsCheckSecretsCheckSecretsPayload) GetSecrets() []SecretCheckLine {
+	return v.Secrets
+}
+
+type CheckSecretsInput struct {
+	// Client key, alphabet [A-Za-z0-9_.-], at most 128; it stands in the audit.
+	RequestId string `json:"requestId"`
+	// The document of the plan.
+	Plan json.RawMessage `json:"plan"`
+}
+
+// GetRequestId returns CheckSecretsInput.RequestId, and is useful for accessing the field via an interface.
+func (v *CheckSecretsInput) GetRequestId() string { return v.RequestId }
+
+// GetPlan returns CheckSecretsInput.Plan, and is useful for accessing the field via an interface.
+func (v *CheckSecretsInput) GetPlan() json.RawMessage { return v.Plan }
+
+// CheckSecretsResponse is returned by CheckSecrets on success.
+type CheckSecretsResponse struct {
+	// Asks a worker of each queue of a plan which of the plan's secrets it can read, in the plan's environment. It waits up to 15 s. No
+	// value is returned. Requires the action START in the plan's project and environment; audited. Safe to repeat. Errors: FORBIDDEN,
+	// BAD_USER_INPUT, PLAN_INVALID, TOO_MANY_ORDERS (20 within a minute), REQUEST_ID_CONFLICT, STORE_UNAVAILABLE.
+	CheckSecrets CheckSecretsCheckSecretsCheckSecretsPayload `json:"checkSecrets"`
+}
+
+// GetCheckSecrets returns CheckSecretsResponse.CheckSecrets, and is useful for accessing the field via an interface.
+func (v *CheckSecretsResponse) GetCheckSecrets() CheckSecretsCheckSecretsCheckSecretsPayload {
+	return v.CheckSecrets
+}
+
 // CloseIncidentCloseIncidentIncidentPayload includes the requested fields of the GraphQL type IncidentPayload.
 type CloseIncidentCloseIncidentIncidentPayload struct {
 	Incident IncidentLine `json:"incident"`
@@ -7522,6 +7559,111 @@ func (v *RetryStepInput) GetReason() *string { return v.Reason }
 // GetExpectedLogicalAttemptId returns RetryStepInput.ExpectedLogicalAttemptId, and is useful for accessing the field via an interface.
 func (v *RetryStepInput) GetExpectedLogicalAttemptId() *int { return v.ExpectedLogicalAttemptId }
 
+// RevocationFields includes the GraphQL fields of RevokeSecretsPayload requested by the fragment RevocationFields.
+type RevocationFields struct {
+	TenantId string  `json:"tenantId"`
+	RunId    *string `json:"runId"`
+	// The live data workers that serve the tenant.
+	Workers int `json:"workers"`
+	// Workers that have carried it out.
+	Done int `json:"done"`
+	// Live workers that have not carried it out yet, as account/name, at most 50.
+	Waiting []string `json:"waiting"`
+	// Remembered values that were forgotten.
+	ValuesDropped int `json:"valuesDropped"`
+	LeasesEnded   int `json:"leasesEnded"`
+	// Leases that could not be ended yet. The workers try again, and their life ends them at the latest.
+	LeasesFailed int                                 `json:"leasesFailed"`
+	Change       RevocationFieldsChangeChangeReceipt `json:"change"`
+}
+
+// GetTenantId returns RevocationFields.TenantId, and is useful for accessing the field via an interface.
+func (v *RevocationFields) GetTenantId() string { return v.TenantId }
+
+// GetRunId returns RevocationFields.RunId, and is useful for accessing the field via an interface.
+func (v *RevocationFields) GetRunId() *string { return v.RunId }
+
+// GetWorkers returns RevocationFields.Workers, and is useful for accessing the field via an interface.
+func (v *RevocationFields) GetWorkers() int { return v.Workers }
+
+// GetDone returns RevocationFields.Done, and is useful for accessing the field via an interface.
+func (v *RevocationFields) GetDone() int { return v.Done }
+
+// GetWaiting returns RevocationFields.Waiting, and is useful for accessing the field via an interface.
+func (v *RevocationFields) GetWaiting() []string { return v.Waiting }
+
+// GetValuesDropped returns RevocationFields.ValuesDropped, and is useful for accessing the field via an interface.
+func (v *RevocationFields) GetValuesDropped() int { return v.ValuesDropped }
+
+// GetLeasesEnded returns RevocationFields.LeasesEnded, and is useful for accessing the field via an interface.
+func (v *RevocationFields) GetLeasesEnded() int { return v.LeasesEnded }
+
+// GetLeasesFailed returns RevocationFields.LeasesFailed, and is useful for accessing the field via an interface.
+func (v *RevocationFields) GetLeasesFailed() int { return v.LeasesFailed }
+
+// GetChange returns RevocationFields.Change, and is useful for accessing the field via an interface.
+func (v *RevocationFields) GetChange() RevocationFieldsChangeChangeReceipt { return v.Change }
+
+// RevocationFieldsChangeChangeReceipt includes the requested fields of the GraphQL type ChangeReceipt.
+// The GraphQL type's documentation follows.
+//
+// The receipt of a change that is no signal: what was done, by whom and when. Its record in the audit is found by
+// `audit(filter: {requestId: …, action: …})`.
+type RevocationFieldsChangeChangeReceipt struct {
+	// As the audit names it, for example SET_POLICY.
+	Action    string    `json:"action"`
+	RequestId string    `json:"requestId"`
+	Actor     string    `json:"actor"`
+	At        time.Time `json:"at"`
+}
+
+// GetAction returns RevocationFieldsChangeChangeReceipt.Action, and is useful for accessing the field via an interface.
+func (v *RevocationFieldsChangeChangeReceipt) GetAction() string { return v.Action }
+
+// GetRequestId returns RevocationFieldsChangeChangeReceipt.RequestId, and is useful for accessing the field via an interface.
+func (v *RevocationFieldsChangeChangeReceipt) GetRequestId() string { return v.RequestId }
+
+// GetActor returns RevocationFieldsChangeChangeReceipt.Actor, and is useful for accessing the field via an interface.
+func (v *RevocationFieldsChangeChangeReceipt) GetActor() string { return v.Actor }
+
+// GetAt returns RevocationFieldsChangeChangeReceipt.At, and is useful for accessing the field via an interface.
+func (v *RevocationFieldsChangeChangeReceipt) GetAt() time.Time { return v.At }
+
+type RevokeSecretsInput struct {
+	// Client key, alphabet [A-Za-z0-9_.-], at most 128; it stands in the audit.
+	RequestId string `json:"requestId"`
+	// Null: the viewer's own.
+	TenantId *string `json:"tenantId"`
+	// Only the leases of this run end; values are forgotten for the whole tenant.
+	RunId *string `json:"runId"`
+	// At most 1,000 bytes; it stands in the audit.
+	Reason string `json:"reason"`
+}
+
+// GetRequestId returns RevokeSecretsInput.RequestId, and is useful for accessing the field via an interface.
+func (v *RevokeSecretsInput) GetRequestId() string { return v.RequestId }
+
+// GetTenantId returns RevokeSecretsInput.TenantId, and is useful for accessing the field via an interface.
+func (v *RevokeSecretsInput) GetTenantId() *string { return v.TenantId }
+
+// GetRunId returns RevokeSecretsInput.RunId, and is useful for accessing the field via an interface.
+func (v *RevokeSecretsInput) GetRunId() *string { return v.RunId }
+
+// GetReason returns RevokeSecretsInput.Reason, and is useful for accessing the field via an interface.
+func (v *RevokeSecretsInput) GetReason() string { return v.Reason }
+
+// RevokeSecretsResponse is returned by RevokeSecrets on success.
+type RevokeSecretsResponse struct {
+	// Has all data workers of a tenant forget the secrets that they remember and end the leases that they hold, or only those of one run.
+	// Programs that run keep their values. It waits up to 10 s; the same request again says how many workers have done it by then.
+	// Requires the action FREEZE_TENANT; for another tenant SET_ENGINE_MODE of the operators. Audited. Errors: FORBIDDEN, NOT_FOUND,
+	// BAD_USER_INPUT, TOO_MANY_ORDERS (100 within an hour), REQUEST_ID_CONFLICT, STORE_UNAVAILABLE.
+	RevokeSecrets RevocationFields `json:"revokeSecrets"`
+}
+
+// GetRevokeSecrets returns RevokeSecretsResponse.RevokeSecrets, and is useful for accessing the field via an interface.
+func (v *RevokeSecretsResponse) GetRevokeSecrets() RevocationFields { return v.RevokeSecrets }
+
 type RevokeTokenInput struct {
 	// Client key, alphabet [A-Za-z0-9_.-], at most 128; it stands in the audit.
 	RequestId string `json:"requestId"`
@@ -8011,6 +8153,158 @@ type SearchLogsResponse struct {
 func (v *SearchLogsResponse) GetLogSearch() *SearchLogsLogSearchLogSearchConnection {
 	return v.LogSearch
 }
+
+// Empty fields do not restrict.
+type SecretAccessFilter struct {
+	// Included.
+	From *time.Time `json:"from"`
+	// Excluded.
+	To       *time.Time `json:"to"`
+	RunId    *string    `json:"runId"`
+	StepId   *string    `json:"stepId"`
+	Provider *string    `json:"provider"`
+	// The whole key, as the plan has it.
+	Key *string `json:"key"`
+}
+
+// GetFrom returns SecretAccessFilter.From, and is useful for accessing the field via an interface.
+func (v *SecretAccessFilter) GetFrom() *time.Time { return v.From }
+
+// GetTo returns SecretAccessFilter.To, and is useful for accessing the field via an interface.
+func (v *SecretAccessFilter) GetTo() *time.Time { return v.To }
+
+// GetRunId returns SecretAccessFilter.RunId, and is useful for accessing the field via an interface.
+func (v *SecretAccessFilter) GetRunId() *string { return v.RunId }
+
+// GetStepId returns SecretAccessFilter.StepId, and is useful for accessing the field via an interface.
+func (v *SecretAccessFilter) GetStepId() *string { return v.StepId }
+
+// GetProvider returns SecretAccessFilter.Provider, and is useful for accessing the field via an interface.
+func (v *SecretAccessFilter) GetProvider() *string { return v.Provider }
+
+// GetKey returns SecretAccessFilter.Key, and is useful for accessing the field via an interface.
+func (v *SecretAccessFilter) GetKey() *string { return v.Key }
+
+// SecretAccessLine includes the GraphQL fields of SecretAccess requested by the fragment SecretAccessLine.
+// The GraphQL type's documentation follows.
+//
+// A worker read a secret for an attempt of a step, or tried to.
+type SecretAccessLine struct {
+	// The time of the record, which is made before the step gets the value.
+	At               time.Time `json:"at"`
+	RunId            string    `json:"runId"`
+	StepId           string    `json:"stepId"`
+	LogicalAttemptId int       `json:"logicalAttemptId"`
+	// An attempt of a compensation follows those of its step: 11 is its first.
+	EngineAttemptId int `json:"engineAttemptId"`
+	// The account of the worker.
+	Account string `json:"account"`
+	// The process, as it calls itself.
+	Worker   string `json:"worker"`
+	Provider string `json:"provider"`
+	Key      string `json:"key"`
+	// The version that the plan asks for; null: the newest.
+	Version *string `json:"version"`
+	// The version that the provider answered with; null when it did not say.
+	AnsweredVersion *string `json:"answeredVersion"`
+	// How the step gets it: `env:NAME` or `file:NAME`.
+	As string `json:"as"`
+	// The worker remembered the value, so that the provider was not asked.
+	Cached bool `json:"cached"`
+	// Why it was not read: SECRET_NOT_FOUND, SECRET_DENIED or SECRETS_UNAVAILABLE; null when it was.
+	Code *string `json:"code"`
+}
+
+// GetAt returns SecretAccessLine.At, and is useful for accessing the field via an interface.
+func (v *SecretAccessLine) GetAt() time.Time { return v.At }
+
+// GetRunId returns SecretAccessLine.RunId, and is useful for accessing the field via an interface.
+func (v *SecretAccessLine) GetRunId() string { return v.RunId }
+
+// GetStepId returns SecretAccessLine.StepId, and is useful for accessing the field via an interface.
+func (v *SecretAccessLine) GetStepId() string { return v.StepId }
+
+// GetLogicalAttemptId returns SecretAccessLine.LogicalAttemptId, and is useful for accessing the field via an interface.
+func (v *SecretAccessLine) GetLogicalAttemptId() int { return v.LogicalAttemptId }
+
+// GetEngineAttemptId returns SecretAccessLine.EngineAttemptId, and is useful for accessing the field via an interface.
+func (v *SecretAccessLine) GetEngineAttemptId() int { return v.EngineAttemptId }
+
+// GetAccount returns SecretAccessLine.Account, and is useful for accessing the field via an interface.
+func (v *SecretAccessLine) GetAccount() string { return v.Account }
+
+// GetWorker returns SecretAccessLine.Worker, and is useful for accessing the field via an interface.
+func (v *SecretAccessLine) GetWorker() string { return v.Worker }
+
+// GetProvider returns SecretAccessLine.Provider, and is useful for accessing the field via an interface.
+func (v *SecretAccessLine) GetProvider() string { return v.Provider }
+
+// GetKey returns SecretAccessLine.Key, and is useful for accessing the field via an interface.
+func (v *SecretAccessLine) GetKey() string { return v.Key }
+
+// GetVersion returns SecretAccessLine.Version, and is useful for accessing the field via an interface.
+func (v *SecretAccessLine) GetVersion() *string { return v.Version }
+
+// GetAnsweredVersion returns SecretAccessLine.AnsweredVersion, and is useful for accessing the field via an interface.
+func (v *SecretAccessLine) GetAnsweredVersion() *string { return v.AnsweredVersion }
+
+// GetAs returns SecretAccessLine.As, and is useful for accessing the field via an interface.
+func (v *SecretAccessLine) GetAs() string { return v.As }
+
+// GetCached returns SecretAccessLine.Cached, and is useful for accessing the field via an interface.
+func (v *SecretAccessLine) GetCached() bool { return v.Cached }
+
+// GetCode returns SecretAccessLine.Code, and is useful for accessing the field via an interface.
+func (v *SecretAccessLine) GetCode() *string { return v.Code }
+
+// SecretCheckLine includes the GraphQL fields of SecretCheck requested by the fragment SecretCheckLine.
+type SecretCheckLine struct {
+	Provider string  `json:"provider"`
+	Key      string  `json:"key"`
+	Version  *string `json:"version"`
+	// The steps that name it, at most 20.
+	Steps []string `json:"steps"`
+	// The queue of these steps.
+	Queue string `json:"queue"`
+	// The worker that was asked, as account/name; null when no worker of the queue answered in time.
+	Worker *string `json:"worker"`
+	// The worker can read it.
+	Ok              bool    `json:"ok"`
+	AnsweredVersion *string `json:"answeredVersion"`
+	// SECRET_NOT_FOUND, SECRET_DENIED or SECRETS_UNAVAILABLE.
+	Code    *string `json:"code"`
+	Message *string `json:"message"`
+}
+
+// GetProvider returns SecretCheckLine.Provider, and is useful for accessing the field via an interface.
+func (v *SecretCheckLine) GetProvider() string { return v.Provider }
+
+// GetKey returns SecretCheckLine.Key, and is useful for accessing the field via an interface.
+func (v *SecretCheckLine) GetKey() string { return v.Key }
+
+// GetVersion returns SecretCheckLine.Version, and is useful for accessing the field via an interface.
+func (v *SecretCheckLine) GetVersion() *string { return v.Version }
+
+// GetSteps returns SecretCheckLine.Steps, and is useful for accessing the field via an interface.
+func (v *SecretCheckLine) GetSteps() []string { return v.Steps }
+
+// GetQueue returns SecretCheckLine.Queue, and is useful for accessing the field via an interface.
+func (v *SecretCheckLine) GetQueue() string { return v.Queue }
+
+// GetWorker returns SecretCheckLine.Worker, and is useful for accessing the field via an interface.
+func (v *SecretCheckLine) GetWorker() *string { return v.Worker }
+
+// GetOk returns SecretCheckLine.Ok, and is useful for accessing the field via an interface.
+func (v *SecretCheckLine) GetOk() bool { return v.Ok }
+
+// GetAnsweredVersion returns SecretCheckLine.AnsweredVersion, and is useful for accessing the field via an interface.
+func (v *SecretCheckLine) GetAnsweredVersion() *string { return v.AnsweredVersion }
+
+// GetCode returns SecretCheckLine.Code, and is useful for accessing the field via an interface.
+func (v *SecretCheckLine) GetCode() *string { return v.Code }
+
+// GetMessage returns SecretCheckLine.Message, and is useful for accessing the field via an interface.
+func (v *SecretCheckLine) GetMessage() *string { return v.Message }
 
 // ServiceRow includes the GraphQL fields of ServiceState requested by the fragment ServiceRow.
 // The GraphQL type's documentation follows.
@@ -10347,6 +10641,100 @@ func (v *StepRowSkip) GetReasonCode() string { return v.ReasonCode }
 // GetReason returns StepRowSkip.Reason, and is useful for accessing the field via an interface.
 func (v *StepRowSkip) GetReason() *string { return v.Reason }
 
+// StepSecretsOfResponse is returned by StepSecretsOf on success.
+type StepSecretsOfResponse struct {
+	// One run; null when it does not exist or is not yours. `at` shows the run as it
+	// was at that runSeq (BAD_USER_INPUT above the head).
+	Run *StepSecretsOfRun `json:"run"`
+}
+
+// GetRun returns StepSecretsOfResponse.Run, and is useful for accessing the field via an interface.
+func (v *StepSecretsOfResponse) GetRun() *StepSecretsOfRun { return v.Run }
+
+// StepSecretsOfRun includes the requested fields of the GraphQL type Run.
+type StepSecretsOfRun struct {
+	// Null when the run has no such step. Not available in lists of runs.
+	Step *StepSecretsOfRunStep `json:"step"`
+}
+
+// GetStep returns StepSecretsOfRun.Step, and is useful for accessing the field via an interface.
+func (v *StepSecretsOfRun) GetStep() *StepSecretsOfRunStep { return v.Step }
+
+// StepSecretsOfRunStep includes the requested fields of the GraphQL type Step.
+type StepSecretsOfRunStep struct {
+	// The secrets that the step names, and whether an attempt (default: the latest that read any) got them; never their values. Null when
+	// `Run.planDocument` is null. Available only on `Run.step`: not in lists, also not in lists of steps, nor in subscriptions.
+	// Example: `run(runId: "r1") { step(stepId: "load") { secrets { provider key as resolved answeredBy } } }`.
+	// Errors: BAD_USER_INPUT, STORE_UNAVAILABLE.
+	Secrets []StepSecretsOfRunStepSecretsStepSecret `json:"secrets"`
+}
+
+// GetSecrets returns StepSecretsOfRunStep.Secrets, and is useful for accessing the field via an interface.
+func (v *StepSecretsOfRunStep) GetSecrets() []StepSecretsOfRunStepSecretsStepSecret { return v.Secrets }
+
+// StepSecretsOfRunStepSecretsStepSecret includes the requested fields of the GraphQL type StepSecret.
+// The GraphQL type's documentation follows.
+//
+// A secret that a step names, and what became of it in an attempt.
+type StepSecretsOfRunStepSecretsStepSecret struct {
+	// The name of a provider in the settings of the worker.
+	Provider string `json:"provider"`
+	Key      string `json:"key"`
+	// The version that the plan asks for; null: the newest.
+	Version *string `json:"version"`
+	// How the step gets it: `env:NAME` or `file:NAME`.
+	As string `json:"as"`
+	// An attempt got the value.
+	Resolved bool `json:"resolved"`
+	// The provider that answered, also when the worker remembered its answer; null when the value was not read.
+	AnsweredBy *string `json:"answeredBy"`
+	// The version that the provider answered with; null when it did not say.
+	AnsweredVersion *string `json:"answeredVersion"`
+	// When it was read; null when no attempt has read it.
+	ReadAt *time.Time `json:"readAt"`
+	// The attempt that read it.
+	Attempt *int `json:"attempt"`
+	// The worker remembered the value, so that the provider was not asked; null when it was not read.
+	Cached *bool `json:"cached"`
+	// Why it was not read: SECRET_NOT_FOUND, SECRET_DENIED or SECRETS_UNAVAILABLE.
+	Code *string `json:"code"`
+}
+
+// GetProvider returns StepSecretsOfRunStepSecretsStepSecret.Provider, and is useful for accessing the field via an interface.
+func (v *StepSecretsOfRunStepSecretsStepSecret) GetProvider() string { return v.Provider }
+
+// GetKey returns StepSecretsOfRunStepSecretsStepSecret.Key, and is useful for accessing the field via an interface.
+func (v *StepSecretsOfRunStepSecretsStepSecret) GetKey() string { return v.Key }
+
+// GetVersion returns StepSecretsOfRunStepSecretsStepSecret.Version, and is useful for accessing the field via an interface.
+func (v *StepSecretsOfRunStepSecretsStepSecret) GetVersion() *string { return v.Version }
+
+// GetAs returns StepSecretsOfRunStepSecretsStepSecret.As, and is useful for accessing the field via an interface.
+func (v *StepSecretsOfRunStepSecretsStepSecret) GetAs() string { return v.As }
+
+// GetResolved returns StepSecretsOfRunStepSecretsStepSecret.Resolved, and is useful for accessing the field via an interface.
+func (v *StepSecretsOfRunStepSecretsStepSecret) GetResolved() bool { return v.Resolved }
+
+// GetAnsweredBy returns StepSecretsOfRunStepSecretsStepSecret.AnsweredBy, and is useful for accessing the field via an interface.
+func (v *StepSecretsOfRunStepSecretsStepSecret) GetAnsweredBy() *string { return v.AnsweredBy }
+
+// GetAnsweredVersion returns StepSecretsOfRunStepSecretsStepSecret.AnsweredVersion, and is useful for accessing the field via an interface.
+func (v *StepSecretsOfRunStepSecretsStepSecret) GetAnsweredVersion() *string {
+	return v.AnsweredVersion
+}
+
+// GetReadAt returns StepSecretsOfRunStepSecretsStepSecret.ReadAt, and is useful for accessing the field via an interface.
+func (v *StepSecretsOfRunStepSecretsStepSecret) GetReadAt() *time.Time { return v.ReadAt }
+
+// GetAttempt returns StepSecretsOfRunStepSecretsStepSecret.Attempt, and is useful for accessing the field via an interface.
+func (v *StepSecretsOfRunStepSecretsStepSecret) GetAttempt() *int { return v.Attempt }
+
+// GetCached returns StepSecretsOfRunStepSecretsStepSecret.Cached, and is useful for accessing the field via an interface.
+func (v *StepSecretsOfRunStepSecretsStepSecret) GetCached() *bool { return v.Cached }
+
+// GetCode returns StepSecretsOfRunStepSecretsStepSecret.Code, and is useful for accessing the field via an interface.
+func (v *StepSecretsOfRunStepSecretsStepSecret) GetCode() *string { return v.Code }
+
 type StepStatus string
 
 const (
@@ -11366,6 +11754,62 @@ type WhoCouldResponse struct {
 // GetWhoCould returns WhoCouldResponse.WhoCould, and is useful for accessing the field via an interface.
 func (v *WhoCouldResponse) GetWhoCould() []string { return v.WhoCould }
 
+// WhoReadSecretsResponse is returned by WhoReadSecrets on success.
+type WhoReadSecretsResponse struct {
+	// Who read which secret: the reads of workers for attempts of steps, the newest first, also those that failed. They cannot be
+	// changed, and have no values. `first` is at most 200. Requires the action READ_AUDIT on the whole tenant.
+	// Example: `secretAccess(filter: {key: "db/warehouse#password"}) { edges { node { at runId stepId worker code } } }`.
+	// Errors: FORBIDDEN, BAD_USER_INPUT, CURSOR_INVALID.
+	SecretAccess WhoReadSecretsSecretAccessSecretAccessConnection `json:"secretAccess"`
+}
+
+// GetSecretAccess returns WhoReadSecretsResponse.SecretAccess, and is useful for accessing the field via an interface.
+func (v *WhoReadSecretsResponse) GetSecretAccess() WhoReadSecretsSecretAccessSecretAccessConnection {
+	return v.SecretAccess
+}
+
+// WhoReadSecretsSecretAccessSecretAccessConnection includes the requested fields of the GraphQL type SecretAccessConnection.
+type WhoReadSecretsSecretAccessSecretAccessConnection struct {
+	Edges    []WhoReadSecretsSecretAccessSecretAccessConnectionEdgesSecretAccessEdge `json:"edges"`
+	PageInfo WhoReadSecretsSecretAccessSecretAccessConnectionPageInfo                `json:"pageInfo"`
+}
+
+// GetEdges returns WhoReadSecretsSecretAccessSecretAccessConnection.Edges, and is useful for accessing the field via an interface.
+func (v *WhoReadSecretsSecretAccessSecretAccessConnection) GetEdges() []WhoReadSecretsSecretAccessSecretAccessConnectionEdgesSecretAccessEdge {
+	return v.Edges
+}
+
+// GetPageInfo returns WhoReadSecretsSecretAccessSecretAccessConnection.PageInfo, and is useful for accessing the field via an interface.
+func (v *WhoReadSecretsSecretAccessSecretAccessConnection) GetPageInfo() WhoReadSecretsSecretAccessSecretAccessConnectionPageInfo {
+	return v.PageInfo
+}
+
+// WhoReadSecretsSecretAccessSecretAccessConnectionEdgesSecretAccessEdge includes the requested fields of the GraphQL type SecretAccessEdge.
+type WhoReadSecretsSecretAccessSecretAccessConnectionEdgesSecretAccessEdge struct {
+	Node SecretAccessLine `json:"node"`
+}
+
+// GetNode returns WhoReadSecretsSecretAccessSecretAccessConnectionEdgesSecretAccessEdge.Node, and is useful for accessing the field via an interface.
+func (v *WhoReadSecretsSecretAccessSecretAccessConnectionEdgesSecretAccessEdge) GetNode() SecretAccessLine {
+	return v.Node
+}
+
+// WhoReadSecretsSecretAccessSecretAccessConnectionPageInfo includes the requested fields of the GraphQL type PageInfo.
+type WhoReadSecretsSecretAccessSecretAccessConnectionPageInfo struct {
+	HasNextPage bool    `json:"hasNextPage"`
+	EndCursor   *string `json:"endCursor"`
+}
+
+// GetHasNextPage returns WhoReadSecretsSecretAccessSecretAccessConnectionPageInfo.HasNextPage, and is useful for accessing the field via an interface.
+func (v *WhoReadSecretsSecretAccessSecretAccessConnectionPageInfo) GetHasNextPage() bool {
+	return v.HasNextPage
+}
+
+// GetEndCursor returns WhoReadSecretsSecretAccessSecretAccessConnectionPageInfo.EndCursor, and is useful for accessing the field via an interface.
+func (v *WhoReadSecretsSecretAccessSecretAccessConnectionPageInfo) GetEndCursor() *string {
+	return v.EndCursor
+}
+
 // WorkerRow includes the GraphQL fields of WorkerReport requested by the fragment WorkerRow.
 // The GraphQL type's documentation follows.
 //
@@ -11588,6 +12032,14 @@ type __CheckAuditInput struct {
 
 // GetAfter returns __CheckAuditInput.After, and is useful for accessing the field via an interface.
 func (v *__CheckAuditInput) GetAfter() *string { return v.After }
+
+// __CheckSecretsInput is used internally by genqlient
+type __CheckSecretsInput struct {
+	Input CheckSecretsInput `json:"input"`
+}
+
+// GetInput returns __CheckSecretsInput.Input, and is useful for accessing the field via an interface.
+func (v *__CheckSecretsInput) GetInput() CheckSecretsInput { return v.Input }
 
 // __CloseIncidentInput is used internally by genqlient
 type __CloseIncidentInput struct {
@@ -12249,6 +12701,14 @@ type __RerunInput struct {
 // GetInput returns __RerunInput.Input, and is useful for accessing the field via an interface.
 func (v *__RerunInput) GetInput() RerunInput { return v.Input }
 
+// __RevokeSecretsInput is used internally by genqlient
+type __RevokeSecretsInput struct {
+	Input RevokeSecretsInput `json:"input"`
+}
+
+// GetInput returns __RevokeSecretsInput.Input, and is useful for accessing the field via an interface.
+func (v *__RevokeSecretsInput) GetInput() RevokeSecretsInput { return v.Input }
+
 // __RevokeTokenInput is used internally by genqlient
 type __RevokeTokenInput struct {
 	Input RevokeTokenInput `json:"input"`
@@ -12469,6 +12929,22 @@ type __StartRunInput struct {
 // GetInput returns __StartRunInput.Input, and is useful for accessing the field via an interface.
 func (v *__StartRunInput) GetInput() StartRunInput { return v.Input }
 
+// __StepSecretsOfInput is used internally by genqlient
+type __StepSecretsOfInput struct {
+	RunId   string `json:"runId"`
+	StepId  string `json:"stepId"`
+	Attempt *int   `json:"attempt"`
+}
+
+// GetRunId returns __StepSecretsOfInput.RunId, and is useful for accessing the field via an interface.
+func (v *__StepSecretsOfInput) GetRunId() string { return v.RunId }
+
+// GetStepId returns __StepSecretsOfInput.StepId, and is useful for accessing the field via an interface.
+func (v *__StepSecretsOfInput) GetStepId() string { return v.StepId }
+
+// GetAttempt returns __StepSecretsOfInput.Attempt, and is useful for accessing the field via an interface.
+func (v *__StepSecretsOfInput) GetAttempt() *int { return v.Attempt }
+
 // __StoreTimeInput is used internally by genqlient
 type __StoreTimeInput struct {
 	RunId string `json:"runId"`
@@ -12532,6 +13008,22 @@ func (v *__WhoCouldInput) GetProjectId() *string { return v.ProjectId }
 
 // GetEnvironmentId returns __WhoCouldInput.EnvironmentId, and is useful for accessing the field via an interface.
 func (v *__WhoCouldInput) GetEnvironmentId() *string { return v.EnvironmentId }
+
+// __WhoReadSecretsInput is used internally by genqlient
+type __WhoReadSecretsInput struct {
+	Filter *SecretAccessFilter `json:"filter"`
+	First  *int                `json:"first"`
+	After  *string             `json:"after"`
+}
+
+// GetFilter returns __WhoReadSecretsInput.Filter, and is useful for accessing the field via an interface.
+func (v *__WhoReadSecretsInput) GetFilter() *SecretAccessFilter { return v.Filter }
+
+// GetFirst returns __WhoReadSecretsInput.First, and is useful for accessing the field via an interface.
+func (v *__WhoReadSecretsInput) GetFirst() *int { return v.First }
+
+// GetAfter returns __WhoReadSecretsInput.After, and is useful for accessing the field via an interface.
+func (v *__WhoReadSecretsInput) GetAfter() *string { return v.After }
 
 // The mutation executed by AcknowledgeAlert.
 const AcknowledgeAlert_Operation = `
@@ -13050,6 +13542,54 @@ func CheckAudit(
 	}
 
 	data_ = &CheckAuditResponse{}
+	resp_ := &graphql.Response{Data: data_}
+
+	err_ = client_.MakeRequest(
+		ctx_,
+		req_,
+		resp_,
+	)
+
+	return data_, err_
+}
+
+// The mutation executed by CheckSecrets.
+const CheckSecrets_Operation = `
+mutation CheckSecrets ($input: CheckSecretsInput!) {
+	checkSecrets(input: $input) {
+		secrets {
+			... SecretCheckLine
+		}
+	}
+}
+fragment SecretCheckLine on SecretCheck {
+	provider
+	key
+	version
+	steps
+	queue
+	worker
+	ok
+	answeredVersion
+	code
+	message
+}
+`
+
+func CheckSecrets(
+	ctx_ context.Context,
+	client_ graphql.Client,
+	input CheckSecretsInput,
+) (data_ *CheckSecretsResponse, err_ error) {
+	req_ := &graphql.Request{
+		OpName: "CheckSecrets",
+		Query:  CheckSecrets_Operation,
+		Variables: &__CheckSecretsInput{
+			Input: input,
+		},
+	}
+
+	data_ = &CheckSecretsResponse{}
 	resp_ := &graphql.Response{Data: data_}
 
 	err_ = client_.MakeRequest(
@@ -16603,6 +17143,56 @@ func Rerun(
 	return data_, err_
 }
 
+// The mutation executed by RevokeSecrets.
+const RevokeSecrets_Operation = `
+mutation RevokeSecrets ($input: RevokeSecretsInput!) {
+	revokeSecrets(input: $input) {
+		... RevocationFields
+	}
+}
+fragment RevocationFields on RevokeSecretsPayload {
+	tenantId
+	runId
+	workers
+	done
+	waiting
+	valuesDropped
+	leasesEnded
+	leasesFailed
+	change {
+		action
+		requestId
+		actor
+		at
+	}
+}
+`
+
+func RevokeSecrets(
+	ctx_ context.Context,
+	client_ graphql.Client,
+	input RevokeSecretsInput,
+) (data_ *RevokeSecretsResponse, err_ error) {
+	req_ := &graphql.Request{
+		OpName: "RevokeSecrets",
+		Query:  RevokeSecrets_Operation,
+		Variables: &__RevokeSecretsInput{
+			Input: input,
+		},
+	}
+
+	data_ = &RevokeSecretsResponse{}
+	resp_ := &graphql.Response{Data: data_}
+
+	err_ = client_.MakeRequest(
+		ctx_,
+		req_,
+		resp_,
+	)
+
+	return data_, err_
+}
+
 // The mutation executed by RevokeToken.
 const RevokeToken_Operation = `
 mutation RevokeToken ($input: RevokeTokenInput!) {
@@ -18476,6 +19066,58 @@ func StartRun(
 	return data_, err_
 }
 
+// The query executed by StepSecretsOf.
+const StepSecretsOf_Operation = `
+query StepSecretsOf ($runId: String!, $stepId: String!, $attempt: Int) {
+	run(runId: $runId) {
+		step(stepId: $stepId) {
+			secrets(attempt: $attempt) {
+				provider
+				key
+				version
+				as
+				resolved
+				answeredBy
+				answeredVersion
+				readAt
+				attempt
+				cached
+				code
+			}
+		}
+	}
+}
+`
+
+func StepSecretsOf(
+	ctx_ context.Context,
+	client_ graphql.Client,
+	runId string,
+	stepId string,
+	attempt *int,
+) (data_ *StepSecretsOfResponse, err_ error) {
+	req_ := &graphql.Request{
+		OpName: "StepSecretsOf",
+		Query:  StepSecretsOf_Operation,
+		Variables: &__StepSecretsOfInput{
+			RunId:   runId,
+			StepId:  stepId,
+			Attempt: attempt,
+		},
+	}
+
+	data_ = &StepSecretsOfResponse{}
+	resp_ := &graphql.Response{Data: data_}
+
+	err_ = client_.MakeRequest(
+		ctx_,
+		req_,
+		resp_,
+	)
+
+	return data_, err_
+}
+
 // The subscription executed by StoreTime.
 const StoreTime_Operation = `
 subscription StoreTime ($runId: String!, $after: Seq!) {
@@ -18986,6 +19628,68 @@ func WhoCould(
 	}
 
 	data_ = &WhoCouldResponse{}
+	resp_ := &graphql.Response{Data: data_}
+
+	err_ = client_.MakeRequest(
+		ctx_,
+		req_,
+		resp_,
+	)
+
+	return data_, err_
+}
+
+// The query executed by WhoReadSecrets.
+const WhoReadSecrets_Operation = `
+query WhoReadSecrets ($filter: SecretAccessFilter, $first: Int, $after: String) {
+	secretAccess(filter: $filter, first: $first, after: $after) {
+		edges {
+			node {
+				... SecretAccessLine
+			}
+		}
+		pageInfo {
+			hasNextPage
+			endCursor
+		}
+	}
+}
+fragment SecretAccessLine on SecretAccess {
+	at
+	runId
+	stepId
+	logicalAttemptId
+	engineAttemptId
+	account
+	worker
+	provider
+	key
+	version
+	answeredVersion
+	as
+	cached
+	code
+}
+`
+
+func WhoReadSecrets(
+	ctx_ context.Context,
+	client_ graphql.Client,
+	filter *SecretAccessFilter,
+	first *int,
+	after *string,
+) (data_ *WhoReadSecretsResponse, err_ error) {
+	req_ := &graphql.Request{
+		OpName: "WhoReadSecrets",
+		Query:  WhoReadSecrets_Operation,
+		Variables: &__WhoReadSecretsInput{
+			Filter: filter,
+			First:  first,
+			After:  after,
+		},
+	}
+
+	data_ = &WhoReadSecretsResponse{}
 	resp_ := &graphql.Response{Data: data_}
 
 	err_ = client_.MakeRequest(

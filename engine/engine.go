@@ -192,6 +192,10 @@ type AttemptJournal interface {
 	// Evidence stores log lines and artifacts of an attempt (contract T229). ErrRefused, also after the end of the
 	// attempt.
 	Evidence(ctx context.Context, e Evidence) error
+	// SecretReads records which secrets the worker read for an attempt (contract R085). A program must not get a value
+	// before its record is stored. Repeating the call is safe. ErrRefused for a secret that the step does not name, and
+	// after the end of the attempt.
+	SecretReads(ctx context.Context, r SecretReads) error
 	// End writes the end of an attempt or hook by its key: StepCompleted, StepFailed, StepCompensated or
 	// StepCompensationFailed. A StepFailed closes the gate of fail-fast in the same commit, and the retry window opens
 	// if nothing runs any more. The receipt names the end that is in the log. It may be an earlier one, because the

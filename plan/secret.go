@@ -28,6 +28,14 @@ type SecretAs struct {
 // Name is the name of the variable or the file. Headers and bodies of HTTP_NOTIFY refer to it as ${secret:NAME}.
 func (a SecretAs) Name() string { return a.Env + a.File }
 
+// String returns env:NAME or file:NAME.
+func (a SecretAs) String() string {
+	if a.Env != "" {
+		return "env:" + a.Env
+	}
+	return "file:" + a.File
+}
+
 // DefaultSecretField is the field of a secret for a key that names none.
 const DefaultSecretField = "value"
 

@@ -164,7 +164,7 @@ func CodeTable() []CodeInfo {
 		{CodeIncidentClosed, 409, false, "The incident is closed.", "Look for a newer one of the same code."},
 		{CodeTooManyNotes, 409, false, "The incident has as many notes as one may have.",
 			"Close it, or keep notes elsewhere."},
-		{CodeTooManyOrders, 429, true, "The destination has reached the maximum number of open orders.",
+		{CodeTooManyOrders, 429, true, "A destination, or a tenant's secrets, has the maximum number of open orders.",
 			"Wait until one has ended; orders of a destination that is disabled wait until it is enabled."},
 		{CodeStepStuck, 0, true, "An attempt hangs: its worker or the engine does not answer.",
 			"Check the worker of the step, then retry the step or cancel the run."},

@@ -26,7 +26,9 @@ const (
 // Set is what Resolve has read for one attempt.
 type Set struct {
 	Values   []Value // in the order of the refs
+	Reads    []Read  // in the order of the refs
 	resolver *Resolver
+	scope    Scope
 	leases   []*held
 }
 
@@ -84,6 +86,7 @@ func (r *Resolver) keep(ctx context.Context, h *held) error {
 // Release ends the leases of the set, within five seconds. The error says which could not be ended; Sweep ends them
 // later, or the end of their life does.
 func (s *Set) Release(ctx context.Context) error {
+	s.resolver.loseTrack(s)
 	errs := make([]error, len(s.leases))
 	var all sync.WaitGroup
 	for i, h := range s.leases {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
@@ -35,6 +36,7 @@ type Source struct {
 // Resolver reads secrets from the providers of an installation. It is safe for concurrent use.
 type Resolver struct {
 	sources map[string]*source
+	sets    sets
 	// Held is a directory in which the resolver notes the leases that this process holds, so that another one ends them
 	// after a kill; "" notes none. Set it before the first call.
 	Held string
@@ -42,14 +44,16 @@ type Resolver struct {
 
 type source struct {
 	Source
-	cache *lru.Cache[string, remembered] // nil: none
-	calls singleflight.Group
+	cache     *lru.Cache[string, remembered] // nil: none
+	calls     singleflight.Group
+	forgotten atomic.Int64 // counts revocations
 }
 
 // remembered is what a provider answered.
 type remembered struct {
-	answer Answer
-	until  time.Time
+	tenantID string
+	answer   Answer
+	until    time.Time
 }
 
 // NewResolver returns a resolver of the sources. Their names differ.
@@ -66,9 +70,10 @@ func NewResolver(sources ...Source) *Resolver {
 }
 
 // Resolve reads the secrets that refs name. It asks the providers side by side, once for each path. The caller releases
-// what it got. The error joins an *Error for each secret that was not read; then nothing is held.
+// what it got. The error joins an *Error for each secret that was not read; then nothing is held, and the set has Reads
+// only.
 func (r *Resolver) Resolve(ctx context.Context, scope Scope, refs []Ref) (*Set, error) {
-	set := &Set{Values: make([]Value, len(refs)), resolver: r}
+	set := &Set{Values: make([]Value, len(refs)), Reads: make([]Read, len(refs)), resolver: r, scope: scope}
 	reads := map[Ref]*oneRead{} // by provider, path and version
 	var asked sync.WaitGroup
 	for _, ref := range refs {
@@ -79,7 +84,7 @@ func (r *Resolver) Resolve(ctx context.Context, scope Scope, refs []Ref) (*Set, 
 		}
 		read := &oneRead{}
 		reads[at] = read
-		asked.Go(func() { read.answer, read.err = r.read(ctx, scope, at) })
+		asked.Go(func() { read.answer, read.cached, read.err = r.read(ctx, scope, at) })
 	}
 	asked.Wait()
 	for at, read := range reads {
@@ -98,32 +103,42 @@ func (r *Resolver) Resolve(ctx context.Context, scope Scope, refs []Ref) (*Set, 
 		if err != nil {
 			errs = append(errs, &Error{ref, err})
 		}
+		set.Reads[i] = Read{Version: read.answer.Version, Cached: read.cached, Err: err}
 	}
 	if err := errors.Join(errs...); err != nil {
-		return nil, errors.Join(err, set.Release(context.WithoutCancel(ctx)))
+		return &Set{Reads: set.Reads}, errors.Join(err, set.Release(context.WithoutCancel(ctx)))
 	}
+	r.keepTrack(set)
 	return set, nil
+}
+
+// Read is what became of reading one secret.
+type Read struct {
+	Version string // as Answer.Version
+	Cached  bool   // the value was remembered, so that the provider was not asked
+	Err     error  // as in *Error; nil when it was read
 }
 
 // oneRead is what a provider answered about one path.
 type oneRead struct {
 	answer Answer
+	cached bool
 	err    error
 }
 
-func (r *Resolver) read(ctx context.Context, scope Scope, at Ref) (Answer, error) {
+func (r *Resolver) read(ctx context.Context, scope Scope, at Ref) (answer Answer, cached bool, err error) {
 	s := r.sources[at.Provider]
 	if s == nil {
-		return Answer{}, fmt.Errorf("%w: this worker has %s", ErrNotFound, r.known())
+		return Answer{}, false, fmt.Errorf("%w: this worker has %s", ErrNotFound, r.known())
 	}
 	if !at.HasPath() {
-		return Answer{}, fmt.Errorf("%w: its key is no path", ErrNotFound)
+		return Answer{}, false, fmt.Errorf("%w: its key is no path", ErrNotFound)
 	}
 	path, err := s.path(scope, at.Key)
 	if err != nil {
-		return Answer{}, err
+		return Answer{}, false, err
 	}
-	return s.read(ctx, path, at.Version)
+	return s.read(ctx, scope.TenantID, path, at.Version)
 }
 
 // valueOf returns the value of a field that a program can get.
@@ -162,34 +177,38 @@ func (s *source) path(scope Scope, key string) (string, error) {
 }
 
 // read returns what the provider has at a path. Callers that ask for one path at the same time share one call, which
-// therefore does not end when one of them gives up. A provider of leases is asked for each caller.
-func (s *source) read(ctx context.Context, path, version string) (Answer, error) {
+// therefore does not end when one of them gives up. A provider of leases is asked for each caller. cached says that
+// the answer was remembered.
+func (s *source) read(ctx context.Context, tenantID, path, version string) (answer Answer, cached bool, err error) {
 	if s.Leases {
 		ctx, cancel := context.WithTimeout(ctx, s.Timeout)
 		defer cancel()
-		return s.Provider.Read(ctx, path, version)
+		answer, err = s.Provider.Read(ctx, path, version)
+		return answer, false, err
 	}
 	id := path + "@" + version
 	if s.cache != nil {
 		if r, ok := s.cache.Get(id); ok && time.Now().Before(r.until) {
-			return r.answer, nil
+			return r.answer, true, nil
 		}
 	}
-	answer := s.calls.DoChan(id, func() (any, error) {
+	forgotten := s.forgotten.Load()
+	asked := s.calls.DoChan(id, func() (any, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.Timeout)
 		defer cancel()
 		got, err := s.Provider.Read(ctx, path, version)
-		if err == nil && s.cache != nil {
-			s.cache.Add(id, remembered{got, time.Now().Add(s.CacheTTL)})
+		// A value that was read before a revocation must not be remembered after it.
+		if err == nil && s.cache != nil && s.forgotten.Load() == forgotten {
+			s.cache.Add(id, remembered{tenantID, got, time.Now().Add(s.CacheTTL)})
 		}
 		return got, err
 	})
 	select {
 	case <-ctx.Done():
-		return Answer{}, context.Cause(ctx)
-	case a := <-answer:
+		return Answer{}, false, context.Cause(ctx)
+	case a := <-asked:
 		got, _ := a.Val.(Answer)
-		return got, a.Err
+		return got, false, a.Err
 	}
 }
 

@@ -19,8 +19,9 @@ const MaxBytes = 16 << 10
 // Ref names a secret.
 type Ref = plan.SecretRef
 
-// Scope is for whom a secret is read. A provider gives a tenant's environment its own secrets only.
-type Scope struct{ TenantID, EnvironmentID string }
+// Scope is for whom a secret is read. A provider gives a tenant's environment its own secrets only. RunID is the run
+// whose attempt gets the secret, or "".
+type Scope struct{ TenantID, EnvironmentID, RunID string }
 
 // Value is the value of a secret. It prints as *** wherever something formats, logs or encodes it.
 type Value struct{ text string }
@@ -50,6 +51,8 @@ func (v Value) MarshalText() ([]byte, error) { return []byte(hidden), nil }
 // Answer is what a provider has at a path.
 type Answer struct {
 	Fields map[string]Value
+	// Version names the version that was read, as the system does; "" when it does not say.
+	Version string
 	// Lease is set when the provider made the secret for this reader and takes it back.
 	Lease *Lease
 }

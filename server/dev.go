@@ -116,7 +116,7 @@ func RunDev(ctx context.Context, cfg config.Config, log *slog.Logger, out io.Wri
 	}
 	defer box.close()
 	p.executions = executor.NewMeter(p.registry)
-	runner, err := newRunner(ctx, p.cfg, p.journal, box, p.executions, p.log)
+	runner, err := newRunner(ctx, p.cfg, p.journal, []string{cfg.DataQueue}, box, p.executions, p.log)
 	if err != nil {
 		return err
 	}

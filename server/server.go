@@ -424,10 +424,16 @@ func (p *parts) controlSteps(queues []string) *executor.Runner {
 		Meter: p.executions}
 }
 
+// workerJournal is the Journal as a data worker needs it.
+type workerJournal interface {
+	engine.AttemptJournal
+	engine.SecretDispatcher
+}
+
 // newRunner returns the runner for steps of data queues in this process. Until ctx ends it ends the leases of secrets
-// that killed workers held.
-func newRunner(ctx context.Context, cfg config.Config, j engine.AttemptJournal, box *isolation, m *executor.Meter,
-	log *slog.Logger) (*executor.Runner, error) {
+// that killed workers held, and carries out orders about secrets.
+func newRunner(ctx context.Context, cfg config.Config, j workerJournal, queues []string, box *isolation,
+	m *executor.Meter, log *slog.Logger) (*executor.Runner, error) {
 	guard, err := newGuard(&cfg, cfg.AllowPrivate, log)
 	if err != nil {
 		return nil, err
@@ -447,6 +453,8 @@ func newRunner(ctx context.Context, cfg config.Config, j engine.AttemptJournal, 
 		log.Warn("leases of secrets of a killed worker were not ended; they end by their life at the latest",
 			slog.Any("error", err))
 	})
+	orders := &secretOrders{to: j, secrets: secrets, worker: box.worker, queues: queues, log: log}
+	go orders.run(ctx)
 	return &executor.Runner{
 		Journal: j, WorkspaceRoot: cfg.Workspace, ProjectRoot: cfg.ProjectRoot, Log: log, Executors: executor.New(x),
 		Secrets: secrets, Meter: m, Worker: box.worker,

@@ -82,6 +82,7 @@ var textValues = map[string]any{ //nolint:gochecknoglobals // a table
 	"topics": "events", "codes": "LAG_HIGH",
 	"action": "PAUSE", "status": "error", "role": "ADMIN", "outcome": "DENIED", "schemaVersion": "v1.2",
 	"planVersion": "1.0", "compression": "gzip", "code": "TIMEOUT", "account": "steps-1", "worker": "host/7",
+	"provider": "vault", "key": "db#password",
 }
 
 // numbers has values for inputs of number types, by name. All others are 1.
@@ -100,7 +101,7 @@ func (a *operationBuilder) leafValue(owner, name string, t *ast.Type) any {
 		return true
 	case d.Name == "Time":
 		return "2026-01-02T03:04:05.678Z"
-	case owner == "PlanInput" && name == "inline":
+	case owner == "PlanInput" && name == "inline", owner == "CheckSecretsInput" && name == "plan":
 		a.used["document"] = true
 		return slot{"document"}
 	case d.Name == "JSON":

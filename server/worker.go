@@ -35,7 +35,7 @@ func runDataWorker(ctx context.Context, cfg config.Config, w temporal.WorkerConf
 		return err
 	}
 	defer box.close()
-	runner, err := newRunner(ctx, cfg, journal, box, executor.NewMeter(registry), log)
+	runner, err := newRunner(ctx, cfg, journal, w.Data, box, executor.NewMeter(registry), log)
 	if err != nil {
 		return err
 	}

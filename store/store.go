@@ -78,6 +78,7 @@ type Store interface { //nolint:interfacebloat // the sum of the ports; callers 
 	Heartbeats
 	Authority
 	Workers
+	Secrets
 	Cursors
 	Destinations
 	DestinationOrders

@@ -18,6 +18,7 @@ import (
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/destinationcmd"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/incidentcmd"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/runtext"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/secretcmd"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/watchview"
 )
 
@@ -36,6 +37,12 @@ func destinationsCommand() *cobra.Command {
 	s := &session{}
 	return s.command("destinations", "Systems that events and alerts are delivered to",
 		destinationcmd.All(s.shared())...)
+}
+
+func secretsCommand() *cobra.Command {
+	s := &session{}
+	return s.command("secrets", "Secrets of steps: who read them, what can be read, and their revocation",
+		secretcmd.All(s.shared())...)
 }
 
 // shared returns what commands of other packages need of the session, whose fields are set when a command runs.

@@ -39,20 +39,9 @@ func (a *attempts) evidence(ctx context.Context, e engine.Evidence) error {
 	}); err != nil {
 		return err
 	}
-	f, i, err := j.stepOf(ctx, e.RunID, e.StepID)
+	f, _, err := j.openAttempt(ctx, e.RunID, e.StepID, e.LogicalAttempt, e.Hook)
 	if err != nil {
 		return err
-	}
-	over, err := j.learn(ctx, f, evidenceAge, func(k *KnownLog) bool {
-		s := k.Step(i)
-		return !e.Hook && s.ended >= e.LogicalAttempt || e.Hook && s.hookEnd > 0
-	})
-	if err != nil {
-		return err
-	}
-	if over {
-		return newRefusal("after_end", "evidence after the end: attempt %d of step %s has its end in the log",
-			e.LogicalAttempt, e.StepID)
 	}
 	id := artifact.AttemptID{TenantID: f.run.TenantID, RunID: e.RunID, StepID: e.StepID, LogicalAttempt: e.LogicalAttempt}
 	stored := engine.StoredAttempt(e.EngineAttempt, e.Hook)

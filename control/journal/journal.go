@@ -69,6 +69,7 @@ type Journal struct {
 	runs      *sizedlru.Cache[*RunFacts]
 	refusals  *refusals
 	workers   *lru.Cache[string, knownWorker] // by account and worker
+	orders    openOrders
 }
 
 const (

@@ -45,12 +45,20 @@ type WorkerStore interface {
 	WorkerDrains(ctx context.Context, account string) ([]store.WorkerDrain, error)
 }
 
+// SecretStore records reads of secrets, and has the orders about secrets.
+type SecretStore interface {
+	PutSecretReads(ctx context.Context, rows []store.SecretRead) error
+	OpenSecretOrders(ctx context.Context) ([]store.SecretOrder, error)
+	PutSecretAnswer(ctx context.Context, a store.SecretAnswer) error
+}
+
 // Store groups the ports of a Journal.
 type Store struct {
 	Log     LogStore
 	Runs    RunStore
 	Signals SignalStore
 	Workers WorkerStore
+	Secrets SecretStore
 }
 
 // On returns the ports on one store that implements all of them.
@@ -59,6 +67,7 @@ func On(s interface {
 	RunStore
 	SignalStore
 	WorkerStore
+	SecretStore
 }) Store {
-	return Store{Log: s, Runs: s, Signals: s, Workers: s}
+	return Store{Log: s, Runs: s, Signals: s, Workers: s, Secrets: s}
 }

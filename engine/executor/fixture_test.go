@@ -31,6 +31,7 @@ type journal struct {
 	hook     func(n int) error                          // may refuse Compensation
 	end      func(n int, e engine.End) error            // may refuse End
 	evidence func(engine.Evidence) error                // may refuse Evidence
+	reads    func(n int) error                          // may refuse SecretReads
 	kept     *artifact.Store
 	params   json.RawMessage // of the run
 	parent   string          // traceparent of the attempt
@@ -43,6 +44,9 @@ type journal struct {
 	refs   []run.ArtifactRef
 	tried  []engine.TryRecord
 	class  string // of the last failure of an executor
+
+	readCalls int // of SecretReads
+	read      []engine.SecretReads
 }
 
 var identity = run.Identity{RunID: "0a1b2c3d-1111-4222-8333-444455556666", TenantID: "t1", ProjectID: "p1",
@@ -115,6 +119,19 @@ func (j *journal) End(ctx context.Context, e engine.End) (engine.Receipt, error)
 	}
 	j.ends = append(j.ends, e)
 	return engine.Receipt{Seq: 1, Type: run.StepCompletedEvent}, nil
+}
+
+func (j *journal) SecretReads(_ context.Context, r engine.SecretReads) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.readCalls++
+	if j.reads != nil {
+		if err := j.reads(j.readCalls); err != nil {
+			return err
+		}
+	}
+	j.read = append(j.read, r)
+	return nil
 }
 
 func (j *journal) Evidence(ctx context.Context, e engine.Evidence) error {

@@ -273,7 +273,7 @@ func (r *Runner) work(ctx context.Context, x execution, t Task) (o outcome) {
 		working, stopWork = context.WithTimeoutCause(ctx, t.Step.Timeout, errStepTimeout)
 	}
 	began := r.now()
-	set, secrets, err := r.resolve(working, t)
+	set, secrets, err := r.resolve(working, x, t)
 	t.secrets, t.masker = secrets, maskerOf(secrets)
 	redact := newRedactor(r.Env, t.Step.Inputs, t.Params, t.masker)
 	shipping, stopShipping := context.WithCancel(context.WithoutCancel(ctx))

@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,11 +10,15 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
+	"time"
 
+	"github.com/dvt-engine/dvt/engine"
 	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/secret"
 	"github.com/dvt-engine/dvt/secret/mask"
+	"github.com/dvt-engine/dvt/store"
 )
 
 // Secrets reads the values of secrets. *secret.Resolver implements it.
@@ -37,9 +42,9 @@ func secretsDir() string {
 	return filepath.Join(os.TempDir(), fmt.Sprintf("dvt-secrets-%d", os.Getuid()))
 }
 
-// resolve reads the secrets of a task. The caller releases the set, which may be empty but is never nil. The error is
-// a *Failure, or the cause of ctx.
-func (r *Runner) resolve(ctx context.Context, t Task) (*secret.Set, []given, error) {
+// resolve reads the secrets of a task, and records in the Journal what was read before anybody gets a value. The caller
+// releases the set, which may be empty but is never nil. The error is a *Failure, or the cause of ctx.
+func (r *Runner) resolve(ctx context.Context, x execution, t Task) (*secret.Set, []given, error) {
 	refs := t.Step.SecretRefs
 	if len(refs) == 0 || !t.Step.Type.UsesSecrets() {
 		return &secret.Set{}, nil, nil
@@ -49,24 +54,114 @@ func (r *Runner) resolve(ctx context.Context, t Task) (*secret.Set, []given, err
 		source = secret.NewResolver()
 	}
 	set, err := source.Resolve(ctx, secret.Scope{TenantID: t.Identity.TenantID,
-		EnvironmentID: t.Identity.EnvironmentID}, refs)
+		EnvironmentID: t.Identity.EnvironmentID, RunID: x.RunID}, refs)
+	if cause := context.Cause(ctx); err != nil && cause != nil {
+		return &secret.Set{}, nil, cause
+	}
+	if set == nil {
+		set = &secret.Set{}
+	}
+	if failed := r.recordReads(ctx, x, refs, set.Reads, err); failed != nil {
+		return set, nil, failed
+	}
 	if err != nil {
-		if cause := context.Cause(ctx); cause != nil {
-			return &secret.Set{}, nil, cause
-		}
 		return &secret.Set{}, nil, secretFailure(err)
 	}
 	out := make([]given, len(refs))
 	for i, ref := range refs {
 		out[i] = given{ref.Destination(), set.Values[i]}
-		if len(set.Values[i].Reveal()) < mask.MinBytes && !ref.Unmasked {
-			return set, nil, &Failure{Code: string(run.CodeSecretDenied), Category: run.CategoryUser,
-				Class: plan.ClassPolicyDeny, Message: fmt.Sprintf("the secret %q of the provider %q has fewer than %d bytes, so it cannot be hidden in the "+
-					"output of the step; use a longer one, or set unmasked: true in the plan", ref.Key, ref.Provider,
-					mask.MinBytes)}
+		if f := tooShort(ref, set.Values[i]); f != nil {
+			return set, nil, f
 		}
 	}
 	return set, out, nil
+}
+
+// tooShort returns the failure of a step with a value that its output cannot hide; nil when it can, or need not.
+func tooShort(ref secret.Ref, value secret.Value) *Failure {
+	if len(value.Reveal()) >= mask.MinBytes || ref.Unmasked {
+		return nil
+	}
+	return &Failure{Code: string(run.CodeSecretDenied), Category: run.CategoryUser, Class: plan.ClassPolicyDeny,
+		Message: fmt.Sprintf("the secret %q of the provider %q has fewer than %d bytes, so it cannot be hidden in the "+
+			"output of the step; use a longer one, or set unmasked: true in the plan", ref.Key, ref.Provider, mask.MinBytes)}
+}
+
+// CheckSecrets says which secrets source can read for a scope, in the order of refs. It forgets the values and ends
+// leases at once.
+func CheckSecrets(ctx context.Context, source Secrets, scope secret.Scope,
+	refs []engine.SecretRef) []engine.CheckedSecret {
+	out := make([]engine.CheckedSecret, len(refs))
+	var all sync.WaitGroup
+	for i, ref := range refs {
+		all.Go(func() { out[i] = checkSecret(ctx, source, scope, ref) })
+	}
+	all.Wait()
+	return out
+}
+
+func checkSecret(ctx context.Context, source Secrets, scope secret.Scope, asked engine.SecretRef) engine.CheckedSecret {
+	ref := secret.Ref{Provider: asked.Provider, Key: asked.Key, Version: asked.Version, Unmasked: asked.Unmasked}
+	set, err := source.Resolve(ctx, scope, []secret.Ref{ref})
+	var failed *Failure
+	if err != nil {
+		failed = secretFailure(err)
+	} else {
+		defer func() { _ = set.Release(context.WithoutCancel(ctx)) }()
+		failed = tooShort(ref, set.Values[0])
+	}
+	if failed != nil {
+		return engine.CheckedSecret{Code: run.Code(failed.Code), Message: failed.Message}
+	}
+	return engine.CheckedSecret{Answered: set.Reads[0].Version}
+}
+
+// Delays between tries to record reads of secrets.
+const (
+	recordRetry     = 200 * time.Millisecond
+	recordRetryMost = 5 * time.Second
+)
+
+// recordReads sends the records of what was read until the Journal has stored them. A secret without an entry in reads
+// ended as all says. The error is the cause of ctx, or a *Failure when the Journal refuses them.
+func (r *Runner) recordReads(ctx context.Context, x execution, refs []secret.Ref, reads []secret.Read,
+	all error) error {
+	call := engine.SecretReads{RunID: x.RunID, StepID: x.StepID, LogicalAttempt: x.LogicalAttempt,
+		EngineAttempt: x.EngineAttempt, N: x.N, Hook: x.hook, StartedSeq: x.startedSeq, Key: x.key, Worker: r.Worker}
+	for i, ref := range refs {
+		read := secret.Read{Err: all}
+		if i < len(reads) {
+			read = reads[i]
+		}
+		row := engine.SecretRead{No: i + 1, Provider: ref.Provider, Key: ref.Key, Version: ref.Version,
+			Answered: read.Version, Cached: read.Cached}
+		if read.Err != nil {
+			row.Code = run.Code(secretFailure(read.Err).Code)
+		}
+		call.Reads = append(call.Reads, row)
+	}
+	var refused error
+	err := persist(ctx, recordRetry, recordRetryMost, func() error {
+		err := r.Journal.SecretReads(ctx, call)
+		if refused = nil; errors.Is(err, engine.ErrRefused) || errors.Is(err, store.ErrNotFound) {
+			refused = err
+			return nil
+		}
+		if err != nil {
+			r.warn(ctx, x.Dispatch, "the reads of secrets are not recorded yet, so the step waits", err)
+		}
+		return err
+	})
+	switch {
+	case err != nil:
+		return cmp.Or(context.Cause(ctx), err)
+	case refused != nil:
+		r.warn(ctx, x.Dispatch, "the record of reads of secrets was refused", refused)
+		return &Failure{Code: string(run.CodeSecretsUnavailable), Retryable: true, Category: run.CategorySystem,
+			Class:   plan.ClassTransient,
+			Message: "the server refused the record of who read the secrets, so the step did not start"}
+	}
+	return nil
 }
 
 // keepLeases renews the leases of the set until stop is called, which also ends them. A lease that is lost is told in

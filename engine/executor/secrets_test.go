@@ -12,12 +12,15 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/dvt-engine/dvt/engine"
 	"github.com/dvt-engine/dvt/engine/executor"
 	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/secret"
 	"github.com/dvt-engine/dvt/secret/file"
+	"github.com/dvt-engine/dvt/store"
 )
 
 const canary = "canary-7f3a'\"$ x\\9"
@@ -201,4 +204,87 @@ type silent struct{}
 
 func (silent) Resolve(_ context.Context, _ secret.Scope, refs []secret.Ref) (*secret.Set, error) {
 	return nil, &secret.Error{Ref: refs[0], Err: context.DeadlineExceeded}
+}
+
+// A worker records each read before the program starts: secrets that were read, remembered or refused.
+// contract: R085
+func TestSecrets_EachReadIsRecorded(t *testing.T) {
+	t.Parallel()
+	j := newJournal(t, plan.Command, sh(`echo "ran"`))
+	j.step.SecretRefs = []plan.SecretRef{ref("token", plan.SecretAs{Env: "TOKEN"}),
+		ref("token", plan.SecretAs{File: "copy"})}
+	r := worker(t, j, executor.Config{})
+	r.Worker, r.Secrets = "host-1", localSecrets(t, map[string]string{"token": canary})
+	if end := execute(t, t.Context(), r); end.Completed == nil {
+		t.Fatalf("the step failed: %+v", end.Failed)
+	}
+	if len(j.read) != 1 || len(j.read[0].Reads) != 2 {
+		t.Fatalf("the journal has %+v, want one call with two reads", j.read)
+	}
+	call := j.read[0]
+	if call.Worker != "host-1" || call.StepID != "s1" || call.LogicalAttempt != 1 || call.Key == "" {
+		t.Errorf("the call is %+v, want one of host-1 with the key of the attempt", call)
+	}
+	for i, got := range call.Reads {
+		if want := (engine.SecretRead{No: i + 1, Provider: "local", Key: "token"}); got != want {
+			t.Errorf("read %d is %+v, want %+v", i, got, want)
+		}
+	}
+	doc, err := json.Marshal(j.read)
+	if err != nil || strings.Contains(string(doc), canary[:8]) {
+		t.Errorf("the record contains the value: %s (%v)", doc, err)
+	}
+}
+
+func TestSecrets_FailedReadsAreRecorded(t *testing.T) {
+	t.Parallel()
+	j := newJournal(t, plan.Command, sh(`echo "ran"`))
+	j.step.SecretRefs = []plan.SecretRef{ref("token", plan.SecretAs{Env: "TOKEN"}),
+		ref("other", plan.SecretAs{Env: "OTHER"})}
+	r := worker(t, j, executor.Config{})
+	r.Secrets = localSecrets(t, map[string]string{"token": canary})
+	wantFailed(t, execute(t, t.Context(), r), string(run.CodeSecretNotFound), false)
+	if len(j.read) != 1 || j.read[0].Reads[0].Code != "" || j.read[0].Reads[1].Code != run.CodeSecretNotFound {
+		t.Errorf("the journal has %+v, want a read that succeeded and one that failed", j.read)
+	}
+}
+
+// An attempt whose reads cannot be recorded does not start its program: it waits while its time lasts, and fails when
+// the journal refuses the record.
+func TestSecrets_NoProgramStartsWithoutTheRecord(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		answer func(n int) error
+		code   string // "": the step succeeds
+	}{
+		"the journal answers later": {answer: func(n int) error {
+			if n < 3 {
+				return store.ErrUnavailable
+			}
+			return nil
+		}},
+		"the journal never answers": {answer: func(int) error { return store.ErrUnavailable }, code: string(run.CodeTimeout)},
+		"the journal refuses": {answer: func(int) error { return engine.ErrRefused },
+			code: string(run.CodeSecretsUnavailable)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			j := newJournal(t, plan.Command, sh(`echo "ran with $TOKEN"`))
+			j.reads, j.step.Timeout = c.answer, 2*time.Second
+			j.step.SecretRefs = []plan.SecretRef{ref("token", plan.SecretAs{Env: "TOKEN"})}
+			r := worker(t, j, executor.Config{})
+			r.Secrets = localSecrets(t, map[string]string{"token": canary})
+			end := execute(t, t.Context(), r)
+			if c.code == "" {
+				if end.Completed == nil || j.readCalls != 3 {
+					t.Errorf("the step ended %+v after %d calls, want success after 3", end.Failed, j.readCalls)
+				}
+				return
+			}
+			wantFailed(t, end, c.code, true)
+			if strings.Contains(j.log(), "ran with") {
+				t.Errorf("the program started:\n%s", j.log())
+			}
+		})
+	}
 }

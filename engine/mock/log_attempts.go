@@ -120,6 +120,9 @@ func (l *Log) endOf(e engine.End) (store.Append, error) {
 // Evidence implements engine.AttemptJournal. It stores nothing, because a simulation has no log lines.
 func (l *Log) Evidence(context.Context, engine.Evidence) error { return nil }
 
+// SecretReads implements engine.AttemptJournal. It stores nothing, because a simulation reads no secrets.
+func (l *Log) SecretReads(context.Context, engine.SecretReads) error { return nil }
+
 // Compensation implements engine.AttemptJournal. It checks no ticket and returns no key.
 func (l *Log) Compensation(_ context.Context, b engine.StartAttempt) (engine.Hook, error) {
 	for _, s := range l.plan.Steps {

@@ -122,6 +122,20 @@ var calls = map[string]call{ //nolint:gochecknoglobals // a table
 	callEnd: {MaxCall, func(ctx context.Context, j engine.AttemptJournal, body *json.Decoder) (response, error) {
 		return serve(ctx, body, j.End, func(e engine.Receipt) response { return response{Ended: &e} })
 	}},
+	callSecretReads: {MaxCall, func(ctx context.Context, j engine.AttemptJournal, body *json.Decoder) (response, error) {
+		return serve(ctx, body, func(ctx context.Context, r engine.SecretReads) (struct{}, error) {
+			return struct{}{}, j.SecretReads(ctx, r)
+		}, func(struct{}) response { return response{} })
+	}},
+	callSecretOrders: {MaxCall, func(ctx context.Context, j engine.AttemptJournal, body *json.Decoder) (response, error) {
+		return serve(ctx, body, func(ctx context.Context, p engine.SecretPoll) ([]engine.SecretOrder, error) {
+			dispatcher, ok := j.(engine.SecretDispatcher)
+			if !ok {
+				return nil, nil
+			}
+			return dispatcher.SecretOrders(ctx, p)
+		}, func(orders []engine.SecretOrder) response { return response{SecretOrders: orders} })
+	}},
 	callCheck: {MaxReport, func(ctx context.Context, j engine.AttemptJournal, body *json.Decoder) (response, error) {
 		return serve(ctx, body, func(ctx context.Context, c check) (engine.WorkerOrder, error) {
 			reporter, ok := j.(engine.WorkerReporter)

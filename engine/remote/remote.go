@@ -22,8 +22,8 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// Path is the URL path under which a server offers the Journal: Path/begin, Path/compensation, Path/evidence, Path/end
-// and Path/check. A call is a POST of the engine's own type as JSON.
+// Path is the URL path under which a server offers the Journal: Path/begin, Path/compensation, Path/evidence, Path/end,
+// Path/secret-reads, Path/secret-orders and Path/check. A call is a POST of the engine's own type as JSON.
 const Path = "/engine/journal"
 
 // The names of the calls in the path.
@@ -32,6 +32,8 @@ const (
 	callCompensation = "compensation"
 	callEvidence     = "evidence"
 	callEnd          = "end"
+	callSecretReads  = "secret-reads"
+	callSecretOrders = "secret-orders"
 	callCheck        = "check" // stores the WorkerReport of its body, if any, and changes nothing else
 )
 
@@ -47,7 +49,9 @@ type response struct {
 	Hook  *engine.Hook           `json:"hook,omitempty"`
 	Ended *engine.Receipt        `json:"ended,omitempty"`
 	Order engine.WorkerOrder     `json:"order,omitzero"` // only of a report
-	Code  run.Code               `json:"code,omitempty"`
+	// SecretOrders are only of secret-orders.
+	SecretOrders []engine.SecretOrder `json:"secretOrders,omitempty"`
+	Code         run.Code             `json:"code,omitempty"`
 	// Reason is a sentence; only with TICKET_REFUSED.
 	Reason string `json:"reason,omitempty"`
 	// Denied is only with TICKET_REFUSED: the refused error also wraps engine.ErrDenied. It is no code of its own, so that
@@ -79,8 +83,9 @@ type Config struct {
 }
 
 var (
-	_ engine.AttemptJournal = (*Client)(nil)
-	_ engine.WorkerReporter = (*Client)(nil)
+	_ engine.AttemptJournal   = (*Client)(nil)
+	_ engine.WorkerReporter   = (*Client)(nil)
+	_ engine.SecretDispatcher = (*Client)(nil)
 )
 
 // NewClient is New with a fixed token.
@@ -128,6 +133,19 @@ func (c *Client) Compensation(ctx context.Context, b engine.StartAttempt) (engin
 func (c *Client) Evidence(ctx context.Context, e engine.Evidence) error {
 	_, err := c.call(ctx, callEvidence, e)
 	return err
+}
+
+// SecretReads implements engine.AttemptJournal. A server of an earlier version does not know the call, so that steps
+// with secrets wait for a newer one.
+func (c *Client) SecretReads(ctx context.Context, r engine.SecretReads) error {
+	_, err := c.call(ctx, callSecretReads, r)
+	return err
+}
+
+// SecretOrders implements engine.SecretDispatcher.
+func (c *Client) SecretOrders(ctx context.Context, p engine.SecretPoll) ([]engine.SecretOrder, error) {
+	out, err := c.call(ctx, callSecretOrders, p)
+	return out.SecretOrders, err
 }
 
 // End implements engine.AttemptJournal.

@@ -23,6 +23,7 @@ const (
 	reportsOfWorkers  = 100
 	attemptsOfStep    = 2
 	triesOfAttempt    = 2
+	secretsOfStep     = 5
 	artifactsOfThing  = 3
 	rowsOfFrame       = 50
 	eventsOfFrame     = 100
@@ -119,6 +120,11 @@ func Weights() exec.ComplexityRoot {
 		return fileReads + page(first, nil, 50)*child
 	}
 	c.Step.Evidence = func(child int, _ *int) int { return fileReads + child }
+	c.Step.Secrets = func(child int, _ *int) int { return countReads + secretsOfStep*child }
+	c.Query.SecretAccess = func(child int, _ *model.SecretAccessFilter, first *int, _ *string) int {
+		return page(first, nil, 50) * child
+	}
+	c.CheckSecretsPayload.Secrets = times(secretsOfStep)
 	c.StepEvidence.Tries = times(triesOfAttempt)
 	c.Run.Diagnosis = func(child int) int { return diagnosisCalls + causesOfRun*child }
 	c.Run.LastGreen = func(child int) int { return pastReads + child }

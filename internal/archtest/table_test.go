@@ -97,6 +97,8 @@ var imports = map[string][]string{
 	// What people ask of destinations is written in the vocabulary of deliveries; the notifier carries it out.
 	"control/delivery": {"control", "plan", "run", "store", "authz", "destination"},
 	"control/bulk":     {"control", "control/runs", "plan", "run", "store", "live", "authz"},
+	// Workers read secrets; servers know who read which one, and what people ask of workers.
+	"control/secrets": {"control", "control/admission", "control/runs", "plan", "run", "store", "engine", "authz"},
 	// The recovery acts as a principal of its own, with the rights that the tenant grants it.
 	"control/duty": {"control", "control/runs", "control/admission", "control/health", "plan", "run", "store", "engine",
 		"authz"},
@@ -106,8 +108,8 @@ var imports = map[string][]string{
 	// The fixture of the tests of the use cases: it wires a whole server without HTTP. Only tests import it.
 	"control/controltest": {everything},
 	"graph": {"control", "control/access", "control/admission", "control/bulk", "control/health", "control/reads",
-		"control/runs", "control/watch", "control/delivery", "destination", "run", "run/doctor", "run/trace", "plan",
-		"live", "authz", "graph/limit", "graph/ws"},
+		"control/runs", "control/secrets", "control/watch", "control/delivery", "destination", "run", "run/doctor",
+		"run/trace", "plan", "live", "authz", "graph/limit", "graph/ws"},
 	"graph/ws": {},
 	// Bounds of operations, callers and addresses, with the weights of fields.
 	"graph/limit": {"control", "control/health", "control/reads", "run", "graph"},
@@ -123,7 +125,7 @@ var imports = map[string][]string{
 	"cmd/dvt": {"client", "cmd/dvt/internal/cmdline", "cmd/dvt/internal/console",
 		"cmd/dvt/internal/contexts", "cmd/dvt/internal/document", "cmd/dvt/internal/installcmd",
 		"cmd/dvt/internal/plancmd", "cmd/dvt/internal/runtext", "cmd/dvt/internal/stepcmd", "cmd/dvt/internal/tracecmd",
-		"cmd/dvt/internal/watchview",
+		"cmd/dvt/internal/secretcmd", "cmd/dvt/internal/watchview",
 		"internal/privatenet", "plan", "run", "sandbox", "server", "server/config"},
 	"cmd/dvt/internal/cmdline":     {"client", "cmd/dvt/internal/console", "run"},
 	"cmd/dvt/internal/console":     {"run"},
@@ -135,6 +137,8 @@ var imports = map[string][]string{
 	"cmd/dvt/internal/plancmd": {"cmd/dvt/internal/cmdline", "cmd/dvt/internal/console", "cmd/dvt/internal/document",
 		"engine/mock", "plan", "run"},
 	"cmd/dvt/internal/runtext": {"client"},
+	"cmd/dvt/internal/secretcmd": {"client", "cmd/dvt/internal/cmdline", "cmd/dvt/internal/console",
+		"cmd/dvt/internal/document", "cmd/dvt/internal/runtext"},
 	"cmd/dvt/internal/stepcmd": {"client", "cmd/dvt/internal/cmdline", "cmd/dvt/internal/console",
 		"cmd/dvt/internal/runtext"},
 	"cmd/dvt/internal/tracecmd": {"client", "cmd/dvt/internal/cmdline", "cmd/dvt/internal/console",

@@ -141,7 +141,11 @@ func (p *Provider) read(ctx context.Context, path string, version int, again boo
 	if err != nil {
 		return secret.Answer{}, reason(err)
 	}
-	return secret.Answer{Fields: fieldsOf(got.Data)}, nil
+	answer := secret.Answer{Fields: fieldsOf(got.Data)}
+	if got.VersionMetadata != nil {
+		answer.Version = strconv.Itoa(got.VersionMetadata.Version)
+	}
+	return answer, nil
 }
 
 func fieldsOf(data map[string]any) map[string]secret.Value {

@@ -21,6 +21,7 @@ import (
 	"github.com/dvt-engine/dvt/control/health"
 	"github.com/dvt-engine/dvt/control/reads"
 	"github.com/dvt-engine/dvt/control/runs"
+	"github.com/dvt-engine/dvt/control/secrets"
 	"github.com/dvt-engine/dvt/control/watch"
 	"github.com/dvt-engine/dvt/engine"
 	"github.com/dvt-engine/dvt/engine/ticket"
@@ -151,6 +152,8 @@ type UseCases struct {
 	*delivery.DestinationReader
 	*delivery.DestinationSteerer
 	*delivery.ReplayPreviewer
+	*secrets.AccessReader
+	*secrets.Orders
 	*bulk.Requester
 	*bulk.Reader
 	*bulk.Estimator
@@ -289,6 +292,9 @@ func New(cfg Config) *UseCases {
 	s.DestinationReader = delivery.NewDestinationReader(s.Rights, st)
 	s.DestinationSteerer = delivery.NewDestinationSteerer(s.Rights, st, s.DestinationReader)
 	s.ReplayPreviewer = delivery.NewReplayPreviewer(s.Rights, s.DestinationReader, notifier.NewReplayCounter(st))
+
+	s.AccessReader = secrets.NewAccessReader(s.Rights, st, s.InputReader)
+	s.Orders = secrets.NewOrders(s.Rights, st, cfg.Queues)
 
 	s.Reader = bulk.NewReader(s.Rights, st, st, cfg.KeepAlive)
 	s.Requester = bulk.NewRequester(s.Rights, st, s.Reader, checker, s.Starter)

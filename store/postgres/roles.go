@@ -62,6 +62,9 @@ var rights = []right{ //nolint:gochecknoglobals // a table
 	{"saved_view", "SELECT, INSERT, UPDATE, DELETE"},
 	{"worker_report", "SELECT, INSERT, UPDATE, DELETE"},
 	{"worker_drain", "SELECT, INSERT, DELETE"},
+	{"secret_read", "SELECT, INSERT"},
+	{"secret_order", "SELECT, INSERT, DELETE"},
+	{"secret_answer", "SELECT, INSERT, DELETE"},
 	{"feed_cursor", "SELECT, INSERT, UPDATE"},
 	{"alert_change", "SELECT, INSERT, DELETE"},
 	{"destination", "SELECT, INSERT, UPDATE, DELETE"},
@@ -75,7 +78,8 @@ var rights = []right{ //nolint:gochecknoglobals // a table
 // privileges, by a membership or as their owner.
 const mayChangeSQL = `(SELECT coalesce(bool_or(pg_has_role(r.oid, c.relowner, 'MEMBER')
   OR has_table_privilege(r.oid, c.oid, 'UPDATE, DELETE, TRUNCATE, TRIGGER') OR has_any_column_privilege(r.oid, c.oid, 'UPDATE')), false)
-  FROM pg_class c WHERE c.oid IN (to_regclass('event'), to_regclass('audit'), to_regclass('audit_link')))`
+  FROM pg_class c WHERE c.oid IN (to_regclass('event'), to_regclass('audit'), to_regclass('audit_link'),
+  to_regclass('secret_read')))`
 
 func checkRole(ctx context.Context, db *sql.DB, role string) error {
 	var owner bool

@@ -117,7 +117,7 @@ func TestRoles_NothingChangesEventsOrAudit(t *testing.T) {
 		}
 		_, _ = c.Exec(ctx, `ROLLBACK`)
 	}
-	for _, table := range []string{"event", "audit"} {
+	for _, table := range []string{"event", "audit", "secret_read"} {
 		for _, sql := range []string{
 			`UPDATE %s SET run_id = 'x'`, `UPDATE %s SET run_id = 'x' WHERE false`, `DELETE FROM %s`,
 			`DELETE FROM %s WHERE false`, `TRUNCATE %s`,

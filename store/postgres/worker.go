@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"time"
 
@@ -110,4 +111,147 @@ func (s *Store) EndWorkerDrain(ctx context.Context, account, worker string, audi
 func (s *Store) WorkerDrains(ctx context.Context, account string) ([]store.WorkerDrain, error) {
 	return collect(ctx, s, "drains of workers", scanDrain, `SELECT `+drainColumns+` FROM worker_drain
 		WHERE $1 IN ('', account) ORDER BY account, worker LIMIT $2`, account, store.MaxWorkerReports)
+}
+
+const putSecretReadsSQL = `INSERT INTO secret_read (tenant_id, run_id, step_id, account, worker, provider, key, version, answered,
+  given_as, code, logical_attempt, engine_attempt, no, cached)
+  SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[],
+    $9::text[], $10::text[], $11::text[], $12::int[], $13::int[], $14::int[], $15::boolean[])
+  ON CONFLICT DO NOTHING`
+
+// PutSecretReads implements store.Secrets.
+func (s *Store) PutSecretReads(ctx context.Context, rows []store.SecretRead) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	var texts [11][]string
+	var numbers [3][]int
+	var cached []bool
+	for _, r := range rows {
+		for i, v := range [...]string{r.TenantID, r.RunID, r.StepID, r.Account, r.Worker, r.Provider, r.Key, r.Version,
+			r.Answered, r.As, string(r.Code)} {
+			texts[i] = append(texts[i], v)
+		}
+		for i, n := range [...]int{r.LogicalAttempt, r.EngineAttempt, r.No} {
+			numbers[i] = append(numbers[i], n)
+		}
+		cached = append(cached, r.Cached)
+	}
+	args := make([]any, 0, len(texts)+len(numbers)+1)
+	for _, column := range texts {
+		args = append(args, column)
+	}
+	for _, column := range numbers {
+		args = append(args, column)
+	}
+	return s.execOnce(ctx, "put secret reads", putSecretReadsSQL, append(args, cached)...)
+}
+
+// SecretReads implements store.Secrets.
+func (s *Store) SecretReads(ctx context.Context, f store.SecretReadFilter) ([]store.SecretRead, error) {
+	w := new(filter)
+	w.add("tenant_id = ?", f.TenantID)
+	for _, t := range []struct{ column, value string }{{"run_id", f.RunID}, {"step_id", f.StepID},
+		{"provider", f.Provider}, {"key", f.Key}} {
+		if t.value != "" {
+			w.add(t.column+" = ?", t.value)
+		}
+	}
+	if !f.From.IsZero() {
+		w.add("at >= ?", f.From)
+	}
+	if !f.To.IsZero() {
+		w.add("at < ?", f.To)
+	}
+	if f.Before != "" {
+		at, pos, err := store.ParseSecretReadCursor(f.Before)
+		if err != nil {
+			return nil, err
+		}
+		w.add("(at, pos) < (?, ?)", at, pos)
+	}
+	scan := func(row pgx.CollectableRow) (r store.SecretRead, err error) {
+		return r, row.Scan(&r.Pos, utc{&r.At}, &r.TenantID, &r.RunID, &r.StepID, &r.LogicalAttempt, &r.EngineAttempt, &r.No,
+			&r.Account, &r.Worker, &r.Provider, &r.Key, &r.Version, &r.Answered, &r.As, &r.Cached, &r.Code)
+	}
+	query := `SELECT pos, at, tenant_id, run_id, step_id, logical_attempt, engine_attempt, no, account, worker, provider, key,
+		version, answered, given_as, cached, code FROM secret_read WHERE ` + w.String() +
+		w.bind(` ORDER BY at DESC, pos DESC LIMIT ?`, pageSize(f.Limit))
+	return collect(ctx, s, "secret reads", scan, query, w.args...)
+}
+
+const secretOrderColumns = `id, kind, tenant_id, actor, request_id, reason, doc, at`
+
+func scanSecretOrder(row pgx.CollectableRow) (o store.SecretOrder, err error) {
+	var doc string
+	err = row.Scan(&o.ID, &o.Kind, &o.TenantID, &o.Actor, &o.RequestID, &o.Reason, &doc, utc{&o.At})
+	o.Doc = json.RawMessage(doc)
+	return o, err
+}
+
+// PutSecretOrder implements store.Secrets. A lock of the tenant serializes its transactions, so that two calls at once
+// neither exceed the limit nor write an order twice.
+func (s *Store) PutSecretOrder(ctx context.Context, o store.SecretOrder,
+	audit ...store.AuditRow) (out store.SecretOrder, err error) {
+	err = s.inTx(ctx, "put order about secrets", func(ctx context.Context, c *pgx.Conn, last *pgx.Batch) error {
+		if _, err := c.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtext('secret_order'), hashtext($1))`,
+			o.TenantID); err != nil {
+			return err
+		}
+		out, err = one(ctx, c, scanSecretOrder, `SELECT `+secretOrderColumns+` FROM secret_order WHERE id = $1`, o.ID)
+		if !errors.Is(err, pgx.ErrNoRows) {
+			return err
+		}
+		life, most := o.Kind.Bounds()
+		open, err := one(ctx, c, pgx.RowTo[int], `SELECT count(*) FROM secret_order WHERE tenant_id = $1 AND kind = $2
+			AND at > clock_timestamp() - $3::interval`, o.TenantID, o.Kind, life)
+		if err != nil {
+			return err
+		}
+		if open >= most {
+			return store.ErrTooMany
+		}
+		if _, err := c.Exec(ctx, `WITH gone AS (DELETE FROM secret_order WHERE at < clock_timestamp() - $1::interval
+			RETURNING id) DELETE FROM secret_answer WHERE order_id IN (SELECT id FROM gone)`,
+			store.SecretOrderLife); err != nil {
+			return err
+		}
+		queueAudit(last, audit)
+		out, err = one(ctx, c, scanSecretOrder, `INSERT INTO secret_order (`+secretOrderColumns+`)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, clock_timestamp()) RETURNING `+secretOrderColumns, o.ID, o.Kind, o.TenantID,
+			o.Actor, o.RequestID, o.Reason, string(o.Doc))
+		return err
+	})
+	return out, err
+}
+
+// OpenSecretOrders implements store.Secrets.
+func (s *Store) OpenSecretOrders(ctx context.Context) ([]store.SecretOrder, error) {
+	return collect(ctx, s, "orders about secrets", scanSecretOrder, `SELECT `+secretOrderColumns+` FROM secret_order
+		WHERE at > clock_timestamp() - $1::interval AND (kind <> $2 OR at > clock_timestamp() - $3::interval)
+		ORDER BY at, id LIMIT $4`, store.SecretRevocationLife, store.SecretCheck, store.SecretCheckLife, store.MaxPage)
+}
+
+// PutSecretAnswer implements store.Secrets.
+func (s *Store) PutSecretAnswer(ctx context.Context, a store.SecretAnswer) error {
+	known, err := collect(ctx, s, "put answer about secrets", pgx.RowTo[int], `WITH o AS (SELECT id FROM secret_order
+		WHERE id = $1), put AS (INSERT INTO secret_answer (order_id, account, worker, doc, at)
+		SELECT id, $2, $3, $4, clock_timestamp() FROM o
+		WHERE (SELECT count(*) FROM secret_answer WHERE order_id = $1) < $5 ON CONFLICT DO NOTHING)
+		SELECT 1 FROM o`, a.OrderID, a.Account, a.Worker, string(a.Doc), store.MaxSecretAnswers)
+	if err == nil && len(known) == 0 {
+		return store.ErrNotFound
+	}
+	return err
+}
+
+// SecretAnswers implements store.Secrets.
+func (s *Store) SecretAnswers(ctx context.Context, orderID string) ([]store.SecretAnswer, error) {
+	return collect(ctx, s, "answers about secrets", func(row pgx.CollectableRow) (a store.SecretAnswer, err error) {
+		var doc string
+		err = row.Scan(&a.OrderID, &a.Account, &a.Worker, &doc, utc{&a.At})
+		a.Doc = json.RawMessage(doc)
+		return a, err
+	}, `SELECT order_id, account, worker, doc, at FROM secret_answer WHERE order_id = $1 ORDER BY account, worker LIMIT $2`,
+		orderID, store.MaxSecretAnswers)
 }

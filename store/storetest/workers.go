@@ -15,6 +15,11 @@ var workerCases = []testCase{
 	{"WorkerReportWritesItsAuditInOneTransaction", testWorkerReportWritesItsAuditInOneTransaction},
 	{"WorkerDrainIsOneAndOfAKnownWorker", testWorkerDrainIsOneAndOfAKnownWorker},
 	{"WorkerDrainGoesWithItsReports", testWorkerDrainGoesWithItsReports},
+	{"SecretReadsAreKeptOnce", testSecretReadsAreKeptOnce},
+	{"SecretReadsByFilterAndCursor", testSecretReadsByFilterAndCursor},
+	{"SecretReadsCannotBeChanged", testSecretReadsCannotBeChanged},
+	{"SecretOrdersAreOneAndBounded", testSecretOrdersAreOneAndBounded},
+	{"SecretAnswersCountOnce", testSecretAnswersCountOnce},
 }
 
 func reportOf(account, worker, queue, runtime string) store.WorkerReport {
@@ -122,4 +127,141 @@ func testWorkerDrainGoesWithItsReports(f *fixture) {
 	f.ok(f.db.Exec(f, `DELETE FROM worker_report`))
 	f.ok(f.store.PutWorkerReports(f.ctx(), []store.WorkerReport{reportOf("b", "x", "q", "process")}))
 	f.equal(0, f.db.Count(f, `SELECT count(*) FROM worker_drain`), "drains when no report of the worker is left")
+}
+
+func secretRead(tenant, runID string, no int, key string) store.SecretRead {
+	return store.SecretRead{TenantID: tenant, RunID: runID, StepID: "load", LogicalAttempt: 1, EngineAttempt: 2, No: no,
+		Account: "w", Worker: "host-1", Provider: "vault", Key: key, Version: "3", Answered: "3", As: "env:TOKEN",
+		Cached: true, Code: "SECRET_DENIED"}
+}
+
+// secretReads reads records, checks that their times and positions are set, and clears both.
+func (f *fixture) secretReads(filter store.SecretReadFilter) []store.SecretRead {
+	f.Helper()
+	out, err := f.store.SecretReads(f.ctx(), filter)
+	f.ok(err)
+	for i, r := range out {
+		if d := time.Since(r.At); d < -time.Minute || d > time.Minute || r.Pos <= 0 {
+			f.Errorf("record %d has the time %s and the position %d, want about now and a number above 0", i, r.At, r.Pos)
+		}
+		out[i].At, out[i].Pos = time.Time{}, 0
+	}
+	return out
+}
+
+func testSecretReadsAreKeptOnce(f *fixture) {
+	first, second := secretRead("t1", "r1", 1, "db#user"), secretRead("t1", "r1", 2, "db#password")
+	f.ok(f.store.PutSecretReads(f.ctx(), []store.SecretRead{first, second}))
+	other := first
+	other.Key = "another"
+	f.ok(f.store.PutSecretReads(f.ctx(), []store.SecretRead{other, secretRead("t1", "r2", 1, "x")}))
+	f.ok(f.store.PutSecretReads(f.ctx(), nil))
+	f.equal([]store.SecretRead{second, first}, f.secretReads(store.SecretReadFilter{TenantID: "t1", RunID: "r1"}),
+		"records of the run: one that is known is not written again")
+}
+
+func testSecretReadsByFilterAndCursor(f *fixture) {
+	for no := range 5 {
+		f.ok(f.store.PutSecretReads(f.ctx(), []store.SecretRead{secretRead("t1", "r1", no+1, fmt.Sprint("k", no%2))}))
+	}
+	f.ok(f.store.PutSecretReads(f.ctx(), []store.SecretRead{secretRead("t2", "r2", 1, "k0")}))
+	for name, c := range map[string]struct {
+		filter store.SecretReadFilter
+		want   int
+	}{
+		"of a tenant":    {store.SecretReadFilter{TenantID: "t1"}, 5},
+		"of nobody":      {store.SecretReadFilter{}, 0},
+		"another run":    {store.SecretReadFilter{TenantID: "t1", RunID: "r2"}, 0},
+		"of a step":      {store.SecretReadFilter{TenantID: "t1", RunID: "r1", StepID: "load"}, 5},
+		"of a key":       {store.SecretReadFilter{TenantID: "t1", Provider: "vault", Key: "k0"}, 3},
+		"other provider": {store.SecretReadFilter{TenantID: "t1", Provider: "file"}, 0},
+		"from":           {store.SecretReadFilter{TenantID: "t1", From: time.Now().Add(time.Hour)}, 0},
+		"from and to": {store.SecretReadFilter{TenantID: "t1", From: time.Now().Add(-time.Hour),
+			To: time.Now().Add(time.Hour)}, 5},
+		"to": {store.SecretReadFilter{TenantID: "t1", To: time.Now().Add(-time.Hour)}, 0},
+	} {
+		f.equal(c.want, len(f.secretReads(c.filter)), "records "+name)
+	}
+	var numbers []int
+	filter := store.SecretReadFilter{TenantID: "t1", Limit: 2}
+	for {
+		page, err := f.store.SecretReads(f.ctx(), filter)
+		f.ok(err)
+		if len(page) == 0 {
+			break
+		}
+		for _, r := range page {
+			numbers = append(numbers, r.No)
+		}
+		filter.Before = store.SecretReadCursor(page[len(page)-1])
+	}
+	f.equal([]int{5, 4, 3, 2, 1}, numbers, "numbers of all pages")
+	for _, cursor := range []string{"x", "1", "1/", "/1", "-1/2", "99999999999999999999/1", "9000000000000000000/1"} {
+		_, err := f.store.SecretReads(f.ctx(), store.SecretReadFilter{TenantID: "t1", Before: cursor})
+		f.wantError(err, store.ErrCursor)
+	}
+}
+
+func testSecretReadsCannotBeChanged(f *fixture) {
+	f.ok(f.store.PutSecretReads(f.ctx(), []store.SecretRead{secretRead("t1", "r1", 1, "k")}))
+	for _, statement := range []string{`UPDATE secret_read SET key = 'x'`, `DELETE FROM secret_read`,
+		`DELETE FROM secret_read WHERE tenant_id = 't1'`} {
+		if err := f.db.Exec(f, statement); err == nil {
+			f.Errorf("%s succeeded, want an error", statement)
+		}
+	}
+	f.equal(1, f.db.Count(f, `SELECT count(*) FROM secret_read WHERE key = 'k'`), "records")
+}
+
+func testSecretOrdersAreOneAndBounded(f *fixture) {
+	order := store.SecretOrder{ID: "o1", Kind: store.SecretCheck, TenantID: "t1", Actor: "ann", RequestID: "q1",
+		Reason: "why", Doc: json.RawMessage(`{"a":1}`)}
+	first, err := f.store.PutSecretOrder(f.ctx(), order, auditRow("t1"))
+	f.ok(err)
+	again := order
+	again.Actor = "bob"
+	second, err := f.store.PutSecretOrder(f.ctx(), again, auditRow("t1"))
+	f.ok(err)
+	f.equal(first, second, "a repeated order")
+	f.equal(1, f.auditCount(), "audit rows")
+	for i := range store.MaxSecretChecks - 1 {
+		order.ID = fmt.Sprint("more", i)
+		_, err := f.store.PutSecretOrder(f.ctx(), order)
+		f.ok(err)
+	}
+	order.ID = "too many"
+	_, err = f.store.PutSecretOrder(f.ctx(), order, auditRow("t1"))
+	f.wantError(err, store.ErrTooMany)
+	f.equal(1, f.auditCount(), "audit rows after an order that was refused")
+	order.Kind = store.SecretRevocation
+	_, err = f.store.PutSecretOrder(f.ctx(), order)
+	f.ok(err) // checks do not keep anybody from a revocation
+	order.ID, order.Kind, order.TenantID = "other tenant", store.SecretCheck, "t2"
+	_, err = f.store.PutSecretOrder(f.ctx(), order)
+	f.ok(err)
+	open, err := f.store.OpenSecretOrders(f.ctx())
+	f.ok(err)
+	f.equal(store.MaxSecretChecks+2, len(open), "open orders")
+	f.equal(first, open[0], "the oldest order")
+}
+
+func testSecretAnswersCountOnce(f *fixture) {
+	answer := store.SecretAnswer{OrderID: "o1", Account: "a", Worker: "w2", Doc: json.RawMessage(`{"n":1}`)}
+	f.wantError(f.store.PutSecretAnswer(f.ctx(), answer), store.ErrNotFound)
+	_, err := f.store.PutSecretOrder(f.ctx(), store.SecretOrder{ID: "o1", Kind: store.SecretRevocation, TenantID: "t1",
+		Doc: json.RawMessage(`{}`)})
+	f.ok(err)
+	f.ok(f.store.PutSecretAnswer(f.ctx(), answer))
+	later := answer
+	later.Doc = json.RawMessage(`{"n":2}`)
+	f.ok(f.store.PutSecretAnswer(f.ctx(), later))
+	other := answer
+	other.Worker = "w1"
+	f.ok(f.store.PutSecretAnswer(f.ctx(), other))
+	got, err := f.store.SecretAnswers(f.ctx(), "o1")
+	f.ok(err)
+	for i := range got {
+		got[i].At = time.Time{}
+	}
+	f.equal([]store.SecretAnswer{other, answer}, got, "answers: the first one of a worker counts")
 }

@@ -52,7 +52,7 @@ const MAY_IMPORT: Readonly<Record<string, string>> = {
   inbox: "actions api api/gen format messages ui",
   audit: "api api/gen format messages page plans runlist ui",
   health: "api api/gen format messages page session ui",
-  admin: "api api/gen events format forms messages page receipts session ui",
+  admin: "api api/gen events format forms messages page receipts runlist session ui",
   explorer: "api api/gen messages ui",
   shell: "api api/gen attention copyas format forms inbox messages receipts runlist session status ui",
   routes:

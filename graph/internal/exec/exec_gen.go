@@ -444,6 +444,10 @@ type ComplexityRoot struct {
 		VersionBefore func(childComplexity int) int
 	}
 
+	CheckSecretsPayload struct {
+		Secrets func(childComplexity int) int
+	}
+
 	ComparedStep struct {
 		Attempts   func(childComplexity int) int
 		DurationMs func(childComplexity int) int
@@ -860,6 +864,7 @@ type ComplexityRoot struct {
 		CancelBulk          func(childComplexity int, input model.CancelBulkInput) int
 		CancelRun           func(childComplexity int, input model.CancelRunInput) int
 		ChangeRunTags       func(childComplexity int, input model.ChangeRunTagsInput) int
+		CheckSecrets        func(childComplexity int, input model.CheckSecretsInput) int
 		CloseIncident       func(childComplexity int, input model.IncidentNoteInput) int
 		CompleteManualStep  func(childComplexity int, input model.CompleteManualStepInput) int
 		CreateToken         func(childComplexity int, input model.CreateTokenInput) int
@@ -875,6 +880,7 @@ type ComplexityRoot struct {
 		RedriveDeliveries   func(childComplexity int, input model.RedriveDeliveriesInput) int
 		ReplayDestination   func(childComplexity int, input model.ReplayDestinationInput) int
 		Rerun               func(childComplexity int, input model.RerunInput) int
+		RevokeSecrets       func(childComplexity int, input model.RevokeSecretsInput) int
 		RevokeToken         func(childComplexity int, input model.RevokeTokenInput) int
 		SaveView            func(childComplexity int, input model.SaveViewInput) int
 		SetEngineMode       func(childComplexity int, input model.SetEngineModeInput) int
@@ -1196,6 +1202,7 @@ type ComplexityRoot struct {
 		RunTags        func(childComplexity int, runIds []string) int
 		Runs           func(childComplexity int, first *int, after *string, last *int, before *string, filter *model.RunFilter, orderBy *model.RunOrder) int
 		SavedViews     func(childComplexity int) int
+		SecretAccess   func(childComplexity int, filter *model.SecretAccessFilter, first *int, after *string) int
 		Service        func(childComplexity int) int
 		Signal         func(childComplexity int, runID string, signalID string) int
 		StepLog        func(childComplexity int, runID string, stepID string, attempt *int, fromLine *int, first *int, find *string) int
@@ -1307,6 +1314,18 @@ type ComplexityRoot struct {
 		Last     func(childComplexity int) int
 		Messages func(childComplexity int) int
 		More     func(childComplexity int) int
+	}
+
+	RevokeSecretsPayload struct {
+		Change        func(childComplexity int) int
+		Done          func(childComplexity int) int
+		LeasesEnded   func(childComplexity int) int
+		LeasesFailed  func(childComplexity int) int
+		RunID         func(childComplexity int) int
+		TenantID      func(childComplexity int) int
+		ValuesDropped func(childComplexity int) int
+		Waiting       func(childComplexity int) int
+		Workers       func(childComplexity int) int
 	}
 
 	RevokeTokenPayload struct {
@@ -1547,6 +1566,46 @@ type ComplexityRoot struct {
 		Yours     func(childComplexity int) int
 	}
 
+	SecretAccess struct {
+		Account          func(childComplexity int) int
+		AnsweredVersion  func(childComplexity int) int
+		As               func(childComplexity int) int
+		At               func(childComplexity int) int
+		Cached           func(childComplexity int) int
+		Code             func(childComplexity int) int
+		EngineAttemptID  func(childComplexity int) int
+		Key              func(childComplexity int) int
+		LogicalAttemptID func(childComplexity int) int
+		Provider         func(childComplexity int) int
+		RunID            func(childComplexity int) int
+		StepID           func(childComplexity int) int
+		Version          func(childComplexity int) int
+		Worker           func(childComplexity int) int
+	}
+
+	SecretAccessConnection struct {
+		Edges    func(childComplexity int) int
+		PageInfo func(childComplexity int) int
+	}
+
+	SecretAccessEdge struct {
+		Cursor func(childComplexity int) int
+		Node   func(childComplexity int) int
+	}
+
+	SecretCheck struct {
+		AnsweredVersion func(childComplexity int) int
+		Code            func(childComplexity int) int
+		Key             func(childComplexity int) int
+		Message         func(childComplexity int) int
+		Ok              func(childComplexity int) int
+		Provider        func(childComplexity int) int
+		Queue           func(childComplexity int) int
+		Steps           func(childComplexity int) int
+		Version         func(childComplexity int) int
+		Worker          func(childComplexity int) int
+	}
+
 	SecretRef struct {
 		Key      func(childComplexity int) int
 		Provider func(childComplexity int) int
@@ -1675,6 +1734,7 @@ type ComplexityRoot struct {
 		PendingRetry     func(childComplexity int) int
 		ResourceClass    func(childComplexity int) int
 		Result           func(childComplexity int) int
+		Secrets          func(childComplexity int, attempt *int) int
 		Skip             func(childComplexity int) int
 		StartedAt        func(childComplexity int) int
 		Status           func(childComplexity int) int
@@ -1787,6 +1847,20 @@ type ComplexityRoot struct {
 		Lines      func(childComplexity int) int
 		Missing    func(childComplexity int) int
 		TotalLines func(childComplexity int) int
+	}
+
+	StepSecret struct {
+		AnsweredBy      func(childComplexity int) int
+		AnsweredVersion func(childComplexity int) int
+		As              func(childComplexity int) int
+		Attempt         func(childComplexity int) int
+		Cached          func(childComplexity int) int
+		Code            func(childComplexity int) int
+		Key             func(childComplexity int) int
+		Provider        func(childComplexity int) int
+		ReadAt          func(childComplexity int) int
+		Resolved        func(childComplexity int) int
+		Version         func(childComplexity int) int
 	}
 
 	StepTry struct {
@@ -1959,6 +2033,8 @@ type MutationResolver interface {
 	ShareRun(ctx context.Context, input model.ShareRunInput) (*model.ShareRunPayload, error)
 	SetEngineMode(ctx context.Context, input model.SetEngineModeInput) (*model.ServicePayload, error)
 	DrainWorker(ctx context.Context, input model.DrainWorkerInput) (*model.DrainWorkerPayload, error)
+	CheckSecrets(ctx context.Context, input model.CheckSecretsInput) (*model.CheckSecretsPayload, error)
+	RevokeSecrets(ctx context.Context, input model.RevokeSecretsInput) (*model.RevokeSecretsPayload, error)
 	TestDestination(ctx context.Context, input model.TestDestinationInput) (*model.DeliveryOrderPayload, error)
 	EnableDestination(ctx context.Context, input model.SwitchDestinationInput) (*model.DestinationPayload, error)
 	DisableDestination(ctx context.Context, input model.SwitchDestinationInput) (*model.DestinationPayload, error)
@@ -2006,6 +2082,7 @@ type QueryResolver interface {
 	Tokens(ctx context.Context, all *bool, live *bool, first *int, after *string) (*model.TokenConnection, error)
 	Audit(ctx context.Context, filter *model.AuditFilter, oldestFirst *bool, first *int, after *string) (*model.AuditConnection, error)
 	AuditCheck(ctx context.Context, after *string) (*model.AuditCheck, error)
+	SecretAccess(ctx context.Context, filter *model.SecretAccessFilter, first *int, after *string) (*model.SecretAccessConnection, error)
 	Queue(ctx context.Context, projectID *string, first *int, after *string) (*model.QueueEntryConnection, error)
 	Approvals(ctx context.Context, first *int, after *string) (*model.RunConnection, error)
 	Quotas(ctx context.Context) ([]model.QuotaSnapshot, error)
@@ -2050,6 +2127,7 @@ type StepResolver interface {
 	DbtNodes(ctx context.Context, obj *model.Step, status []string, attempt *int, first *int, after *string) (*model.DbtNodeConnection, error)
 	Inputs(ctx context.Context, obj *model.Step, attempt *int) (*model.StepInputs, error)
 	Evidence(ctx context.Context, obj *model.Step, attempt *int) (*model.StepEvidence, error)
+	Secrets(ctx context.Context, obj *model.Step, attempt *int) ([]model.StepSecret, error)
 }
 type SubscriptionResolver interface {
 	RunUpdates(ctx context.Context, runID string, after *run.Seq, storeEpoch *string, mode model.UpdateMode) (<-chan *model.RunUpdate, error)
@@ -3732,6 +3810,13 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.ChangeReceipt.VersionBefore(childComplexity), true
 
+	case "CheckSecretsPayload.secrets":
+		if e.ComplexityRoot.CheckSecretsPayload.Secrets == nil {
+			break
+		}
+
+		return e.ComplexityRoot.CheckSecretsPayload.Secrets(childComplexity), true
+
 	case "ComparedStep.attempts":
 		if e.ComplexityRoot.ComparedStep.Attempts == nil {
 			break
@@ -5395,6 +5480,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.ChangeRunTags(childComplexity, args["input"].(model.ChangeRunTagsInput)), true
+	case "Mutation.checkSecrets":
+		if e.ComplexityRoot.Mutation.CheckSecrets == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_checkSecrets_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.CheckSecrets(childComplexity, args["input"].(model.CheckSecretsInput)), true
 	case "Mutation.closeIncident":
 		if e.ComplexityRoot.Mutation.CloseIncident == nil {
 			break
@@ -5560,6 +5656,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.Rerun(childComplexity, args["input"].(model.RerunInput)), true
+	case "Mutation.revokeSecrets":
+		if e.ComplexityRoot.Mutation.RevokeSecrets == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_revokeSecrets_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.RevokeSecrets(childComplexity, args["input"].(model.RevokeSecretsInput)), true
 	case "Mutation.revokeToken":
 		if e.ComplexityRoot.Mutation.RevokeToken == nil {
 			break
@@ -7225,6 +7332,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Query.SavedViews(childComplexity), true
+	case "Query.secretAccess":
+		if e.ComplexityRoot.Query.SecretAccess == nil {
+			break
+		}
+
+		args, err := ec.field_Query_secretAccess_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Query.SecretAccess(childComplexity, args["filter"].(*model.SecretAccessFilter), args["first"].(*int), args["after"].(*string)), true
 	case "Query.service":
 		if e.ComplexityRoot.Query.Service == nil {
 			break
@@ -7690,6 +7808,61 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.ReplayPreview.More(childComplexity), true
+
+	case "RevokeSecretsPayload.change":
+		if e.ComplexityRoot.RevokeSecretsPayload.Change == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RevokeSecretsPayload.Change(childComplexity), true
+	case "RevokeSecretsPayload.done":
+		if e.ComplexityRoot.RevokeSecretsPayload.Done == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RevokeSecretsPayload.Done(childComplexity), true
+	case "RevokeSecretsPayload.leasesEnded":
+		if e.ComplexityRoot.RevokeSecretsPayload.LeasesEnded == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RevokeSecretsPayload.LeasesEnded(childComplexity), true
+	case "RevokeSecretsPayload.leasesFailed":
+		if e.ComplexityRoot.RevokeSecretsPayload.LeasesFailed == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RevokeSecretsPayload.LeasesFailed(childComplexity), true
+	case "RevokeSecretsPayload.runId":
+		if e.ComplexityRoot.RevokeSecretsPayload.RunID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RevokeSecretsPayload.RunID(childComplexity), true
+	case "RevokeSecretsPayload.tenantId":
+		if e.ComplexityRoot.RevokeSecretsPayload.TenantID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RevokeSecretsPayload.TenantID(childComplexity), true
+	case "RevokeSecretsPayload.valuesDropped":
+		if e.ComplexityRoot.RevokeSecretsPayload.ValuesDropped == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RevokeSecretsPayload.ValuesDropped(childComplexity), true
+	case "RevokeSecretsPayload.waiting":
+		if e.ComplexityRoot.RevokeSecretsPayload.Waiting == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RevokeSecretsPayload.Waiting(childComplexity), true
+	case "RevokeSecretsPayload.workers":
+		if e.ComplexityRoot.RevokeSecretsPayload.Workers == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RevokeSecretsPayload.Workers(childComplexity), true
 
 	case "RevokeTokenPayload.change":
 		if e.ComplexityRoot.RevokeTokenPayload.Change == nil {
@@ -8743,6 +8916,178 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.SavedView.Yours(childComplexity), true
 
+	case "SecretAccess.account":
+		if e.ComplexityRoot.SecretAccess.Account == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SecretAccess.Account(childComplexity), true
+	case "SecretAccess.answeredVersion":
+		if e.ComplexityRoot.SecretAccess.AnsweredVersion == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SecretAccess.AnsweredVersion(childComplexity), true
+	case "SecretAccess.as":
+		if e.ComplexityRoot.SecretAccess.As == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SecretAccess.As(childComplexity), true
+	case "SecretAccess.at":
+		if e.ComplexityRoot.SecretAccess.At == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SecretAccess.At(childComplexity), true
+	case "SecretAccess.cached":
+		if e.ComplexityRoot.SecretAccess.Cached == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SecretAccess.Cached(childComplexity), true
+	case "SecretAccess.code":
+		if e.ComplexityRoot.SecretAccess.Code == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SecretAccess.Code(childComplexity), true
+	case "SecretAccess.engineAttemptId":
+		if e.ComplexityRoot.SecretAccess.EngineAttemptID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SecretAccess.EngineAttemptID(childComplexity), true
+	case "SecretAccess.key":
+		if e.ComplexityRoot.SecretAccess.Key == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SecretAccess.Key(childComplexity), true
+	case "SecretAccess.logicalAttemptId":
+		if e.ComplexityRoot.SecretAccess.LogicalAttemptID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SecretAccess.LogicalAttemptID(childComplexity), true
+	case "SecretAccess.provider":
+		if e.ComplexityRoot.SecretAccess.Provider == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SecretAccess.Provider(childComplexity), true
+	case "SecretAccess.runId":
+		if e.ComplexityRoot.SecretAccess.RunID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SecretAccess.RunID(childComplexity), true
+	case "SecretAccess.stepId":
+		if e.ComplexityRoot.SecretAccess.StepID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SecretAccess.StepID(childComplexity), true
+	case "SecretAccess.version":
+		if e.ComplexityRoot.SecretAccess.Version == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SecretAccess.Version(childComplexity), true
+	case "SecretAccess.worker":
+		if e.ComplexityRoot.SecretAccess.Worker == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SecretAccess.Worker(childComplexity), true
+
+	case "SecretAccessConnection.edges":
+		if e.ComplexityRoot.SecretAccessConnection.Edges == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SecretAccessConnection.Edges(childComplexity), true
+	case "SecretAccessConnection.pageInfo":
+		if e.ComplexityRoot.SecretAccessConnection.PageInfo == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SecretAccessConnection.PageInfo(childComplexity), true
+
+	case "SecretAccessEdge.cursor":
+		if e.ComplexityRoot.SecretAccessEdge.Cursor == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SecretAccessEdge.Cursor(childComplexity), true
+	case "SecretAccessEdge.node":
+		if e.ComplexityRoot.SecretAccessEdge.Node == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SecretAccessEdge.Node(childComplexity), true
+
+	case "SecretCheck.answeredVersion":
+		if e.ComplexityRoot.SecretCheck.AnsweredVersion == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SecretCheck.AnsweredVersion(childComplexity), true
+	case "SecretCheck.code":
+		if e.ComplexityRoot.SecretCheck.Code == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SecretCheck.Code(childComplexity), true
+	case "SecretCheck.key":
+		if e.ComplexityRoot.SecretCheck.Key == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SecretCheck.Key(childComplexity), true
+	case "SecretCheck.message":
+		if e.ComplexityRoot.SecretCheck.Message == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SecretCheck.Message(childComplexity), true
+	case "SecretCheck.ok":
+		if e.ComplexityRoot.SecretCheck.Ok == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SecretCheck.Ok(childComplexity), true
+	case "SecretCheck.provider":
+		if e.ComplexityRoot.SecretCheck.Provider == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SecretCheck.Provider(childComplexity), true
+	case "SecretCheck.queue":
+		if e.ComplexityRoot.SecretCheck.Queue == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SecretCheck.Queue(childComplexity), true
+	case "SecretCheck.steps":
+		if e.ComplexityRoot.SecretCheck.Steps == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SecretCheck.Steps(childComplexity), true
+	case "SecretCheck.version":
+		if e.ComplexityRoot.SecretCheck.Version == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SecretCheck.Version(childComplexity), true
+	case "SecretCheck.worker":
+		if e.ComplexityRoot.SecretCheck.Worker == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SecretCheck.Worker(childComplexity), true
+
 	case "SecretRef.key":
 		if e.ComplexityRoot.SecretRef.Key == nil {
 			break
@@ -9265,6 +9610,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Step.Result(childComplexity), true
+	case "Step.secrets":
+		if e.ComplexityRoot.Step.Secrets == nil {
+			break
+		}
+
+		args, err := ec.field_Step_secrets_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Step.Secrets(childComplexity, args["attempt"].(*int)), true
 	case "Step.skip":
 		if e.ComplexityRoot.Step.Skip == nil {
 			break
@@ -9750,6 +10106,73 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.StepLogUpdate.TotalLines(childComplexity), true
+
+	case "StepSecret.answeredBy":
+		if e.ComplexityRoot.StepSecret.AnsweredBy == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StepSecret.AnsweredBy(childComplexity), true
+	case "StepSecret.answeredVersion":
+		if e.ComplexityRoot.StepSecret.AnsweredVersion == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StepSecret.AnsweredVersion(childComplexity), true
+	case "StepSecret.as":
+		if e.ComplexityRoot.StepSecret.As == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StepSecret.As(childComplexity), true
+	case "StepSecret.attempt":
+		if e.ComplexityRoot.StepSecret.Attempt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StepSecret.Attempt(childComplexity), true
+	case "StepSecret.cached":
+		if e.ComplexityRoot.StepSecret.Cached == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StepSecret.Cached(childComplexity), true
+	case "StepSecret.code":
+		if e.ComplexityRoot.StepSecret.Code == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StepSecret.Code(childComplexity), true
+	case "StepSecret.key":
+		if e.ComplexityRoot.StepSecret.Key == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StepSecret.Key(childComplexity), true
+	case "StepSecret.provider":
+		if e.ComplexityRoot.StepSecret.Provider == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StepSecret.Provider(childComplexity), true
+	case "StepSecret.readAt":
+		if e.ComplexityRoot.StepSecret.ReadAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StepSecret.ReadAt(childComplexity), true
+	case "StepSecret.resolved":
+		if e.ComplexityRoot.StepSecret.Resolved == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StepSecret.Resolved(childComplexity), true
+	case "StepSecret.version":
+		if e.ComplexityRoot.StepSecret.Version == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StepSecret.Version(childComplexity), true
 
 	case "StepTry.account":
 		if e.ComplexityRoot.StepTry.Account == nil {
@@ -10395,6 +10818,7 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 		ec.unmarshalInputCancelBulkInput,
 		ec.unmarshalInputCancelRunInput,
 		ec.unmarshalInputChangeRunTagsInput,
+		ec.unmarshalInputCheckSecretsInput,
 		ec.unmarshalInputCompleteManualStepInput,
 		ec.unmarshalInputCreateTokenInput,
 		ec.unmarshalInputDeadLettersInput,
@@ -10431,9 +10855,11 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 		ec.unmarshalInputRerunInput,
 		ec.unmarshalInputResumeInput,
 		ec.unmarshalInputRetryStepInput,
+		ec.unmarshalInputRevokeSecretsInput,
 		ec.unmarshalInputRevokeTokenInput,
 		ec.unmarshalInputRunFilter,
 		ec.unmarshalInputSaveViewInput,
+		ec.unmarshalInputSecretAccessFilter,
 		ec.unmarshalInputSetEngineModeInput,
 		ec.unmarshalInputSetPolicyInput,
 		ec.unmarshalInputSetQuotaInput,
@@ -10773,6 +11199,13 @@ type Query {
   """
   auditCheck(after: String): AuditCheck!
   """
+  Who read which secret: the reads of workers for attempts of steps, the newest first, also those that failed. They cannot be
+  changed, and have no values. ` + "`" + `first` + "`" + ` is at most 200. Requires the action READ_AUDIT on the whole tenant.
+  Example: ` + "`" + `secretAccess(filter: {key: "db/warehouse#password"}) { edges { node { at runId stepId worker code } } }` + "`" + `.
+  Errors: FORBIDDEN, BAD_USER_INPUT, CURSOR_INVALID.
+  """
+  secretAccess(filter: SecretAccessFilter, first: Int = 50, after: String): SecretAccessConnection!
+  """
   Runs that wait for quota or a free slot, ordered by project, then priority, then
   age. ` + "`" + `first` + "`" + ` is at most 200. Shows the projects that the viewer may READ. Errors: BAD_USER_INPUT, CURSOR_INVALID.
   Example: ` + "`" + `queue(first: 20) { edges { node { runId position estimatedWaitMs } } }` + "`" + `.
@@ -11021,6 +11454,19 @@ type Mutation {
   STORE_UNAVAILABLE.
   """
   drainWorker(input: DrainWorkerInput!): DrainWorkerPayload!
+  """
+  Asks a worker of each queue of a plan which of the plan's secrets it can read, in the plan's environment. It waits up to 15 s. No
+  value is returned. Requires the action START in the plan's project and environment; audited. Safe to repeat. Errors: FORBIDDEN,
+  BAD_USER_INPUT, PLAN_INVALID, TOO_MANY_ORDERS (20 within a minute), REQUEST_ID_CONFLICT, STORE_UNAVAILABLE.
+  """
+  checkSecrets(input: CheckSecretsInput!): CheckSecretsPayload!
+  """
+  Has all data workers of a tenant forget the secrets that they remember and end the leases that they hold, or only those of one run.
+  Programs that run keep their values. It waits up to 10 s; the same request again says how many workers have done it by then.
+  Requires the action FREEZE_TENANT; for another tenant SET_ENGINE_MODE of the operators. Audited. Errors: FORBIDDEN, NOT_FOUND,
+  BAD_USER_INPUT, TOO_MANY_ORDERS (100 within an hour), REQUEST_ID_CONFLICT, STORE_UNAVAILABLE.
+  """
+  revokeSecrets(input: RevokeSecretsInput!): RevokeSecretsPayload!
   """
   Sends one message to a destination that says that it is a test, whatever its route, also while it is disabled. It waits up to
   15 s for the answer; then the order's ` + "`" + `state` + "`" + ` is WAITING or RUNNING. Only for principals of the operators' tenant with the action
@@ -11865,6 +12311,37 @@ type Step {
   Example: ` + "`" + `run(runId: "r1") { step(stepId: "load") { evidence { tries { engineAttemptId outcome worker exitStatus signal } } } }` + "`" + `.
   """
   evidence(attempt: Int): StepEvidence!
+  """
+  The secrets that the step names, and whether an attempt (default: the latest that read any) got them; never their values. Null when
+  ` + "`" + `Run.planDocument` + "`" + ` is null. Available only on ` + "`" + `Run.step` + "`" + `: not in lists, also not in lists of steps, nor in subscriptions.
+  Example: ` + "`" + `run(runId: "r1") { step(stepId: "load") { secrets { provider key as resolved answeredBy } } }` + "`" + `.
+  Errors: BAD_USER_INPUT, STORE_UNAVAILABLE.
+  """
+  secrets(attempt: Int): [StepSecret!]
+}
+"A secret that a step names, and what became of it in an attempt."
+type StepSecret {
+  "The name of a provider in the settings of the worker."
+  provider: String!
+  key: String!
+  "The version that the plan asks for; null: the newest."
+  version: String
+  "How the step gets it: ` + "`" + `env:NAME` + "`" + ` or ` + "`" + `file:NAME` + "`" + `."
+  as: String!
+  "An attempt got the value."
+  resolved: Boolean!
+  "The provider that answered, also when the worker remembered its answer; null when the value was not read."
+  answeredBy: String
+  "The version that the provider answered with; null when it did not say."
+  answeredVersion: String
+  "When it was read; null when no attempt has read it."
+  readAt: Time
+  "The attempt that read it."
+  attempt: Int
+  "The worker remembered the value, so that the provider was not asked; null when it was not read."
+  cached: Boolean
+  "Why it was not read: SECRET_NOT_FOUND, SECRET_DENIED or SECRETS_UNAVAILABLE."
+  code: String
 }
 "The evidence of one attempt of a step."
 type StepEvidence {
@@ -13435,6 +13912,106 @@ input EndSilenceInput {
   requestId: String!
 }
 type EndSilencePayload {
+  change: ChangeReceipt!
+}
+
+"Empty fields do not restrict."
+input SecretAccessFilter {
+  "Included."
+  from: Time
+  "Excluded."
+  to: Time
+  runId: String
+  stepId: String
+  provider: String
+  "The whole key, as the plan has it."
+  key: String
+}
+type SecretAccessConnection {
+  edges: [SecretAccessEdge!]!
+  pageInfo: PageInfo!
+}
+type SecretAccessEdge {
+  cursor: String!
+  node: SecretAccess!
+}
+"A worker read a secret for an attempt of a step, or tried to."
+type SecretAccess {
+  "The time of the record, which is made before the step gets the value."
+  at: Time!
+  runId: String!
+  stepId: String!
+  logicalAttemptId: Int!
+  "An attempt of a compensation follows those of its step: 11 is its first."
+  engineAttemptId: Int!
+  "The account of the worker."
+  account: String!
+  "The process, as it calls itself."
+  worker: String!
+  provider: String!
+  key: String!
+  "The version that the plan asks for; null: the newest."
+  version: String
+  "The version that the provider answered with; null when it did not say."
+  answeredVersion: String
+  "How the step gets it: ` + "`" + `env:NAME` + "`" + ` or ` + "`" + `file:NAME` + "`" + `."
+  as: String!
+  "The worker remembered the value, so that the provider was not asked."
+  cached: Boolean!
+  "Why it was not read: SECRET_NOT_FOUND, SECRET_DENIED or SECRETS_UNAVAILABLE; null when it was."
+  code: String
+}
+input CheckSecretsInput {
+  "Client key, alphabet [A-Za-z0-9_.-], at most 128; it stands in the audit."
+  requestId: String!
+  "The document of the plan."
+  plan: JSON!
+}
+type CheckSecretsPayload {
+  "The secrets that the plan names, each once for each queue."
+  secrets: [SecretCheck!]!
+}
+type SecretCheck {
+  provider: String!
+  key: String!
+  version: String
+  "The steps that name it, at most 20."
+  steps: [String!]!
+  "The queue of these steps."
+  queue: String!
+  "The worker that was asked, as account/name; null when no worker of the queue answered in time."
+  worker: String
+  "The worker can read it."
+  ok: Boolean!
+  answeredVersion: String
+  "SECRET_NOT_FOUND, SECRET_DENIED or SECRETS_UNAVAILABLE."
+  code: String
+  message: String
+}
+input RevokeSecretsInput {
+  "Client key, alphabet [A-Za-z0-9_.-], at most 128; it stands in the audit."
+  requestId: String!
+  "Null: the viewer's own."
+  tenantId: String
+  "Only the leases of this run end; values are forgotten for the whole tenant."
+  runId: String
+  "At most 1,000 bytes; it stands in the audit."
+  reason: String!
+}
+type RevokeSecretsPayload {
+  tenantId: String!
+  runId: String
+  "The live data workers that serve the tenant."
+  workers: Int!
+  "Workers that have carried it out."
+  done: Int!
+  "Live workers that have not carried it out yet, as account/name, at most 50."
+  waiting: [String!]!
+  "Remembered values that were forgotten."
+  valuesDropped: Int!
+  leasesEnded: Int!
+  "Leases that could not be ended yet. The workers try again, and their life ends them at the latest."
+  leasesFailed: Int!
   change: ChangeReceipt!
 }
 
@@ -15080,6 +15657,14 @@ func (ec *executionContext) childFields_ChangeReceipt(ctx context.Context, field
 	return nil, fmt.Errorf("no field named %q was found under type ChangeReceipt", field.Name)
 }
 
+func (ec *executionContext) childFields_CheckSecretsPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "secrets":
+		return ec.fieldContext_CheckSecretsPayload_secrets(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type CheckSecretsPayload", field.Name)
+}
+
 func (ec *executionContext) childFields_ComparedStep(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "status":
@@ -16616,6 +17201,30 @@ func (ec *executionContext) childFields_ReplayPreview(ctx context.Context, field
 	return nil, fmt.Errorf("no field named %q was found under type ReplayPreview", field.Name)
 }
 
+func (ec *executionContext) childFields_RevokeSecretsPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "tenantId":
+		return ec.fieldContext_RevokeSecretsPayload_tenantId(ctx, field)
+	case "runId":
+		return ec.fieldContext_RevokeSecretsPayload_runId(ctx, field)
+	case "workers":
+		return ec.fieldContext_RevokeSecretsPayload_workers(ctx, field)
+	case "done":
+		return ec.fieldContext_RevokeSecretsPayload_done(ctx, field)
+	case "waiting":
+		return ec.fieldContext_RevokeSecretsPayload_waiting(ctx, field)
+	case "valuesDropped":
+		return ec.fieldContext_RevokeSecretsPayload_valuesDropped(ctx, field)
+	case "leasesEnded":
+		return ec.fieldContext_RevokeSecretsPayload_leasesEnded(ctx, field)
+	case "leasesFailed":
+		return ec.fieldContext_RevokeSecretsPayload_leasesFailed(ctx, field)
+	case "change":
+		return ec.fieldContext_RevokeSecretsPayload_change(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type RevokeSecretsPayload", field.Name)
+}
+
 func (ec *executionContext) childFields_RevokeTokenPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "token":
@@ -17092,6 +17701,86 @@ func (ec *executionContext) childFields_SavedView(ctx context.Context, field gra
 	return nil, fmt.Errorf("no field named %q was found under type SavedView", field.Name)
 }
 
+func (ec *executionContext) childFields_SecretAccess(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "at":
+		return ec.fieldContext_SecretAccess_at(ctx, field)
+	case "runId":
+		return ec.fieldContext_SecretAccess_runId(ctx, field)
+	case "stepId":
+		return ec.fieldContext_SecretAccess_stepId(ctx, field)
+	case "logicalAttemptId":
+		return ec.fieldContext_SecretAccess_logicalAttemptId(ctx, field)
+	case "engineAttemptId":
+		return ec.fieldContext_SecretAccess_engineAttemptId(ctx, field)
+	case "account":
+		return ec.fieldContext_SecretAccess_account(ctx, field)
+	case "worker":
+		return ec.fieldContext_SecretAccess_worker(ctx, field)
+	case "provider":
+		return ec.fieldContext_SecretAccess_provider(ctx, field)
+	case "key":
+		return ec.fieldContext_SecretAccess_key(ctx, field)
+	case "version":
+		return ec.fieldContext_SecretAccess_version(ctx, field)
+	case "answeredVersion":
+		return ec.fieldContext_SecretAccess_answeredVersion(ctx, field)
+	case "as":
+		return ec.fieldContext_SecretAccess_as(ctx, field)
+	case "cached":
+		return ec.fieldContext_SecretAccess_cached(ctx, field)
+	case "code":
+		return ec.fieldContext_SecretAccess_code(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type SecretAccess", field.Name)
+}
+
+func (ec *executionContext) childFields_SecretAccessConnection(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "edges":
+		return ec.fieldContext_SecretAccessConnection_edges(ctx, field)
+	case "pageInfo":
+		return ec.fieldContext_SecretAccessConnection_pageInfo(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type SecretAccessConnection", field.Name)
+}
+
+func (ec *executionContext) childFields_SecretAccessEdge(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "cursor":
+		return ec.fieldContext_SecretAccessEdge_cursor(ctx, field)
+	case "node":
+		return ec.fieldContext_SecretAccessEdge_node(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type SecretAccessEdge", field.Name)
+}
+
+func (ec *executionContext) childFields_SecretCheck(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "provider":
+		return ec.fieldContext_SecretCheck_provider(ctx, field)
+	case "key":
+		return ec.fieldContext_SecretCheck_key(ctx, field)
+	case "version":
+		return ec.fieldContext_SecretCheck_version(ctx, field)
+	case "steps":
+		return ec.fieldContext_SecretCheck_steps(ctx, field)
+	case "queue":
+		return ec.fieldContext_SecretCheck_queue(ctx, field)
+	case "worker":
+		return ec.fieldContext_SecretCheck_worker(ctx, field)
+	case "ok":
+		return ec.fieldContext_SecretCheck_ok(ctx, field)
+	case "answeredVersion":
+		return ec.fieldContext_SecretCheck_answeredVersion(ctx, field)
+	case "code":
+		return ec.fieldContext_SecretCheck_code(ctx, field)
+	case "message":
+		return ec.fieldContext_SecretCheck_message(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type SecretCheck", field.Name)
+}
+
 func (ec *executionContext) childFields_SecretRef(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "provider":
@@ -17366,6 +18055,8 @@ func (ec *executionContext) childFields_Step(ctx context.Context, field graphql.
 		return ec.fieldContext_Step_inputs(ctx, field)
 	case "evidence":
 		return ec.fieldContext_Step_evidence(ctx, field)
+	case "secrets":
+		return ec.fieldContext_Step_secrets(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type Step", field.Name)
 }
@@ -17574,6 +18265,34 @@ func (ec *executionContext) childFields_StepLogUpdate(ctx context.Context, field
 		return ec.fieldContext_StepLogUpdate_asOf(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type StepLogUpdate", field.Name)
+}
+
+func (ec *executionContext) childFields_StepSecret(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "provider":
+		return ec.fieldContext_StepSecret_provider(ctx, field)
+	case "key":
+		return ec.fieldContext_StepSecret_key(ctx, field)
+	case "version":
+		return ec.fieldContext_StepSecret_version(ctx, field)
+	case "as":
+		return ec.fieldContext_StepSecret_as(ctx, field)
+	case "resolved":
+		return ec.fieldContext_StepSecret_resolved(ctx, field)
+	case "answeredBy":
+		return ec.fieldContext_StepSecret_answeredBy(ctx, field)
+	case "answeredVersion":
+		return ec.fieldContext_StepSecret_answeredVersion(ctx, field)
+	case "readAt":
+		return ec.fieldContext_StepSecret_readAt(ctx, field)
+	case "attempt":
+		return ec.fieldContext_StepSecret_attempt(ctx, field)
+	case "cached":
+		return ec.fieldContext_StepSecret_cached(ctx, field)
+	case "code":
+		return ec.fieldContext_StepSecret_code(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type StepSecret", field.Name)
 }
 
 func (ec *executionContext) childFields_StepTry(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -18068,6 +18787,20 @@ func (ec *executionContext) field_Mutation_changeRunTags_args(ctx context.Contex
 	return args, nil
 }
 
+func (ec *executionContext) field_Mutation_checkSecrets_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (model.CheckSecretsInput, error) {
+			return ec.unmarshalNCheckSecretsInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐCheckSecretsInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
 func (ec *executionContext) field_Mutation_closeIncident_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
@@ -18270,6 +19003,20 @@ func (ec *executionContext) field_Mutation_rerun_args(ctx context.Context, rawAr
 	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
 		func(ctx context.Context, v any) (model.RerunInput, error) {
 			return ec.unmarshalNRerunInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRerunInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Mutation_revokeSecrets_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (model.RevokeSecretsInput, error) {
+			return ec.unmarshalNRevokeSecretsInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRevokeSecretsInput(ctx, v)
 		})
 	if err != nil {
 		return nil, err
@@ -19442,6 +20189,36 @@ func (ec *executionContext) field_Query_runs_args(ctx context.Context, rawArgs m
 	return args, nil
 }
 
+func (ec *executionContext) field_Query_secretAccess_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "filter",
+		func(ctx context.Context, v any) (*model.SecretAccessFilter, error) {
+			return ec.unmarshalOSecretAccessFilter2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐSecretAccessFilter(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["filter"] = arg0
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "first",
+		func(ctx context.Context, v any) (*int, error) {
+			return ec.unmarshalOInt2ᚖint(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["first"] = arg1
+	arg2, err := graphql.ProcessArgField(ctx, rawArgs, "after",
+		func(ctx context.Context, v any) (*string, error) {
+			return ec.unmarshalOString2ᚖstring(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["after"] = arg2
+	return args, nil
+}
+
 func (ec *executionContext) field_Query_signal_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
@@ -19729,6 +20506,20 @@ func (ec *executionContext) field_Step_evidence_args(ctx context.Context, rawArg
 }
 
 func (ec *executionContext) field_Step_inputs_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "attempt",
+		func(ctx context.Context, v any) (*int, error) {
+			return ec.unmarshalOInt2ᚖint(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["attempt"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Step_secrets_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
 	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "attempt",
@@ -26504,6 +27295,38 @@ func (ec *executionContext) _ChangeReceipt_versionBefore(ctx context.Context, fi
 }
 func (ec *executionContext) fieldContext_ChangeReceipt_versionBefore(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("ChangeReceipt", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _CheckSecretsPayload_secrets(ctx context.Context, field graphql.CollectedField, obj *model.CheckSecretsPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CheckSecretsPayload_secrets(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Secrets, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []model.SecretCheck) graphql.Marshaler {
+			return ec.marshalNSecretCheck2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐSecretCheckᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_CheckSecretsPayload_secrets(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "CheckSecretsPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_SecretCheck(ctx, field)
+		},
+	}
+	return fc, nil
 }
 
 func (ec *executionContext) _ComparedStep_status(ctx context.Context, field graphql.CollectedField, obj *model.ComparedStep) (ret graphql.Marshaler) {
@@ -34214,6 +35037,94 @@ func (ec *executionContext) fieldContext_Mutation_drainWorker(ctx context.Contex
 	return fc, nil
 }
 
+func (ec *executionContext) _Mutation_checkSecrets(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_checkSecrets(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().CheckSecrets(ctx, fc.Args["input"].(model.CheckSecretsInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.CheckSecretsPayload) graphql.Marshaler {
+			return ec.marshalNCheckSecretsPayload2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐCheckSecretsPayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_checkSecrets(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_CheckSecretsPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_checkSecrets_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_revokeSecrets(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_revokeSecrets(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().RevokeSecrets(ctx, fc.Args["input"].(model.RevokeSecretsInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.RevokeSecretsPayload) graphql.Marshaler {
+			return ec.marshalNRevokeSecretsPayload2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRevokeSecretsPayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_revokeSecrets(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_RevokeSecretsPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_revokeSecrets_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _Mutation_testDestination(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -40227,6 +41138,50 @@ func (ec *executionContext) fieldContext_Query_auditCheck(ctx context.Context, f
 	return fc, nil
 }
 
+func (ec *executionContext) _Query_secretAccess(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Query_secretAccess(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Query().SecretAccess(ctx, fc.Args["filter"].(*model.SecretAccessFilter), fc.Args["first"].(*int), fc.Args["after"].(*string))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.SecretAccessConnection) graphql.Marshaler {
+			return ec.marshalNSecretAccessConnection2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐSecretAccessConnection(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Query_secretAccess(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Query",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_SecretAccessConnection(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Query_secretAccess_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _Query_queue(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -42413,6 +43368,222 @@ func (ec *executionContext) _ReplayPreview_last(ctx context.Context, field graph
 }
 func (ec *executionContext) fieldContext_ReplayPreview_last(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("ReplayPreview", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _RevokeSecretsPayload_tenantId(ctx context.Context, field graphql.CollectedField, obj *model.RevokeSecretsPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RevokeSecretsPayload_tenantId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.TenantID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RevokeSecretsPayload_tenantId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RevokeSecretsPayload", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _RevokeSecretsPayload_runId(ctx context.Context, field graphql.CollectedField, obj *model.RevokeSecretsPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RevokeSecretsPayload_runId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.RunID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_RevokeSecretsPayload_runId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RevokeSecretsPayload", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _RevokeSecretsPayload_workers(ctx context.Context, field graphql.CollectedField, obj *model.RevokeSecretsPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RevokeSecretsPayload_workers(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Workers, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RevokeSecretsPayload_workers(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RevokeSecretsPayload", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _RevokeSecretsPayload_done(ctx context.Context, field graphql.CollectedField, obj *model.RevokeSecretsPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RevokeSecretsPayload_done(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Done, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RevokeSecretsPayload_done(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RevokeSecretsPayload", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _RevokeSecretsPayload_waiting(ctx context.Context, field graphql.CollectedField, obj *model.RevokeSecretsPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RevokeSecretsPayload_waiting(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Waiting, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
+			return ec.marshalNString2ᚕstringᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RevokeSecretsPayload_waiting(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RevokeSecretsPayload", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _RevokeSecretsPayload_valuesDropped(ctx context.Context, field graphql.CollectedField, obj *model.RevokeSecretsPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RevokeSecretsPayload_valuesDropped(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ValuesDropped, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RevokeSecretsPayload_valuesDropped(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RevokeSecretsPayload", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _RevokeSecretsPayload_leasesEnded(ctx context.Context, field graphql.CollectedField, obj *model.RevokeSecretsPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RevokeSecretsPayload_leasesEnded(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.LeasesEnded, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RevokeSecretsPayload_leasesEnded(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RevokeSecretsPayload", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _RevokeSecretsPayload_leasesFailed(ctx context.Context, field graphql.CollectedField, obj *model.RevokeSecretsPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RevokeSecretsPayload_leasesFailed(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.LeasesFailed, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RevokeSecretsPayload_leasesFailed(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RevokeSecretsPayload", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _RevokeSecretsPayload_change(ctx context.Context, field graphql.CollectedField, obj *model.RevokeSecretsPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RevokeSecretsPayload_change(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Change, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.ChangeReceipt) graphql.Marshaler {
+			return ec.marshalNChangeReceipt2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐChangeReceipt(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RevokeSecretsPayload_change(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "RevokeSecretsPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ChangeReceipt(ctx, field)
+		},
+	}
+	return fc, nil
 }
 
 func (ec *executionContext) _RevokeTokenPayload_token(ctx context.Context, field graphql.CollectedField, obj *model.RevokeTokenPayload) (ret graphql.Marshaler) {
@@ -46752,6 +47923,677 @@ func (ec *executionContext) fieldContext_SavedView_at(_ context.Context, field g
 	return graphql.NewScalarFieldContext("SavedView", field, false, false, errors.New("field of type Time does not have child fields"))
 }
 
+func (ec *executionContext) _SecretAccess_at(ctx context.Context, field graphql.CollectedField, obj *model.SecretAccess) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SecretAccess_at(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.At, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_SecretAccess_at(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("SecretAccess", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _SecretAccess_runId(ctx context.Context, field graphql.CollectedField, obj *model.SecretAccess) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SecretAccess_runId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.RunID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_SecretAccess_runId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("SecretAccess", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _SecretAccess_stepId(ctx context.Context, field graphql.CollectedField, obj *model.SecretAccess) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SecretAccess_stepId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.StepID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_SecretAccess_stepId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("SecretAccess", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _SecretAccess_logicalAttemptId(ctx context.Context, field graphql.CollectedField, obj *model.SecretAccess) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SecretAccess_logicalAttemptId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.LogicalAttemptID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_SecretAccess_logicalAttemptId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("SecretAccess", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _SecretAccess_engineAttemptId(ctx context.Context, field graphql.CollectedField, obj *model.SecretAccess) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SecretAccess_engineAttemptId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.EngineAttemptID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_SecretAccess_engineAttemptId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("SecretAccess", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _SecretAccess_account(ctx context.Context, field graphql.CollectedField, obj *model.SecretAccess) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SecretAccess_account(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Account, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_SecretAccess_account(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("SecretAccess", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _SecretAccess_worker(ctx context.Context, field graphql.CollectedField, obj *model.SecretAccess) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SecretAccess_worker(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Worker, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_SecretAccess_worker(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("SecretAccess", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _SecretAccess_provider(ctx context.Context, field graphql.CollectedField, obj *model.SecretAccess) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SecretAccess_provider(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Provider, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_SecretAccess_provider(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("SecretAccess", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _SecretAccess_key(ctx context.Context, field graphql.CollectedField, obj *model.SecretAccess) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SecretAccess_key(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Key, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_SecretAccess_key(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("SecretAccess", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _SecretAccess_version(ctx context.Context, field graphql.CollectedField, obj *model.SecretAccess) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SecretAccess_version(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Version, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_SecretAccess_version(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("SecretAccess", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _SecretAccess_answeredVersion(ctx context.Context, field graphql.CollectedField, obj *model.SecretAccess) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SecretAccess_answeredVersion(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.AnsweredVersion, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_SecretAccess_answeredVersion(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("SecretAccess", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _SecretAccess_as(ctx context.Context, field graphql.CollectedField, obj *model.SecretAccess) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SecretAccess_as(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.As, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_SecretAccess_as(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("SecretAccess", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _SecretAccess_cached(ctx context.Context, field graphql.CollectedField, obj *model.SecretAccess) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SecretAccess_cached(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Cached, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_SecretAccess_cached(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("SecretAccess", field, false, false, errors.New("field of type Boolean does not have child fields"))
+}
+
+func (ec *executionContext) _SecretAccess_code(ctx context.Context, field graphql.CollectedField, obj *model.SecretAccess) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SecretAccess_code(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Code, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_SecretAccess_code(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("SecretAccess", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _SecretAccessConnection_edges(ctx context.Context, field graphql.CollectedField, obj *model.SecretAccessConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SecretAccessConnection_edges(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Edges, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []model.SecretAccessEdge) graphql.Marshaler {
+			return ec.marshalNSecretAccessEdge2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐSecretAccessEdgeᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_SecretAccessConnection_edges(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "SecretAccessConnection",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_SecretAccessEdge(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _SecretAccessConnection_pageInfo(ctx context.Context, field graphql.CollectedField, obj *model.SecretAccessConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SecretAccessConnection_pageInfo(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.PageInfo, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.PageInfo) graphql.Marshaler {
+			return ec.marshalNPageInfo2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐPageInfo(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_SecretAccessConnection_pageInfo(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "SecretAccessConnection",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_PageInfo(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _SecretAccessEdge_cursor(ctx context.Context, field graphql.CollectedField, obj *model.SecretAccessEdge) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SecretAccessEdge_cursor(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Cursor, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_SecretAccessEdge_cursor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("SecretAccessEdge", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _SecretAccessEdge_node(ctx context.Context, field graphql.CollectedField, obj *model.SecretAccessEdge) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SecretAccessEdge_node(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Node, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.SecretAccess) graphql.Marshaler {
+			return ec.marshalNSecretAccess2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐSecretAccess(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_SecretAccessEdge_node(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "SecretAccessEdge",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_SecretAccess(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _SecretCheck_provider(ctx context.Context, field graphql.CollectedField, obj *model.SecretCheck) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SecretCheck_provider(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Provider, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_SecretCheck_provider(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("SecretCheck", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _SecretCheck_key(ctx context.Context, field graphql.CollectedField, obj *model.SecretCheck) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SecretCheck_key(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Key, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_SecretCheck_key(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("SecretCheck", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _SecretCheck_version(ctx context.Context, field graphql.CollectedField, obj *model.SecretCheck) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SecretCheck_version(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Version, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_SecretCheck_version(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("SecretCheck", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _SecretCheck_steps(ctx context.Context, field graphql.CollectedField, obj *model.SecretCheck) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SecretCheck_steps(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Steps, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
+			return ec.marshalNString2ᚕstringᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_SecretCheck_steps(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("SecretCheck", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _SecretCheck_queue(ctx context.Context, field graphql.CollectedField, obj *model.SecretCheck) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SecretCheck_queue(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Queue, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_SecretCheck_queue(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("SecretCheck", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _SecretCheck_worker(ctx context.Context, field graphql.CollectedField, obj *model.SecretCheck) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SecretCheck_worker(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Worker, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_SecretCheck_worker(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("SecretCheck", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _SecretCheck_ok(ctx context.Context, field graphql.CollectedField, obj *model.SecretCheck) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SecretCheck_ok(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Ok, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_SecretCheck_ok(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("SecretCheck", field, false, false, errors.New("field of type Boolean does not have child fields"))
+}
+
+func (ec *executionContext) _SecretCheck_answeredVersion(ctx context.Context, field graphql.CollectedField, obj *model.SecretCheck) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SecretCheck_answeredVersion(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.AnsweredVersion, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_SecretCheck_answeredVersion(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("SecretCheck", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _SecretCheck_code(ctx context.Context, field graphql.CollectedField, obj *model.SecretCheck) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SecretCheck_code(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Code, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_SecretCheck_code(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("SecretCheck", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _SecretCheck_message(ctx context.Context, field graphql.CollectedField, obj *model.SecretCheck) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SecretCheck_message(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Message, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_SecretCheck_message(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("SecretCheck", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
 func (ec *executionContext) _SecretRef_provider(ctx context.Context, field graphql.CollectedField, obj *model.SecretRef) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -49124,6 +50966,50 @@ func (ec *executionContext) fieldContext_Step_evidence(ctx context.Context, fiel
 	return fc, nil
 }
 
+func (ec *executionContext) _Step_secrets(ctx context.Context, field graphql.CollectedField, obj *model.Step) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Step_secrets(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Step().Secrets(ctx, obj, fc.Args["attempt"].(*int))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []model.StepSecret) graphql.Marshaler {
+			return ec.marshalOStepSecret2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐStepSecretᚄ(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Step_secrets(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Step",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_StepSecret(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Step_secrets_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _StepAttempt_logicalAttemptId(ctx context.Context, field graphql.CollectedField, obj *model.StepAttempt) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -50867,6 +52753,259 @@ func (ec *executionContext) _StepLogUpdate_asOf(ctx context.Context, field graph
 }
 func (ec *executionContext) fieldContext_StepLogUpdate_asOf(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("StepLogUpdate", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _StepSecret_provider(ctx context.Context, field graphql.CollectedField, obj *model.StepSecret) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_StepSecret_provider(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Provider, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_StepSecret_provider(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("StepSecret", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _StepSecret_key(ctx context.Context, field graphql.CollectedField, obj *model.StepSecret) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_StepSecret_key(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Key, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_StepSecret_key(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("StepSecret", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _StepSecret_version(ctx context.Context, field graphql.CollectedField, obj *model.StepSecret) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_StepSecret_version(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Version, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_StepSecret_version(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("StepSecret", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _StepSecret_as(ctx context.Context, field graphql.CollectedField, obj *model.StepSecret) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_StepSecret_as(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.As, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_StepSecret_as(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("StepSecret", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _StepSecret_resolved(ctx context.Context, field graphql.CollectedField, obj *model.StepSecret) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_StepSecret_resolved(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Resolved, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_StepSecret_resolved(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("StepSecret", field, false, false, errors.New("field of type Boolean does not have child fields"))
+}
+
+func (ec *executionContext) _StepSecret_answeredBy(ctx context.Context, field graphql.CollectedField, obj *model.StepSecret) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_StepSecret_answeredBy(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.AnsweredBy, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_StepSecret_answeredBy(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("StepSecret", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _StepSecret_answeredVersion(ctx context.Context, field graphql.CollectedField, obj *model.StepSecret) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_StepSecret_answeredVersion(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.AnsweredVersion, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_StepSecret_answeredVersion(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("StepSecret", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _StepSecret_readAt(ctx context.Context, field graphql.CollectedField, obj *model.StepSecret) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_StepSecret_readAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ReadAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_StepSecret_readAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("StepSecret", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _StepSecret_attempt(ctx context.Context, field graphql.CollectedField, obj *model.StepSecret) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_StepSecret_attempt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Attempt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *int) graphql.Marshaler {
+			return ec.marshalOInt2ᚖint(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_StepSecret_attempt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("StepSecret", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _StepSecret_cached(ctx context.Context, field graphql.CollectedField, obj *model.StepSecret) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_StepSecret_cached(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Cached, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *bool) graphql.Marshaler {
+			return ec.marshalOBoolean2ᚖbool(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_StepSecret_cached(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("StepSecret", field, false, false, errors.New("field of type Boolean does not have child fields"))
+}
+
+func (ec *executionContext) _StepSecret_code(ctx context.Context, field graphql.CollectedField, obj *model.StepSecret) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_StepSecret_code(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Code, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_StepSecret_code(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("StepSecret", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
 func (ec *executionContext) _StepTry_engineAttemptId(ctx context.Context, field graphql.CollectedField, obj *model.StepTry) (ret graphql.Marshaler) {
@@ -55246,6 +57385,43 @@ func (ec *executionContext) unmarshalInputChangeRunTagsInput(ctx context.Context
 	return it, nil
 }
 
+func (ec *executionContext) unmarshalInputCheckSecretsInput(ctx context.Context, obj any) (model.CheckSecretsInput, error) {
+	var it model.CheckSecretsInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"requestId", "plan"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "requestId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("requestId"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.RequestID = data
+		case "plan":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("plan"))
+			data, err := ec.unmarshalNJSON2encodingᚋjsonᚐRawMessage(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Plan = data
+		}
+	}
+	return it, nil
+}
+
 func (ec *executionContext) unmarshalInputCompleteManualStepInput(ctx context.Context, obj any) (model.CompleteManualStepInput, error) {
 	var it model.CompleteManualStepInput
 	if obj == nil {
@@ -57118,6 +59294,57 @@ func (ec *executionContext) unmarshalInputRetryStepInput(ctx context.Context, ob
 	return it, nil
 }
 
+func (ec *executionContext) unmarshalInputRevokeSecretsInput(ctx context.Context, obj any) (model.RevokeSecretsInput, error) {
+	var it model.RevokeSecretsInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"requestId", "tenantId", "runId", "reason"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "requestId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("requestId"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.RequestID = data
+		case "tenantId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("tenantId"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.TenantID = data
+		case "runId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("runId"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.RunID = data
+		case "reason":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("reason"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Reason = data
+		}
+	}
+	return it, nil
+}
+
 func (ec *executionContext) unmarshalInputRevokeTokenInput(ctx context.Context, obj any) (model.RevokeTokenInput, error) {
 	var it model.RevokeTokenInput
 	if obj == nil {
@@ -57301,6 +59528,71 @@ func (ec *executionContext) unmarshalInputSaveViewInput(ctx context.Context, obj
 				return it, err
 			}
 			it.Query = data
+		}
+	}
+	return it, nil
+}
+
+func (ec *executionContext) unmarshalInputSecretAccessFilter(ctx context.Context, obj any) (model.SecretAccessFilter, error) {
+	var it model.SecretAccessFilter
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"from", "to", "runId", "stepId", "provider", "key"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "from":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("from"))
+			data, err := ec.unmarshalOTime2ᚖtimeᚐTime(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.From = data
+		case "to":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("to"))
+			data, err := ec.unmarshalOTime2ᚖtimeᚐTime(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.To = data
+		case "runId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("runId"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.RunID = data
+		case "stepId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("stepId"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.StepID = data
+		case "provider":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("provider"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Provider = data
+		case "key":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("key"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Key = data
 		}
 	}
 	return it, nil
@@ -61213,6 +63505,44 @@ func (ec *executionContext) _ChangeReceipt(ctx context.Context, sel ast.Selectio
 	return out
 }
 
+var checkSecretsPayloadImplementors = []string{"CheckSecretsPayload"}
+
+func (ec *executionContext) _CheckSecretsPayload(ctx context.Context, sel ast.SelectionSet, obj *model.CheckSecretsPayload) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, checkSecretsPayloadImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("CheckSecretsPayload")
+		case "secrets":
+			out.Values[i] = ec._CheckSecretsPayload_secrets(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
 var comparedStepImplementors = []string{"ComparedStep"}
 
 func (ec *executionContext) _ComparedStep(ctx context.Context, sel ast.SelectionSet, obj *model.ComparedStep) graphql.Marshaler {
@@ -64417,6 +66747,20 @@ func (ec *executionContext) _Mutation(ctx context.Context, sel ast.SelectionSet)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
+		case "checkSecrets":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_checkSecrets(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "revokeSecrets":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_revokeSecrets(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
 		case "testDestination":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_testDestination(ctx, field)
@@ -67198,6 +69542,28 @@ func (ec *executionContext) _Query(ctx context.Context, sel ast.SelectionSet) gr
 			}
 
 			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return rrm(innerCtx) })
+		case "secretAccess":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Query_secretAccess(ctx, field)
+				if res == graphql.Null {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			rrm := func(ctx context.Context) graphql.Marshaler {
+				return ec.OperationContext.RootResolverMiddleware(ctx,
+					func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return rrm(innerCtx) })
 		case "queue":
 			field := field
 
@@ -68250,6 +70616,84 @@ func (ec *executionContext) _ReplayPreview(ctx context.Context, sel ast.Selectio
 		case "last":
 			out.Values[i] = ec._ReplayPreview_last(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var revokeSecretsPayloadImplementors = []string{"RevokeSecretsPayload"}
+
+func (ec *executionContext) _RevokeSecretsPayload(ctx context.Context, sel ast.SelectionSet, obj *model.RevokeSecretsPayload) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, revokeSecretsPayloadImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("RevokeSecretsPayload")
+		case "tenantId":
+			out.Values[i] = ec._RevokeSecretsPayload_tenantId(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "runId":
+			out.Values[i] = ec._RevokeSecretsPayload_runId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "workers":
+			out.Values[i] = ec._RevokeSecretsPayload_workers(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "done":
+			out.Values[i] = ec._RevokeSecretsPayload_done(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "waiting":
+			out.Values[i] = ec._RevokeSecretsPayload_waiting(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "valuesDropped":
+			out.Values[i] = ec._RevokeSecretsPayload_valuesDropped(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "leasesEnded":
+			out.Values[i] = ec._RevokeSecretsPayload_leasesEnded(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "leasesFailed":
+			out.Values[i] = ec._RevokeSecretsPayload_leasesFailed(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "change":
+			out.Values[i] = ec._RevokeSecretsPayload_change(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		default:
@@ -70372,6 +72816,278 @@ func (ec *executionContext) _SavedView(ctx context.Context, sel ast.SelectionSet
 	return out
 }
 
+var secretAccessImplementors = []string{"SecretAccess"}
+
+func (ec *executionContext) _SecretAccess(ctx context.Context, sel ast.SelectionSet, obj *model.SecretAccess) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, secretAccessImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("SecretAccess")
+		case "at":
+			out.Values[i] = ec._SecretAccess_at(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "runId":
+			out.Values[i] = ec._SecretAccess_runId(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "stepId":
+			out.Values[i] = ec._SecretAccess_stepId(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "logicalAttemptId":
+			out.Values[i] = ec._SecretAccess_logicalAttemptId(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "engineAttemptId":
+			out.Values[i] = ec._SecretAccess_engineAttemptId(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "account":
+			out.Values[i] = ec._SecretAccess_account(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "worker":
+			out.Values[i] = ec._SecretAccess_worker(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "provider":
+			out.Values[i] = ec._SecretAccess_provider(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "key":
+			out.Values[i] = ec._SecretAccess_key(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "version":
+			out.Values[i] = ec._SecretAccess_version(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "answeredVersion":
+			out.Values[i] = ec._SecretAccess_answeredVersion(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "as":
+			out.Values[i] = ec._SecretAccess_as(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "cached":
+			out.Values[i] = ec._SecretAccess_cached(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "code":
+			out.Values[i] = ec._SecretAccess_code(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var secretAccessConnectionImplementors = []string{"SecretAccessConnection"}
+
+func (ec *executionContext) _SecretAccessConnection(ctx context.Context, sel ast.SelectionSet, obj *model.SecretAccessConnection) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, secretAccessConnectionImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("SecretAccessConnection")
+		case "edges":
+			out.Values[i] = ec._SecretAccessConnection_edges(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "pageInfo":
+			out.Values[i] = ec._SecretAccessConnection_pageInfo(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var secretAccessEdgeImplementors = []string{"SecretAccessEdge"}
+
+func (ec *executionContext) _SecretAccessEdge(ctx context.Context, sel ast.SelectionSet, obj *model.SecretAccessEdge) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, secretAccessEdgeImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("SecretAccessEdge")
+		case "cursor":
+			out.Values[i] = ec._SecretAccessEdge_cursor(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "node":
+			out.Values[i] = ec._SecretAccessEdge_node(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var secretCheckImplementors = []string{"SecretCheck"}
+
+func (ec *executionContext) _SecretCheck(ctx context.Context, sel ast.SelectionSet, obj *model.SecretCheck) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, secretCheckImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("SecretCheck")
+		case "provider":
+			out.Values[i] = ec._SecretCheck_provider(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "key":
+			out.Values[i] = ec._SecretCheck_key(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "version":
+			out.Values[i] = ec._SecretCheck_version(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "steps":
+			out.Values[i] = ec._SecretCheck_steps(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "queue":
+			out.Values[i] = ec._SecretCheck_queue(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "worker":
+			out.Values[i] = ec._SecretCheck_worker(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "ok":
+			out.Values[i] = ec._SecretCheck_ok(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "answeredVersion":
+			out.Values[i] = ec._SecretCheck_answeredVersion(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "code":
+			out.Values[i] = ec._SecretCheck_code(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "message":
+			out.Values[i] = ec._SecretCheck_message(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
 var secretRefImplementors = []string{"SecretRef"}
 
 func (ec *executionContext) _SecretRef(ctx context.Context, sel ast.SelectionSet, obj *model.SecretRef) graphql.Marshaler {
@@ -71499,6 +74215,44 @@ func (ec *executionContext) _Step(ctx context.Context, sel ast.SelectionSet, obj
 			}
 
 			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+		case "secrets":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Step_secrets(ctx, field, obj)
+				if res == graphql.RequiredNull {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}
@@ -72210,6 +74964,94 @@ func (ec *executionContext) _StepLogUpdate(ctx context.Context, sel ast.Selectio
 		case "asOf":
 			out.Values[i] = ec._StepLogUpdate_asOf(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var stepSecretImplementors = []string{"StepSecret"}
+
+func (ec *executionContext) _StepSecret(ctx context.Context, sel ast.SelectionSet, obj *model.StepSecret) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, stepSecretImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("StepSecret")
+		case "provider":
+			out.Values[i] = ec._StepSecret_provider(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "key":
+			out.Values[i] = ec._StepSecret_key(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "version":
+			out.Values[i] = ec._StepSecret_version(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "as":
+			out.Values[i] = ec._StepSecret_as(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "resolved":
+			out.Values[i] = ec._StepSecret_resolved(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "answeredBy":
+			out.Values[i] = ec._StepSecret_answeredBy(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "answeredVersion":
+			out.Values[i] = ec._StepSecret_answeredVersion(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "readAt":
+			out.Values[i] = ec._StepSecret_readAt(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "attempt":
+			out.Values[i] = ec._StepSecret_attempt(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "cached":
+			out.Values[i] = ec._StepSecret_cached(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "code":
+			out.Values[i] = ec._StepSecret_code(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		default:
@@ -74449,6 +77291,21 @@ func (ec *executionContext) unmarshalNChangeRunTagsInput2githubᚗcomᚋdvtᚑen
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
+func (ec *executionContext) unmarshalNCheckSecretsInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐCheckSecretsInput(ctx context.Context, v any) (model.CheckSecretsInput, error) {
+	res, err := ec.unmarshalInputCheckSecretsInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNCheckSecretsPayload2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐCheckSecretsPayload(ctx context.Context, sel ast.SelectionSet, v *model.CheckSecretsPayload) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._CheckSecretsPayload(ctx, sel, v)
+}
+
 func (ec *executionContext) unmarshalNComparedChange2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐComparedChange(ctx context.Context, v any) (model.ComparedChange, error) {
 	var res model.ComparedChange
 	err := res.UnmarshalGQL(v)
@@ -76284,6 +79141,21 @@ func (ec *executionContext) unmarshalNRerunInput2githubᚗcomᚋdvtᚑengineᚋd
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
+func (ec *executionContext) unmarshalNRevokeSecretsInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRevokeSecretsInput(ctx context.Context, v any) (model.RevokeSecretsInput, error) {
+	res, err := ec.unmarshalInputRevokeSecretsInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNRevokeSecretsPayload2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRevokeSecretsPayload(ctx context.Context, sel ast.SelectionSet, v *model.RevokeSecretsPayload) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._RevokeSecretsPayload(ctx, sel, v)
+}
+
 func (ec *executionContext) unmarshalNRevokeTokenInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRevokeTokenInput(ctx context.Context, v any) (model.RevokeTokenInput, error) {
 	res, err := ec.unmarshalInputRevokeTokenInput(ctx, v)
 	return res, graphql.ErrorOnPath(ctx, err)
@@ -76681,6 +79553,66 @@ func (ec *executionContext) marshalNSavedView2ᚖgithubᚗcomᚋdvtᚑengineᚋd
 		return graphql.Null
 	}
 	return ec._SavedView(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNSecretAccess2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐSecretAccess(ctx context.Context, sel ast.SelectionSet, v *model.SecretAccess) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._SecretAccess(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNSecretAccessConnection2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐSecretAccessConnection(ctx context.Context, sel ast.SelectionSet, v *model.SecretAccessConnection) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._SecretAccessConnection(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNSecretAccessEdge2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐSecretAccessEdge(ctx context.Context, sel ast.SelectionSet, v model.SecretAccessEdge) graphql.Marshaler {
+	return ec._SecretAccessEdge(ctx, sel, &v)
+}
+
+func (ec *executionContext) marshalNSecretAccessEdge2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐSecretAccessEdgeᚄ(ctx context.Context, sel ast.SelectionSet, v []model.SecretAccessEdge) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNSecretAccessEdge2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐSecretAccessEdge(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNSecretCheck2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐSecretCheck(ctx context.Context, sel ast.SelectionSet, v model.SecretCheck) graphql.Marshaler {
+	return ec._SecretCheck(ctx, sel, &v)
+}
+
+func (ec *executionContext) marshalNSecretCheck2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐSecretCheckᚄ(ctx context.Context, sel ast.SelectionSet, v []model.SecretCheck) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNSecretCheck2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐSecretCheck(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
 }
 
 func (ec *executionContext) marshalNSecretRef2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐSecretRef(ctx context.Context, sel ast.SelectionSet, v model.SecretRef) graphql.Marshaler {
@@ -77107,6 +80039,10 @@ func (ec *executionContext) marshalNStepLogUpdate2ᚖgithubᚗcomᚋdvtᚑengine
 		return graphql.Null
 	}
 	return ec._StepLogUpdate(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNStepSecret2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐStepSecret(ctx context.Context, sel ast.SelectionSet, v model.StepSecret) graphql.Marshaler {
+	return ec._StepSecret(ctx, sel, &v)
 }
 
 func (ec *executionContext) unmarshalNStepStatus2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐStepStatus(ctx context.Context, v any) (model.StepStatus, error) {
@@ -78430,6 +81366,14 @@ func (ec *executionContext) marshalORunSubstatus2ᚖgithubᚗcomᚋdvtᚑengine�
 	return v
 }
 
+func (ec *executionContext) unmarshalOSecretAccessFilter2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐSecretAccessFilter(ctx context.Context, v any) (*model.SecretAccessFilter, error) {
+	if v == nil {
+		return nil, nil
+	}
+	res, err := ec.unmarshalInputSecretAccessFilter(ctx, v)
+	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
 func (ec *executionContext) unmarshalOSeq2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋrunᚐSeq(ctx context.Context, v any) (*run.Seq, error) {
 	if v == nil {
 		return nil, nil
@@ -78566,6 +81510,25 @@ func (ec *executionContext) marshalOStepLog2ᚖgithubᚗcomᚋdvtᚑengineᚋdvt
 		return graphql.Null
 	}
 	return ec._StepLog(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalOStepSecret2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐStepSecretᚄ(ctx context.Context, sel ast.SelectionSet, v []model.StepSecret) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNStepSecret2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐStepSecret(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
 }
 
 func (ec *executionContext) unmarshalOString2ᚕstringᚄ(ctx context.Context, v any) ([]string, error) {

@@ -706,6 +706,18 @@ type ChangeRunTagsInput struct {
 	Remove []string `json:"remove,omitempty"`
 }
 
+type CheckSecretsInput struct {
+	// Client key, alphabet [A-Za-z0-9_.-], at most 128; it stands in the audit.
+	RequestID string `json:"requestId"`
+	// The document of the plan.
+	Plan json.RawMessage `json:"plan"`
+}
+
+type CheckSecretsPayload struct {
+	// The secrets that the plan names, each once for each queue.
+	Secrets []SecretCheck `json:"secrets"`
+}
+
 type ComparedStep struct {
 	Status    StepStatus `json:"status"`
 	StatusRaw string     `json:"statusRaw"`
@@ -2009,6 +2021,34 @@ type RetryStepInput struct {
 	ExpectedLogicalAttemptID *int `json:"expectedLogicalAttemptId,omitempty"`
 }
 
+type RevokeSecretsInput struct {
+	// Client key, alphabet [A-Za-z0-9_.-], at most 128; it stands in the audit.
+	RequestID string `json:"requestId"`
+	// Null: the viewer's own.
+	TenantID *string `json:"tenantId,omitempty"`
+	// Only the leases of this run end; values are forgotten for the whole tenant.
+	RunID *string `json:"runId,omitempty"`
+	// At most 1,000 bytes; it stands in the audit.
+	Reason string `json:"reason"`
+}
+
+type RevokeSecretsPayload struct {
+	TenantID string  `json:"tenantId"`
+	RunID    *string `json:"runId,omitempty"`
+	// The live data workers that serve the tenant.
+	Workers int `json:"workers"`
+	// Workers that have carried it out.
+	Done int `json:"done"`
+	// Live workers that have not carried it out yet, as account/name, at most 50.
+	Waiting []string `json:"waiting"`
+	// Remembered values that were forgotten.
+	ValuesDropped int `json:"valuesDropped"`
+	LeasesEnded   int `json:"leasesEnded"`
+	// Leases that could not be ended yet. The workers try again, and their life ends them at the latest.
+	LeasesFailed int            `json:"leasesFailed"`
+	Change       *ChangeReceipt `json:"change"`
+}
+
 type RevokeTokenInput struct {
 	// Client key, alphabet [A-Za-z0-9_.-], at most 128; it stands in the audit.
 	RequestID string `json:"requestId"`
@@ -2398,6 +2438,74 @@ type SavedView struct {
 	At    time.Time `json:"at"`
 }
 
+// A worker read a secret for an attempt of a step, or tried to.
+type SecretAccess struct {
+	// The time of the record, which is made before the step gets the value.
+	At               time.Time `json:"at"`
+	RunID            string    `json:"runId"`
+	StepID           string    `json:"stepId"`
+	LogicalAttemptID int       `json:"logicalAttemptId"`
+	// An attempt of a compensation follows those of its step: 11 is its first.
+	EngineAttemptID int `json:"engineAttemptId"`
+	// The account of the worker.
+	Account string `json:"account"`
+	// The process, as it calls itself.
+	Worker   string `json:"worker"`
+	Provider string `json:"provider"`
+	Key      string `json:"key"`
+	// The version that the plan asks for; null: the newest.
+	Version *string `json:"version,omitempty"`
+	// The version that the provider answered with; null when it did not say.
+	AnsweredVersion *string `json:"answeredVersion,omitempty"`
+	// How the step gets it: `env:NAME` or `file:NAME`.
+	As string `json:"as"`
+	// The worker remembered the value, so that the provider was not asked.
+	Cached bool `json:"cached"`
+	// Why it was not read: SECRET_NOT_FOUND, SECRET_DENIED or SECRETS_UNAVAILABLE; null when it was.
+	Code *string `json:"code,omitempty"`
+}
+
+type SecretAccessConnection struct {
+	Edges    []SecretAccessEdge `json:"edges"`
+	PageInfo *PageInfo          `json:"pageInfo"`
+}
+
+type SecretAccessEdge struct {
+	Cursor string        `json:"cursor"`
+	Node   *SecretAccess `json:"node"`
+}
+
+// Empty fields do not restrict.
+type SecretAccessFilter struct {
+	// Included.
+	From *time.Time `json:"from,omitempty"`
+	// Excluded.
+	To       *time.Time `json:"to,omitempty"`
+	RunID    *string    `json:"runId,omitempty"`
+	StepID   *string    `json:"stepId,omitempty"`
+	Provider *string    `json:"provider,omitempty"`
+	// The whole key, as the plan has it.
+	Key *string `json:"key,omitempty"`
+}
+
+type SecretCheck struct {
+	Provider string  `json:"provider"`
+	Key      string  `json:"key"`
+	Version  *string `json:"version,omitempty"`
+	// The steps that name it, at most 20.
+	Steps []string `json:"steps"`
+	// The queue of these steps.
+	Queue string `json:"queue"`
+	// The worker that was asked, as account/name; null when no worker of the queue answered in time.
+	Worker *string `json:"worker,omitempty"`
+	// The worker can read it.
+	Ok              bool    `json:"ok"`
+	AnsweredVersion *string `json:"answeredVersion,omitempty"`
+	// SECRET_NOT_FOUND, SECRET_DENIED or SECRETS_UNAVAILABLE.
+	Code    *string `json:"code,omitempty"`
+	Message *string `json:"message,omitempty"`
+}
+
 type SecretRef struct {
 	Provider string  `json:"provider"`
 	Key      string  `json:"key"`
@@ -2702,6 +2810,11 @@ type Step struct {
 	// STORE_UNAVAILABLE.
 	// Example: `run(runId: "r1") { step(stepId: "load") { evidence { tries { engineAttemptId outcome worker exitStatus signal } } } }`.
 	Evidence *StepEvidence `json:"evidence"`
+	// The secrets that the step names, and whether an attempt (default: the latest that read any) got them; never their values. Null when
+	// `Run.planDocument` is null. Available only on `Run.step`: not in lists, also not in lists of steps, nor in subscriptions.
+	// Example: `run(runId: "r1") { step(stepId: "load") { secrets { provider key as resolved answeredBy } } }`.
+	// Errors: BAD_USER_INPUT, STORE_UNAVAILABLE.
+	Secrets []StepSecret `json:"secrets,omitempty"`
 	// The actions on the run of the step; nil in subscriptions.
 	Available Available `json:"-"`
 	// The steps of its run.
@@ -2837,6 +2950,31 @@ type StepLogUpdate struct {
 	// No more lines will come: the attempt is over.
 	Complete bool      `json:"complete"`
 	AsOf     time.Time `json:"asOf"`
+}
+
+// A secret that a step names, and what became of it in an attempt.
+type StepSecret struct {
+	// The name of a provider in the settings of the worker.
+	Provider string `json:"provider"`
+	Key      string `json:"key"`
+	// The version that the plan asks for; null: the newest.
+	Version *string `json:"version,omitempty"`
+	// How the step gets it: `env:NAME` or `file:NAME`.
+	As string `json:"as"`
+	// An attempt got the value.
+	Resolved bool `json:"resolved"`
+	// The provider that answered, also when the worker remembered its answer; null when the value was not read.
+	AnsweredBy *string `json:"answeredBy,omitempty"`
+	// The version that the provider answered with; null when it did not say.
+	AnsweredVersion *string `json:"answeredVersion,omitempty"`
+	// When it was read; null when no attempt has read it.
+	ReadAt *time.Time `json:"readAt,omitempty"`
+	// The attempt that read it.
+	Attempt *int `json:"attempt,omitempty"`
+	// The worker remembered the value, so that the provider was not asked; null when it was not read.
+	Cached *bool `json:"cached,omitempty"`
+	// Why it was not read: SECRET_NOT_FOUND, SECRET_DENIED or SECRETS_UNAVAILABLE.
+	Code *string `json:"code,omitempty"`
 }
 
 // One try of the platform within an attempt. The outcome of the last one is that of the log. The rest is what its worker reported,

@@ -30,6 +30,8 @@ export const operationNames: Readonly<Record<string, string>> = {
   NOTE_INCIDENT: "Add a note to an incident",
   CLOSE_INCIDENT: "Close an incident",
   SET_SEVERITY_INCIDENT: "Set the severity of an incident",
+  CHECK_SECRETS: "Check secrets",
+  REVOKE_SECRETS: "Revoke secrets",
   TEST_DESTINATION: "Test a destination",
   ENABLE_DESTINATION: "Enable a destination",
   DISABLE_DESTINATION: "Disable a destination",

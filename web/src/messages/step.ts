@@ -21,6 +21,11 @@ export const step = {
   params: "Run parameters",
   secrets: "Secrets",
   secretsRead: "The worker reads them when an attempt starts. No page shows their values.",
+  secretAs: (as: string) => (as.startsWith("env:") ? `as the variable ${as.slice(4)}` : `as the file ${as.slice(5)}`),
+  secretNotRead: "not read by this attempt",
+  secretFailed: (code: string) => `not read: ${code}`,
+  secretFrom: (provider: string, version: string | null, cached: boolean) =>
+    `${cached ? "remembered from" : "read from"} ${provider}${version === null ? "" : `, version ${version}`}`,
   median: (ms: string) => `usually ${ms}`,
   inTries: (n: number, last: string | null) => `in ${count(n)} tries${last === null ? "" : `, the last ${last}`}`,
   models: {

@@ -6,8 +6,11 @@ import { QuotasPanel } from "../admin/QuotasPanel";
 import { ServicePanel } from "../admin/ServicePanel";
 import { TokensPanel } from "../admin/TokensPanel";
 import { useDocumentStatus } from "../ui/documentStatus";
+import { lazyPart } from "../ui/lazyPart";
 import type { AdminPart } from "./search";
 import page from "../styles/Page.module.css";
+
+const SecretReadsPanel = lazyPart(() => import("../admin/SecretReadsPanel").then((part) => part.SecretReadsPanel));
 
 const route = getRouteApi("/admin/$part");
 const PANELS = {
@@ -15,6 +18,7 @@ const PANELS = {
   policy: PolicyPanel,
   quotas: QuotasPanel,
   service: ServicePanel,
+  secrets: () => <SecretReadsPanel />,
 } as const satisfies Record<AdminPart, () => React.ReactNode>;
 
 export function AdminPage() {

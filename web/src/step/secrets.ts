@@ -17,7 +17,8 @@ export function secretNames({ secrets, inputs, params }: Pick<Inputs, "secrets" 
   return [...names];
 }
 
-function nameOf({ provider, key, version }: { provider: string; key: string; version?: string | null }): string {
+/** A reference as provider:key@version. */
+export function nameOf({ provider, key, version }: { provider: string; key: string; version?: string | null }): string {
   return `${provider}:${key}${version ? `@${version}` : ""}`;
 }
 

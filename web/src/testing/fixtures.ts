@@ -461,6 +461,32 @@ export const ANSWERS: {
             },
           ],
         },
+        secrets: [
+          {
+            provider: "vault",
+            key: "warehouse/password",
+            version: "3",
+            as: "env:DBT_PASSWORD",
+            resolved: true,
+            answeredBy: "vault",
+            answeredVersion: "3",
+            readAt: written(NOW - 60_000),
+            cached: true,
+            code: null,
+          },
+          {
+            provider: "aws",
+            key: "warehouse/role",
+            version: null,
+            as: "file:role",
+            resolved: false,
+            answeredBy: null,
+            answeredVersion: null,
+            readAt: written(NOW - 60_000),
+            cached: false,
+            code: "SECRET_DENIED",
+          },
+        ],
         inputs: {
           inputs: {
             projectDir: "examples/shop",

@@ -782,6 +782,19 @@ export type SaveViewInput = {
   query: string;
 };
 
+/** Empty fields do not restrict. */
+export type SecretAccessFilter = {
+  /** Included. */
+  from?: string | null | undefined;
+  /** The whole key, as the plan has it. */
+  key?: string | null | undefined;
+  provider?: string | null | undefined;
+  runId?: string | null | undefined;
+  stepId?: string | null | undefined;
+  /** Excluded. */
+  to?: string | null | undefined;
+};
+
 export type SetEngineModeInput = {
   mode: EngineMode;
   reason: string;
@@ -1607,7 +1620,7 @@ export type StepInputsQueryVariables = Exact<{
 }>;
 
 
-export type StepInputsQuery = { run: { step: { inputs: { inputs: unknown, params: unknown, secrets: Array<{ provider: string, key: string, version: string | null }>, changes: Array<{ signalId: string, runId: string, type: SignalType, typeRaw: string, stepId: string | null, actor: string, reason: string | null, decision: SignalDecision, application: SignalApplication | null, applicationReason: string | null, duplicate: boolean, acceptedSeq: number | null, appliedSeq: number | null, quiescentSeq: number | null, receivedAt: string, deliveredAt: string | null, appliedAt: string | null, rejection: { code: string, message: string } | null }> } | null } | null } | null };
+export type StepInputsQuery = { run: { step: { secrets: Array<{ provider: string, key: string, version: string | null, as: string, resolved: boolean, answeredBy: string | null, answeredVersion: string | null, readAt: string | null, cached: boolean | null, code: string | null }> | null, inputs: { inputs: unknown, params: unknown, secrets: Array<{ provider: string, key: string, version: string | null }>, changes: Array<{ signalId: string, runId: string, type: SignalType, typeRaw: string, stepId: string | null, actor: string, reason: string | null, decision: SignalDecision, application: SignalApplication | null, applicationReason: string | null, duplicate: boolean, acceptedSeq: number | null, appliedSeq: number | null, quiescentSeq: number | null, receivedAt: string, deliveredAt: string | null, appliedAt: string | null, rejection: { code: string, message: string } | null }> } | null } | null } | null };
 
 export type PlanPartsFragment = { path: string, from: string | null, to: string | null };
 
@@ -2123,6 +2136,17 @@ export type RerunsQueryVariables = Exact<{
 
 
 export type RerunsQuery = { runs: { edges: Array<{ node: { runId: string, parentRunId: string | null, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null } }> } };
+
+export type SecretAccessFieldsFragment = { at: string, runId: string, stepId: string, logicalAttemptId: number, engineAttemptId: number, account: string, worker: string, provider: string, key: string, version: string | null, answeredVersion: string | null, as: string, cached: boolean, code: string | null };
+
+export type SecretReadsQueryVariables = Exact<{
+  filter?: SecretAccessFilter | null | undefined;
+  first?: number | null | undefined;
+  after?: string | null | undefined;
+}>;
+
+
+export type SecretReadsQuery = { secretAccess: { edges: Array<{ cursor: string, node: { at: string, runId: string, stepId: string, logicalAttemptId: number, engineAttemptId: number, account: string, worker: string, provider: string, key: string, version: string | null, answeredVersion: string | null, as: string, cached: boolean, code: string | null } }>, pageInfo: { hasNextPage: boolean, endCursor: string | null } } };
 
 export type WorkerFieldsFragment = { account: string, worker: string, queue: string, runtime: string, ok: boolean, problem: string | null, reportedAt: string, live: boolean, version: string | null, slots: number, inUse: number, drained: boolean, last: boolean, missing: Array<{ part: string, reason: string }>, steps: Array<{ tenantId: string, runId: string, stepId: string, since: string }>, drain: { actor: string, reason: string, at: string } | null };
 
@@ -3098,6 +3122,24 @@ export const ComparedStepFieldsFragmentDoc = new TypedDocumentString(`
   hasRun
 }
     `, {"fragmentName":"ComparedStepFields"}) as unknown as TypedDocumentString<ComparedStepFieldsFragment, unknown>;
+export const SecretAccessFieldsFragmentDoc = new TypedDocumentString(`
+    fragment SecretAccessFields on SecretAccess {
+  at
+  runId
+  stepId
+  logicalAttemptId
+  engineAttemptId
+  account
+  worker
+  provider
+  key
+  version
+  answeredVersion
+  as
+  cached
+  code
+}
+    `, {"fragmentName":"SecretAccessFields"}) as unknown as TypedDocumentString<SecretAccessFieldsFragment, unknown>;
 export const WorkerFieldsFragmentDoc = new TypedDocumentString(`
     fragment WorkerFields on WorkerReport {
   account
@@ -5372,6 +5414,18 @@ export const StepInputsDocument = new TypedDocumentString(`
     query StepInputs($runId: String!, $stepId: String!, $attempt: Int) {
   run(runId: $runId) {
     step(stepId: $stepId) {
+      secrets(attempt: $attempt) {
+        provider
+        key
+        version
+        as
+        resolved
+        answeredBy
+        answeredVersion
+        readAt
+        cached
+        code
+      }
       inputs(attempt: $attempt) {
         inputs
         params
@@ -7315,6 +7369,37 @@ export const RerunsDocument = new TypedDocumentString(`
   }
 }
     `) as unknown as TypedDocumentString<RerunsQuery, RerunsQueryVariables>;
+export const SecretReadsDocument = new TypedDocumentString(`
+    query SecretReads($filter: SecretAccessFilter, $first: Int, $after: String) {
+  secretAccess(filter: $filter, first: $first, after: $after) {
+    edges {
+      cursor
+      node {
+        ...SecretAccessFields
+      }
+    }
+    pageInfo {
+      hasNextPage
+      endCursor
+    }
+  }
+}
+    fragment SecretAccessFields on SecretAccess {
+  at
+  runId
+  stepId
+  logicalAttemptId
+  engineAttemptId
+  account
+  worker
+  provider
+  key
+  version
+  answeredVersion
+  as
+  cached
+  code
+}`) as unknown as TypedDocumentString<SecretReadsQuery, SecretReadsQueryVariables>;
 export const WorkersDocument = new TypedDocumentString(`
     query Workers {
   workers {
