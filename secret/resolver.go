@@ -35,6 +35,8 @@ type Source struct {
 // Resolver reads secrets from the providers of an installation. It is safe for concurrent use.
 type Resolver struct {
 	sources map[string]*source
+	// Observer hears of reads and of leases that end; nil: nobody does. Set it before the first call.
+	Observer Observer
 	// Held is a directory in which the resolver notes the leases that this process holds, so that another one ends them
 	// after a kill; "" notes none. Set it before the first call.
 	Held string
@@ -42,6 +44,7 @@ type Resolver struct {
 
 type source struct {
 	Source
+	of    *Resolver
 	cache *lru.Cache[string, remembered] // nil: none
 	calls singleflight.Group
 }
@@ -56,7 +59,7 @@ type remembered struct {
 func NewResolver(sources ...Source) *Resolver {
 	r := &Resolver{sources: map[string]*source{}}
 	for _, s := range sources {
-		own := &source{Source: s}
+		own := &source{Source: s, of: r}
 		if s.CacheTTL > 0 {
 			own.cache, _ = lru.New[string, remembered](maxCached) // the size is permitted
 		}
@@ -68,6 +71,11 @@ func NewResolver(sources ...Source) *Resolver {
 // Resolve reads the secrets that refs name. It asks the providers side by side, once for each path. The caller releases
 // what it got. The error joins an *Error for each secret that was not read; then nothing is held.
 func (r *Resolver) Resolve(ctx context.Context, scope Scope, refs []Ref) (*Set, error) {
+	return r.resolve(ctx, scope, refs, false)
+}
+
+// resolve is Resolve. With fresh, remembered values do not count.
+func (r *Resolver) resolve(ctx context.Context, scope Scope, refs []Ref, fresh bool) (*Set, error) {
 	set := &Set{Values: make([]Value, len(refs)), resolver: r}
 	reads := map[Ref]*oneRead{} // by provider, path and version
 	var asked sync.WaitGroup
@@ -79,7 +87,7 @@ func (r *Resolver) Resolve(ctx context.Context, scope Scope, refs []Ref) (*Set, 
 		}
 		read := &oneRead{}
 		reads[at] = read
-		asked.Go(func() { read.answer, read.err = r.read(ctx, scope, at) })
+		asked.Go(func() { read.answer, read.err = r.read(ctx, scope, at, fresh) })
 	}
 	asked.Wait()
 	for at, read := range reads {
@@ -93,7 +101,7 @@ func (r *Resolver) Resolve(ctx context.Context, scope Scope, refs []Ref) (*Set, 
 		read := reads[Ref{Provider: ref.Provider, Key: path, Version: ref.Version}]
 		err := read.err
 		if err == nil {
-			set.Values[i], err = valueOf(read.answer.Fields, field)
+			set.Values[i], err = valueOf(read.answer.Fields, field, ref.Destination().Env != "")
 		}
 		if err != nil {
 			errs = append(errs, &Error{ref, err})
@@ -111,7 +119,7 @@ type oneRead struct {
 	err    error
 }
 
-func (r *Resolver) read(ctx context.Context, scope Scope, at Ref) (Answer, error) {
+func (r *Resolver) read(ctx context.Context, scope Scope, at Ref, fresh bool) (Answer, error) {
 	s := r.sources[at.Provider]
 	if s == nil {
 		return Answer{}, fmt.Errorf("%w: this worker has %s", ErrNotFound, r.known())
@@ -123,11 +131,11 @@ func (r *Resolver) read(ctx context.Context, scope Scope, at Ref) (Answer, error
 	if err != nil {
 		return Answer{}, err
 	}
-	return s.read(ctx, path, at.Version)
+	return s.read(ctx, path, at.Version, fresh)
 }
 
-// valueOf returns the value of a field that a program can get.
-func valueOf(fields map[string]Value, field string) (Value, error) {
+// valueOf returns the value of a field that a program can get. Only a file can have zero bytes.
+func valueOf(fields map[string]Value, field string, variable bool) (Value, error) {
 	value, found := fields[field]
 	switch {
 	case !found:
@@ -136,8 +144,8 @@ func valueOf(fields map[string]Value, field string) (Value, error) {
 		return Value{}, fmt.Errorf("%w: it is empty", ErrNotFound)
 	case len(value.text) > MaxBytes:
 		return Value{}, fmt.Errorf("%w: it has more than %d bytes", ErrDenied, MaxBytes)
-	case strings.ContainsRune(value.text, 0):
-		return Value{}, fmt.Errorf("%w: it contains a zero byte", ErrDenied)
+	case variable && strings.ContainsRune(value.text, 0):
+		return Value{}, fmt.Errorf("%w: it contains a zero byte, which no variable can have; give it as a file", ErrDenied)
 	}
 	return value, nil
 }
@@ -162,23 +170,28 @@ func (s *source) path(scope Scope, key string) (string, error) {
 }
 
 // read returns what the provider has at a path. Callers that ask for one path at the same time share one call, which
-// therefore does not end when one of them gives up. A provider of leases is asked for each caller.
-func (s *source) read(ctx context.Context, path, version string) (Answer, error) {
+// therefore does not end when one of them gives up. A provider of leases is asked for each caller. With fresh, a
+// remembered value does not count, nor a call that is under way, because it may have read the old value.
+func (s *source) read(ctx context.Context, path, version string, fresh bool) (Answer, error) {
 	if s.Leases {
 		ctx, cancel := context.WithTimeout(ctx, s.Timeout)
 		defer cancel()
-		return s.Provider.Read(ctx, path, version)
+		return s.ask(ctx, path, version)
 	}
 	id := path + "@" + version
-	if s.cache != nil {
+	call := id
+	if fresh {
+		call += "@fresh"
+	} else if s.cache != nil {
 		if r, ok := s.cache.Get(id); ok && time.Now().Before(r.until) {
+			s.cached()
 			return r.answer, nil
 		}
 	}
-	answer := s.calls.DoChan(id, func() (any, error) {
+	answer := s.calls.DoChan(call, func() (any, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.Timeout)
 		defer cancel()
-		got, err := s.Provider.Read(ctx, path, version)
+		got, err := s.ask(ctx, path, version)
 		if err == nil && s.cache != nil {
 			s.cache.Add(id, remembered{got, time.Now().Add(s.CacheTTL)})
 		}
