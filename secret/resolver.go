@@ -206,19 +206,29 @@ func (s *source) read(ctx context.Context, path, version string, fresh bool) (An
 	}
 }
 
-// Check returns what each provider says about itself, by name; nil means that it can be used.
-func (r *Resolver) Check(ctx context.Context) map[string]error {
+// Names returns the names of the providers, sorted.
+func (r *Resolver) Names() []string { return slices.Sorted(maps.Keys(r.sources)) }
+
+// Checked is the result of a check.
+type Checked struct {
+	Err  error // why the provider cannot be used; nil: it can
+	Took time.Duration
+}
+
+// Check asks each provider about itself, side by side, and returns the results by name.
+func (r *Resolver) Check(ctx context.Context) map[string]Checked {
 	var mu sync.Mutex
-	out := map[string]error{}
+	out := map[string]Checked{}
 	var asked sync.WaitGroup
 	for name, s := range r.sources {
 		asked.Go(func() {
 			ctx, cancel := context.WithTimeout(ctx, s.Timeout)
 			defer cancel()
+			began := time.Now()
 			err := s.Provider.Check(ctx)
 			mu.Lock()
 			defer mu.Unlock()
-			out[name] = err
+			out[name] = Checked{err, time.Since(began)}
 		})
 	}
 	asked.Wait()

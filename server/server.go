@@ -10,7 +10,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -43,8 +42,6 @@ import (
 	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/projector"
 	"github.com/dvt-engine/dvt/run"
-	"github.com/dvt-engine/dvt/secret"
-	"github.com/dvt-engine/dvt/secret/providers"
 	"github.com/dvt-engine/dvt/server/usecases"
 	"github.com/dvt-engine/dvt/store"
 	"github.com/dvt-engine/dvt/store/coalesce"
@@ -427,43 +424,23 @@ func (p *parts) controlSteps(queues []string) *executor.Runner {
 // newRunner returns the runner for steps of data queues in this process. Until ctx ends it ends the leases of secrets
 // that killed workers held.
 func newRunner(ctx context.Context, cfg config.Config, j engine.AttemptJournal, box *isolation, m *executor.Meter,
-	log *slog.Logger) (*executor.Runner, error) {
+	secrets *secretsWatch, log *slog.Logger) (*executor.Runner, error) {
 	guard, err := newGuard(&cfg, cfg.AllowPrivate, log)
 	if err != nil {
 		return nil, err
 	}
 	x := executor.Config{DBTPath: cfg.DBT, AllowAnyDir: cfg.Dev, Egress: guard}
 	box.configure(&x)
-	secrets, err := providers.Open(cfg.Secrets, cfg.Dev, cfg.Data)
-	if err != nil {
-		return nil, err
-	}
 	executor.SweepSecrets()
-	secrets.Held = filepath.Join(cfg.Data, "leases")
-	if cfg.Secrets != "" {
-		go reportProviders(ctx, secrets, log)
-	}
+	go secrets.watch(ctx)
 	go secrets.Sweep(ctx, func(err error) {
 		log.Warn("leases of secrets of a killed worker were not ended; they end by their life at the latest",
 			slog.Any("error", err))
 	})
 	return &executor.Runner{
 		Journal: j, WorkspaceRoot: cfg.Workspace, ProjectRoot: cfg.ProjectRoot, Log: log, Executors: executor.New(x),
-		Secrets: secrets, Meter: m, Worker: box.worker,
+		Secrets: secrets.Resolver, Meter: m, Worker: box.worker,
 	}, nil
-}
-
-// reportProviders logs which providers of secrets cannot be used when the worker starts. Steps find out by themselves
-// later, and fail with the same reason.
-func reportProviders(ctx context.Context, secrets *secret.Resolver, log *slog.Logger) {
-	for name, err := range secrets.Check(ctx) {
-		if err != nil {
-			log.Warn("a provider of secrets cannot be used; steps that name it will fail", slog.String("provider", name),
-				slog.Any("error", err))
-			continue
-		}
-		log.Info("a provider of secrets can be used", slog.String("provider", name))
-	}
 }
 
 // httpServer returns a server that limits the time and the header size of a request, because any peer can connect

@@ -64,6 +64,7 @@ var imports = map[string][]string{
 	"secret/aws":       {"plan", "secret", "secret/transport"},
 	"secret/gcp":       {"plan", "secret", "secret/transport"},
 	"secret/azure":     {"plan", "secret", "secret/transport"},
+	"secret/meter":     {"secret"},
 	"secret/providers": {"secret", "secret/file", "secret/vault", "secret/aws", "secret/gcp", "secret/azure"},
 	"engine/temporal":  {"engine", "engine/interp", "engine/executor", "engine/ticket", "store", "run", "plan"},
 	// The mock's log is decided by the authority that every store asks, and its retries by the policy of workers.
