@@ -7,8 +7,11 @@ import (
 	"github.com/dvt-engine/dvt/plan"
 )
 
-// MaxWorkerSteps bounds the steps that a report names.
-const MaxWorkerSteps = 50
+// Limits of a report.
+const (
+	MaxWorkerSteps      = 50 // steps that it names
+	MaxSecretsProviders = 20
+)
 
 // WorkerReport describes a data worker: the sandboxes that it can provide, and what it runs. The worker sends one when
 // it starts and then every 20 seconds.
@@ -39,6 +42,18 @@ type WorkerReport struct {
 	Steps []WorkerStep `json:"steps,omitempty"`
 	// Drained means that the worker begins no further steps, because a WorkerOrder said so.
 	Drained bool `json:"drained,omitempty"`
+	// Secrets are the providers of secrets that the worker uses, by name, at most MaxSecretsProviders.
+	Secrets []SecretsProvider `json:"secrets,omitempty"`
+}
+
+// SecretsProvider is what a worker knows of a provider of secrets.
+type SecretsProvider struct {
+	Name string `json:"name"`
+	// Reachable means that the provider answers and accepts the worker's identity.
+	Reachable bool `json:"reachable"`
+	// LatencyMS is how long the last check took, in milliseconds.
+	LatencyMS int64  `json:"latencyMs"`
+	Problem   string `json:"problem,omitempty"` // why it is not reachable
 }
 
 // WorkerStep is a step that a worker runs.

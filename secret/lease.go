@@ -112,7 +112,9 @@ func (r *Resolver) end(ctx context.Context, h *held) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, revokeTimeout)
 	defer cancel()
-	if err := lender.Revoke(ctx, h.Lease); err != nil {
+	err := lender.Revoke(ctx, h.Lease)
+	source.revoked(err)
+	if err != nil {
 		_ = os.Rename(h.note, h.note+orphan) // this process no longer cares for it
 		return err
 	}

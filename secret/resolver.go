@@ -37,6 +37,8 @@ type Source struct {
 type Resolver struct {
 	sources map[string]*source
 	sets    sets
+	// Observer hears of reads and of leases that end; nil: nobody does. Set it before the first call.
+	Observer Observer
 	// Held is a directory in which the resolver notes the leases that this process holds, so that another one ends them
 	// after a kill; "" notes none. Set it before the first call.
 	Held string
@@ -44,6 +46,7 @@ type Resolver struct {
 
 type source struct {
 	Source
+	of        *Resolver
 	cache     *lru.Cache[string, remembered] // nil: none
 	calls     singleflight.Group
 	forgotten atomic.Int64 // counts revocations
@@ -60,7 +63,7 @@ type remembered struct {
 func NewResolver(sources ...Source) *Resolver {
 	r := &Resolver{sources: map[string]*source{}}
 	for _, s := range sources {
-		own := &source{Source: s}
+		own := &source{Source: s, of: r}
 		if s.CacheTTL > 0 {
 			own.cache, _ = lru.New[string, remembered](maxCached) // the size is permitted
 		}
@@ -73,6 +76,11 @@ func NewResolver(sources ...Source) *Resolver {
 // what it got. The error joins an *Error for each secret that was not read; then nothing is held, and the set has Reads
 // only.
 func (r *Resolver) Resolve(ctx context.Context, scope Scope, refs []Ref) (*Set, error) {
+	return r.resolve(ctx, scope, refs, false)
+}
+
+// resolve is Resolve. With fresh, remembered values do not count.
+func (r *Resolver) resolve(ctx context.Context, scope Scope, refs []Ref, fresh bool) (*Set, error) {
 	set := &Set{Values: make([]Value, len(refs)), Reads: make([]Read, len(refs)), resolver: r, scope: scope}
 	reads := map[Ref]*oneRead{} // by provider, path and version
 	var asked sync.WaitGroup
@@ -84,7 +92,7 @@ func (r *Resolver) Resolve(ctx context.Context, scope Scope, refs []Ref) (*Set, 
 		}
 		read := &oneRead{}
 		reads[at] = read
-		asked.Go(func() { read.answer, read.cached, read.err = r.read(ctx, scope, at) })
+		asked.Go(func() { read.answer, read.cached, read.err = r.read(ctx, scope, at, fresh) })
 	}
 	asked.Wait()
 	for at, read := range reads {
@@ -98,7 +106,7 @@ func (r *Resolver) Resolve(ctx context.Context, scope Scope, refs []Ref) (*Set, 
 		read := reads[Ref{Provider: ref.Provider, Key: path, Version: ref.Version}]
 		err := read.err
 		if err == nil {
-			set.Values[i], err = valueOf(read.answer.Fields, field)
+			set.Values[i], err = valueOf(read.answer.Fields, field, ref.Destination().Env != "")
 		}
 		if err != nil {
 			errs = append(errs, &Error{ref, err})
@@ -126,7 +134,7 @@ type oneRead struct {
 	err    error
 }
 
-func (r *Resolver) read(ctx context.Context, scope Scope, at Ref) (answer Answer, cached bool, err error) {
+func (r *Resolver) read(ctx context.Context, scope Scope, at Ref, fresh bool) (answer Answer, cached bool, err error) {
 	s := r.sources[at.Provider]
 	if s == nil {
 		return Answer{}, false, fmt.Errorf("%w: this worker has %s", ErrNotFound, r.known())
@@ -138,11 +146,11 @@ func (r *Resolver) read(ctx context.Context, scope Scope, at Ref) (answer Answer
 	if err != nil {
 		return Answer{}, false, err
 	}
-	return s.read(ctx, scope.TenantID, path, at.Version)
+	return s.read(ctx, scope.TenantID, path, at.Version, fresh)
 }
 
-// valueOf returns the value of a field that a program can get.
-func valueOf(fields map[string]Value, field string) (Value, error) {
+// valueOf returns the value of a field that a program can get. Only a file can have zero bytes.
+func valueOf(fields map[string]Value, field string, variable bool) (Value, error) {
 	value, found := fields[field]
 	switch {
 	case !found:
@@ -151,8 +159,8 @@ func valueOf(fields map[string]Value, field string) (Value, error) {
 		return Value{}, fmt.Errorf("%w: it is empty", ErrNotFound)
 	case len(value.text) > MaxBytes:
 		return Value{}, fmt.Errorf("%w: it has more than %d bytes", ErrDenied, MaxBytes)
-	case strings.ContainsRune(value.text, 0):
-		return Value{}, fmt.Errorf("%w: it contains a zero byte", ErrDenied)
+	case variable && strings.ContainsRune(value.text, 0):
+		return Value{}, fmt.Errorf("%w: it contains a zero byte, which no variable can have; give it as a file", ErrDenied)
 	}
 	return value, nil
 }
@@ -177,26 +185,33 @@ func (s *source) path(scope Scope, key string) (string, error) {
 }
 
 // read returns what the provider has at a path. Callers that ask for one path at the same time share one call, which
-// therefore does not end when one of them gives up. A provider of leases is asked for each caller. cached says that
-// the answer was remembered.
-func (s *source) read(ctx context.Context, tenantID, path, version string) (answer Answer, cached bool, err error) {
+// therefore does not end when one of them gives up. A provider of leases is asked for each caller. With fresh, a
+// remembered value does not count, nor a call that is under way, because it may have read the old value. cached says
+// that the answer was remembered.
+func (s *source) read(
+	ctx context.Context, tenantID, path, version string, fresh bool,
+) (answer Answer, cached bool, err error) {
 	if s.Leases {
 		ctx, cancel := context.WithTimeout(ctx, s.Timeout)
 		defer cancel()
-		answer, err = s.Provider.Read(ctx, path, version)
+		answer, err = s.ask(ctx, path, version)
 		return answer, false, err
 	}
 	id := path + "@" + version
-	if s.cache != nil {
+	call := id
+	if fresh {
+		call += "@fresh"
+	} else if s.cache != nil {
 		if r, ok := s.cache.Get(id); ok && time.Now().Before(r.until) {
+			s.cached()
 			return r.answer, true, nil
 		}
 	}
 	forgotten := s.forgotten.Load()
-	asked := s.calls.DoChan(id, func() (any, error) {
+	asked := s.calls.DoChan(call, func() (any, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.Timeout)
 		defer cancel()
-		got, err := s.Provider.Read(ctx, path, version)
+		got, err := s.ask(ctx, path, version)
 		// A value that was read before a revocation must not be remembered after it.
 		if err == nil && s.cache != nil && s.forgotten.Load() == forgotten {
 			s.cache.Add(id, remembered{tenantID, got, time.Now().Add(s.CacheTTL)})
@@ -212,19 +227,29 @@ func (s *source) read(ctx context.Context, tenantID, path, version string) (answ
 	}
 }
 
-// Check returns what each provider says about itself, by name; nil means that it can be used.
-func (r *Resolver) Check(ctx context.Context) map[string]error {
+// Names returns the names of the providers, sorted.
+func (r *Resolver) Names() []string { return slices.Sorted(maps.Keys(r.sources)) }
+
+// Checked is the result of a check.
+type Checked struct {
+	Err  error // why the provider cannot be used; nil: it can
+	Took time.Duration
+}
+
+// Check asks each provider about itself, side by side, and returns the results by name.
+func (r *Resolver) Check(ctx context.Context) map[string]Checked {
 	var mu sync.Mutex
-	out := map[string]error{}
+	out := map[string]Checked{}
 	var asked sync.WaitGroup
 	for name, s := range r.sources {
 		asked.Go(func() {
 			ctx, cancel := context.WithTimeout(ctx, s.Timeout)
 			defer cancel()
+			began := time.Now()
 			err := s.Provider.Check(ctx)
 			mu.Lock()
 			defer mu.Unlock()
-			out[name] = err
+			out[name] = Checked{err, time.Since(began)}
 		})
 	}
 	asked.Wait()

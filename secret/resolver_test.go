@@ -91,7 +91,7 @@ func TestResolve_NamesEachSecretThatWasNotRead(t *testing.T) {
 	}}
 	_, err := resolver(s, 0).Resolve(t.Context(), scope, []secret.Ref{{Provider: "one", Key: "gone"},
 		{Provider: "one", Key: "a"}, {Provider: "one", Key: "a#none"}, {Provider: "one", Key: "a#large"},
-		{Provider: "one", Key: "a#zero"}, {Provider: "three", Key: "a"}})
+		{Provider: "one", Key: "a#zero", As: plan.SecretAs{Env: "ZERO"}}, {Provider: "three", Key: "a"}})
 	if err == nil {
 		t.Fatal("all secrets were read")
 	}

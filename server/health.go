@@ -16,13 +16,18 @@ func (p *parts) health(w http.ResponseWriter, r *http.Request) {
 	type check struct {
 		Status    string `json:"status"`
 		LatencyMS int64  `json:"latencyMs"`
+		Reachable *bool  `json:"reachable,omitempty"` // secretsProvider: each provider, for each worker that uses it
 	}
 	out := struct {
 		Status string           `json:"status"`
 		Checks map[string]check `json:"checks"` // by name
 	}{strings.ToLower(h.Status), make(map[string]check, len(h.Checks))}
 	for _, c := range h.Checks {
-		out.Checks[c.Name] = check{strings.ToLower(c.Status), c.Latency.Milliseconds()}
+		one := check{Status: strings.ToLower(c.Status), LatencyMS: c.Latency.Milliseconds()}
+		if len(c.Providers) > 0 {
+			one.Reachable = new(c.Status == "HEALTHY")
+		}
+		out.Checks[c.Name] = one
 	}
 	answerHealth(w, h.Status, out)
 }
@@ -45,6 +50,26 @@ type detailedCheck struct {
 	StartLatencyP95MS *float64 `json:"startLatencyP95Ms,omitempty"` // temporal; none without starts in the last minute
 	Connections       *int     `json:"connections,omitempty"`       // stateStore
 	BacklogDepth      *int     `json:"backlogDepth,omitempty"`      // eventBus
+
+	Providers map[string]providerState `json:"providers,omitempty"` // secretsProvider, by name
+}
+
+// providerState is a provider of secrets, as the workers that use it report it.
+type providerState struct {
+	Reachable bool   `json:"reachable"`
+	LatencyMS int64  `json:"latencyMs"`
+	Workers   int    `json:"workers"`
+	Failing   int    `json:"failing,omitempty"`
+	Problem   string `json:"problem,omitempty"`
+}
+
+func providerStates(providers []health.ProviderState) map[string]providerState {
+	out := map[string]providerState{}
+	for _, p := range providers {
+		out[p.Name] = providerState{Reachable: p.Reachable, LatencyMS: p.Latency.Milliseconds(), Workers: p.Workers,
+			Failing: p.Failing, Problem: p.Problem}
+	}
+	return out
 }
 
 // connectionCounter is a store that knows the number of its open connections.
@@ -87,6 +112,8 @@ func (p *parts) detailedHealth(w http.ResponseWriter, r *http.Request) {
 			if s, ok := p.raw.(connectionCounter); ok {
 				d.Connections = new(s.Connections())
 			}
+		case "secretsProvider":
+			d.Providers = providerStates(c.Providers)
 		case "eventBus":
 			d.BacklogDepth = &h.Backlog
 		}

@@ -10,7 +10,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -43,8 +42,6 @@ import (
 	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/projector"
 	"github.com/dvt-engine/dvt/run"
-	"github.com/dvt-engine/dvt/secret"
-	"github.com/dvt-engine/dvt/secret/providers"
 	"github.com/dvt-engine/dvt/server/usecases"
 	"github.com/dvt-engine/dvt/store"
 	"github.com/dvt-engine/dvt/store/coalesce"
@@ -433,45 +430,25 @@ type workerJournal interface {
 // newRunner returns the runner for steps of data queues in this process. Until ctx ends it ends the leases of secrets
 // that killed workers held, and carries out orders about secrets.
 func newRunner(ctx context.Context, cfg config.Config, j workerJournal, queues []string, box *isolation,
-	m *executor.Meter, log *slog.Logger) (*executor.Runner, error) {
+	m *executor.Meter, secrets *secretsWatch, log *slog.Logger) (*executor.Runner, error) {
 	guard, err := newGuard(&cfg, cfg.AllowPrivate, log)
 	if err != nil {
 		return nil, err
 	}
 	x := executor.Config{DBTPath: cfg.DBT, AllowAnyDir: cfg.Dev, Egress: guard}
 	box.configure(&x)
-	secrets, err := providers.Open(cfg.Secrets, cfg.Dev, cfg.Data)
-	if err != nil {
-		return nil, err
-	}
 	executor.SweepSecrets()
-	secrets.Held = filepath.Join(cfg.Data, "leases")
-	if cfg.Secrets != "" {
-		go reportProviders(ctx, secrets, log)
-	}
+	go secrets.watch(ctx)
 	go secrets.Sweep(ctx, func(err error) {
 		log.Warn("leases of secrets of a killed worker were not ended; they end by their life at the latest",
 			slog.Any("error", err))
 	})
-	orders := &secretOrders{to: j, secrets: secrets, worker: box.worker, queues: queues, log: log}
+	orders := &secretOrders{to: j, secrets: secrets.Resolver, worker: box.worker, queues: queues, log: log}
 	go orders.run(ctx)
 	return &executor.Runner{
 		Journal: j, WorkspaceRoot: cfg.Workspace, ProjectRoot: cfg.ProjectRoot, Log: log, Executors: executor.New(x),
-		Secrets: secrets, Meter: m, Worker: box.worker,
+		Secrets: secrets.Resolver, Meter: m, Worker: box.worker,
 	}, nil
-}
-
-// reportProviders logs which providers of secrets cannot be used when the worker starts. Steps find out by themselves
-// later, and fail with the same reason.
-func reportProviders(ctx context.Context, secrets *secret.Resolver, log *slog.Logger) {
-	for name, err := range secrets.Check(ctx) {
-		if err != nil {
-			log.Warn("a provider of secrets cannot be used; steps that name it will fail", slog.String("provider", name),
-				slog.Any("error", err))
-			continue
-		}
-		log.Info("a provider of secrets can be used", slog.String("provider", name))
-	}
 }
 
 // httpServer returns a server that limits the time and the header size of a request, because any peer can connect

@@ -39,15 +39,15 @@ type workerReports struct {
 	denied  int  // consecutive reports that were denied
 }
 
-// newWorkerReports reports the sandbox of a worker with what it runs.
-func newWorkerReports(to engine.WorkerReporter, w temporal.WorkerConfig, box *isolation, log *slog.Logger,
-) *workerReports {
+// newWorkerReports reports the sandbox of a worker with what it runs, and its providers of secrets.
+func newWorkerReports(to engine.WorkerReporter, w temporal.WorkerConfig, box *isolation, secrets *secretsWatch,
+	log *slog.Logger) *workerReports {
 	version, started := buildVersion(), time.Now().UTC()
 	return &workerReports{
 		to: to, queues: w.Data, drain: w.Executions.Drain, log: log,
 		current: func() engine.WorkerReport {
 			r := w.Executions.Report(box.workerReport())
-			r.Version, r.StartedAt = version, started
+			r.Version, r.StartedAt, r.Secrets = version, started, secrets.report()
 			return r
 		},
 	}

@@ -25,7 +25,7 @@ func newDependencyGauge(r prometheus.Registerer) dependencyGauge {
 	up := prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "dvt_dependency_up", Help: "1 while a part that dvt needs works, by check of the health.",
 	}, []string{"check"})
-	for _, check := range []string{CheckTemporal, CheckStore, checkArtifacts, CheckBus} {
+	for _, check := range []string{CheckTemporal, CheckStore, CheckSecrets, checkArtifacts, CheckBus} {
 		up.WithLabelValues(check).Set(1)
 	}
 	return dependencyGauge{up, sync.OnceFunc(func() {
@@ -47,6 +47,8 @@ func advice(check string) string {
 		return "check that Redis runs, and that redis names it"
 	case CheckStore:
 		return "check the database, and the setting `store`"
+	case CheckSecrets:
+		return "check that the provider runs, that the workers reach it, and that it accepts their identity"
 	case checkArtifacts:
 		return "check that the bucket of artifacts exists, has space and may be written"
 	}
@@ -84,7 +86,8 @@ func (b brokenChecks) note(ctx context.Context, h Health, now time.Time, log *sl
 func (s *Meter) tellPeople(ctx context.Context, h Health, broken brokenChecks) {
 	var works []store.Alert
 	for _, c := range h.Checks {
-		if c.Unused {
+		_, was := broken[c.Name]
+		if c.Unused && !was {
 			continue
 		}
 		failed, up := c.Status == "UNHEALTHY", 1.0
@@ -92,7 +95,6 @@ func (s *Meter) tellPeople(ctx context.Context, h Health, broken brokenChecks) {
 			up = 0
 		}
 		s.up.WithLabelValues(c.Name).Set(up)
-		_, was := broken[c.Name]
 		a := store.Alert{Level: store.AlertHigh, Code: run.CodeDependencyDown, Subject: c.Name, Actor: control.EngineActor,
 			Note: c.Message + " To do: " + advice(c.Name) + "."}
 		switch {

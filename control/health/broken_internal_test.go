@@ -60,7 +60,7 @@ func TestMeasureHealth_AlertsAboutAPartThatFailsTwice(t *testing.T) {
 	broken := brokenChecks{}
 	sample := func(temporal, bus string) {
 		h := Health{Checks: []HealthCheck{{Name: CheckTemporal, Status: temporal}, {Name: CheckBus, Status: bus},
-			{Name: CheckStore, Status: temporal}, {Name: checkSecrets, Status: "HEALTHY", Unused: true}}}
+			{Name: CheckStore, Status: temporal}, {Name: CheckSecrets, Status: "HEALTHY", Unused: true}}}
 		m.tellPeople(t.Context(), h, broken)
 		broken.note(t.Context(), h, now, log)
 		now = now.Add(15 * time.Second)
@@ -76,8 +76,8 @@ func TestMeasureHealth_AlertsAboutAPartThatFailsTwice(t *testing.T) {
 		}
 		return n
 	}
-	if n := working(); n != 1 {
-		t.Errorf("dvt_dependency_up counts %v parts that work, want the artifacts alone", n)
+	if n := working(); n != 2 {
+		t.Errorf("dvt_dependency_up counts %v parts that work, want the artifacts and the secrets", n)
 	}
 	if len(recorded.lines) > 0 {
 		t.Errorf("one sample led to %q, want no alert", recorded.lines)
@@ -90,7 +90,28 @@ func TestMeasureHealth_AlertsAboutAPartThatFailsTwice(t *testing.T) {
 	if diff := cmp.Diff(want, recorded.lines); diff != "" {
 		t.Errorf("alerts (-want +got):\n%s", diff)
 	}
-	if n := working(); n != 4 {
-		t.Errorf("dvt_dependency_up counts %v parts that work again, want 4", n)
+	if n := working(); n != 5 {
+		t.Errorf("dvt_dependency_up counts %v parts that work again, want 5", n)
+	}
+}
+
+// An alert about a provider of secrets ends with the workers that reported it.
+func TestMeasureHealth_AlertsAboutProvidersOfSecrets(t *testing.T) {
+	t.Parallel()
+	recorded, log, now := &alertLog{}, slog.New(slog.DiscardHandler), time.Unix(1_700_000_000, 0)
+	m := &Meter{rights: &control.Rights{Trail: &control.Trail{Log: log}}, up: newDependencyGauge(nil),
+		checks: &Checks{background: &control.Background{Alerts: control.NewAlerts(recorded, nil,
+			func() time.Time { return now }, log)}}}
+	broken := brokenChecks{}
+	for _, c := range []HealthCheck{{Status: "HEALTHY", Unused: true}, {Status: "UNHEALTHY"}, {Status: "UNHEALTHY"},
+		{Status: "HEALTHY", Unused: true}, {Status: "HEALTHY", Unused: true}} {
+		c.Name = CheckSecrets
+		m.tellPeople(t.Context(), Health{Checks: []HealthCheck{c}}, broken)
+		broken.note(t.Context(), Health{Checks: []HealthCheck{c}}, now, log)
+		now = now.Add(15 * time.Second)
+	}
+	want := []string{"raised DEPENDENCY_DOWN secretsProvider", "resolved secretsProvider"}
+	if diff := cmp.Diff(want, recorded.lines); diff != "" {
+		t.Errorf("alerts (-want +got):\n%s", diff)
 	}
 }

@@ -30,6 +30,8 @@ type HealthCheck struct {
 	Name, Status, Message string
 	Latency               time.Duration
 	Unused                bool // this installation has no such part
+	// Providers are the systems behind the check secretsProvider, by name; none for other checks.
+	Providers []ProviderState
 }
 
 // EngineProbe checks whether the engine answers.
@@ -54,12 +56,15 @@ type Checks struct {
 	engine     *EngineProbe
 	modes      *admission.Modes
 	background *control.Background
+	reports    SecretsStore
+	secrets    secretsView
 }
 
 // NewChecks makes Checks.
-func NewChecks(store HealthStore, logs artifact.Logs, bus live.Bus, engine *EngineProbe, modes *admission.Modes,
-	background *control.Background) *Checks {
-	return &Checks{store: store, logs: logs, bus: bus, engine: engine, modes: modes, background: background}
+func NewChecks(store HealthStore, reports SecretsStore, logs artifact.Logs, bus live.Bus, engine *EngineProbe,
+	modes *admission.Modes, background *control.Background) *Checks {
+	return &Checks{store: store, reports: reports, logs: logs, bus: bus, engine: engine, modes: modes,
+		background: background}
 }
 
 // BacklogStore counts unpublished and active runs.
@@ -96,7 +101,7 @@ func (s *Checks) Health(ctx context.Context) Health {
 	}{
 		{CheckTemporal, s.checkEngine},
 		{CheckStore, s.checkStore},
-		{checkSecrets, func(context.Context) string { return "" }},
+		{CheckSecrets, func(ctx context.Context) string { return secretsTrouble(s.providers(ctx)) }},
 		{checkArtifacts, func(ctx context.Context) string {
 			_, err := s.logs.Read(ctx, artifact.AttemptID{TenantID: "dvt", RunID: "health", StepID: "health",
 				LogicalAttempt: 1}, 1, 1)
@@ -126,7 +131,7 @@ func (s *Checks) Health(ctx context.Context) Health {
 			}
 			if h.Message != "" {
 				h.Status = "UNHEALTHY"
-			} else if c.name != checkSecrets { // what does not answer has no time in which it answers
+			} else if c.name != CheckSecrets { // what does not answer has no time in which it answers
 				h.Latency = s.background.Now().Sub(began)
 			}
 			out.Checks[i] = h
@@ -137,9 +142,8 @@ func (s *Checks) Health(ctx context.Context) Health {
 		c := &out.Checks[i]
 		_, _, slow := s.modes.Breaker.Stats()
 		switch {
-		case c.Name == checkSecrets:
-			c.Unused = true
-			c.Message = "No secrets provider is configured. Steps do not receive secrets."
+		case c.Name == CheckSecrets:
+			c.complete(s.providers(ctx))
 		case c.Name == CheckTemporal && c.Status == "HEALTHY" && slow:
 			c.Status, c.Message = "DEGRADED", "The engine starts runs too slowly: new ones are refused until a probe succeeds."
 		}
@@ -189,7 +193,7 @@ func (s *Checks) checkStore(ctx context.Context) string {
 const (
 	CheckTemporal  = "temporal"
 	CheckStore     = "stateStore"
-	checkSecrets   = "secretsProvider"
+	CheckSecrets   = "secretsProvider"
 	checkArtifacts = "artifactStore"
 	CheckBus       = "eventBus"
 )

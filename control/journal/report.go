@@ -182,7 +182,7 @@ func (a *attempts) checkReport(r engine.WorkerReport) (engine.WorkerReport, erro
 		Worker: r.Worker, Runtime: run.Text(r.Runtime, maxReportRuntime), Digest: run.Text(r.Digest, maxReportRuntime),
 		Limits: r.Limits, UID: r.UID, OK: r.OK, Problem: run.Text(r.Problem, maxReportReason), At: r.At,
 		Parts: []plan.SandboxPart{}, Version: run.Text(r.Version, maxReportRuntime), StartedAt: r.StartedAt, Slots: r.Slots,
-		InUse: r.InUse, Drained: r.Drained, Steps: a.stepsOf(r),
+		InUse: r.InUse, Drained: r.Drained, Steps: a.stepsOf(r), Secrets: secretsOf(r),
 	}
 	for _, part := range plan.SandboxParts() {
 		if slices.Contains(r.Parts, part) {
@@ -203,6 +203,19 @@ func (a *attempts) stepsOf(r engine.WorkerReport) (out []engine.WorkerStep) {
 		if isName(step.TenantID) && isName(step.RunID) && isName(step.StepID) && a.worker.MayServe(step.TenantID) {
 			out = append(out, step)
 		}
+	}
+	return out
+}
+
+// secretsOf returns the providers of a report that have a name of their own, with bounded texts.
+func secretsOf(r engine.WorkerReport) (out []engine.SecretsProvider) {
+	for _, p := range r.Secrets[:min(len(r.Secrets), engine.MaxSecretsProviders)] {
+		named := func(other engine.SecretsProvider) bool { return other.Name == p.Name }
+		if !isName(p.Name) || len(p.Name) > maxReportRuntime || p.LatencyMS < 0 || slices.ContainsFunc(out, named) {
+			continue
+		}
+		p.Problem = run.Text(p.Problem, maxReportReason)
+		out = append(out, p)
 	}
 	return out
 }

@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"sort"
 	"strings"
+	"sync/atomic"
 	"unicode"
 
 	"github.com/dvt-engine/dvt/internal/errorline"
@@ -31,9 +32,19 @@ const (
 type redactor struct {
 	secrets *mask.Masker      // those that the plan names
 	values  *strings.Replacer // those that look like secrets
+	later   *atomic.Pointer[mask.Masker]
 }
 
-func (r redactor) hide(text string) string { return r.values.Replace(r.secrets.Replace(text)) }
+func (r redactor) hide(text string) string {
+	text = r.secrets.Replace(text)
+	if m := r.later.Load(); m != nil {
+		text = m.Replace(text)
+	}
+	return r.values.Replace(text)
+}
+
+// alsoHide adds values that an execution got after it had begun. It holds for all copies of the redactor.
+func (r redactor) alsoHide(m *mask.Masker) { r.later.Store(m) }
 
 // Replace returns text with a mask in place of each secret value. A program may print escape sequences or control
 // characters inside a value, and readers of the text may remove them. Replace then returns the masked text without
@@ -80,7 +91,7 @@ func newRedactor(extra map[string]string, inputs, params json.RawMessage, secret
 			values.add(v)
 		}
 	}
-	return redactor{secrets, values.replacer()}
+	return redactor{secrets, values.replacer(), &atomic.Pointer[mask.Masker]{}}
 }
 
 // secretValues are the texts that a redactor replaces.

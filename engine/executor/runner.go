@@ -285,7 +285,7 @@ func (r *Runner) work(ctx context.Context, x execution, t Task) (o outcome) {
 	running := &host{evidence: keeper, out: out}
 	var result Result
 	if err == nil {
-		result, err = r.execute(working, x, t, running)
+		result, err = r.executeRotating(working, x, t, running, set)
 	}
 	endLeases()
 	if len(secrets) > 0 {

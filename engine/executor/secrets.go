@@ -61,7 +61,7 @@ func (r *Runner) resolve(ctx context.Context, x execution, t Task) (*secret.Set,
 	if set == nil {
 		set = &secret.Set{}
 	}
-	if failed := r.recordReads(ctx, x, refs, set.Reads, err); failed != nil {
+	if failed := r.recordReads(ctx, x, 1, refs, set.Reads, err); failed != nil {
 		return set, nil, failed
 	}
 	if err != nil {
@@ -122,9 +122,9 @@ const (
 	recordRetryMost = 5 * time.Second
 )
 
-// recordReads sends the records of what was read until the Journal has stored them. A secret without an entry in reads
-// ended as all says. The error is the cause of ctx, or a *Failure when the Journal refuses them.
-func (r *Runner) recordReads(ctx context.Context, x execution, refs []secret.Ref, reads []secret.Read,
+// recordReads sends the records of what was read until the Journal has stored them. first is the number of the first
+// record within the engine attempt. A secret without an entry in reads ended as all says. The error is the cause of ctx, or a *Failure when the Journal refuses them.
+func (r *Runner) recordReads(ctx context.Context, x execution, first int, refs []secret.Ref, reads []secret.Read,
 	all error) error {
 	call := engine.SecretReads{RunID: x.RunID, StepID: x.StepID, LogicalAttempt: x.LogicalAttempt,
 		EngineAttempt: x.EngineAttempt, N: x.N, Hook: x.hook, StartedSeq: x.startedSeq, Key: x.key, Worker: r.Worker}
@@ -133,7 +133,7 @@ func (r *Runner) recordReads(ctx context.Context, x execution, refs []secret.Ref
 		if i < len(reads) {
 			read = reads[i]
 		}
-		row := engine.SecretRead{No: i + 1, Provider: ref.Provider, Key: ref.Key, Version: ref.Version,
+		row := engine.SecretRead{No: first + i, Provider: ref.Provider, Key: ref.Key, Version: ref.Version,
 			Answered: read.Version, Cached: read.Cached}
 		if read.Err != nil {
 			row.Code = run.Code(secretFailure(read.Err).Code)

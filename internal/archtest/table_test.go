@@ -58,9 +58,14 @@ var imports = map[string][]string{
 	// Workers read the secrets of steps. Providers stand behind a port.
 	"secret":           {"plan"},
 	"secret/mask":      {},
+	"secret/transport": {"secret"},
 	"secret/file":      {"plan", "secret"},
-	"secret/vault":     {"secret"},
-	"secret/providers": {"secret", "secret/file", "secret/vault"},
+	"secret/vault":     {"secret", "secret/transport"},
+	"secret/aws":       {"plan", "secret", "secret/transport"},
+	"secret/gcp":       {"plan", "secret", "secret/transport"},
+	"secret/azure":     {"plan", "secret", "secret/transport"},
+	"secret/meter":     {"secret"},
+	"secret/providers": {"secret", "secret/file", "secret/vault", "secret/aws", "secret/gcp", "secret/azure"},
 	"engine/temporal":  {"engine", "engine/interp", "engine/executor", "engine/ticket", "store", "run", "plan"},
 	// The mock's log is decided by the authority that every store asks, and its retries by the policy of workers.
 	"engine/mock": {"engine", "engine/interp", "engine/executor", "engine/ticket", "store", "store/authority", "run",
@@ -196,7 +201,10 @@ var drivers = map[string][]string{
 	"gocloud.dev":                   {"artifact"},
 	"github.com/coreos/go-oidc":     {"authz/oidc"},
 	"github.com/go-jose":            {"authz/oidc"},
-	"golang.org/x/oauth2":           {"authz/oidc"},
+	"golang.org/x/oauth2":           {"authz/oidc", "secret/gcp"},
+	"github.com/aws":                {"secret/aws"},
+	"github.com/Azure":              {"secret/azure"},
+	"github.com/openbao":            {"secret/vault"},
 }
 
 func TestImports_FollowTheTable(t *testing.T) {

@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
-	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -49,6 +47,11 @@ type entry struct {
 	Namespace string
 	Mount     string
 	Engine    string
+	Region    string // of kind aws
+	Project   string // of kind gcp
+	Location  string // of kind gcp
+	Audience  string // of kind azure
+	Authority string // of kind azure
 	Auth      struct {
 		Method vault.Method
 		Mount  string
@@ -86,8 +89,8 @@ func Open(path string, dev bool, data string) (*secret.Resolver, error) {
 	return secret.NewResolver(sources...), nil
 }
 
-// Files returns the file at a path and the files that it names, which no step may read. A file that cannot be read
-// names none.
+// Files returns the file at a path, the files that it names, and those from which the clouds of its providers take the
+// worker's identity. No step may read them. A file that cannot be read names none.
 func Files(path string) []string {
 	if path == "" {
 		return nil
@@ -104,8 +107,15 @@ func Files(path string) []string {
 				files = append(files, name)
 			}
 		}
+		// The libraries of the clouds read these variables themselves.
+		for _, variable := range identityFiles[e.Kind] {
+			if name, ok := os.LookupEnv(variable); ok && filepath.IsAbs(name) {
+				files = append(files, name)
+			}
+		}
 	}
-	return files
+	slices.Sort(files[1:])
+	return slices.Compact(files)
 }
 
 func parse(doc []byte) ([]secret.Source, error) {
@@ -173,60 +183,6 @@ func (e entry) source(bad func(field, format string, args ...any)) secret.Source
 			bad("cacheTTL", "write a duration up to %s, or 0s for none", maxCache)
 		}
 	}
-	switch e.Kind {
-	case "file":
-		if e.File == "" {
-			bad("file", "name the file that has the secrets")
-		}
-		s.Provider = file.New(e.File)
-	case "vault":
-		if e.CacheTTL == nil {
-			s.CacheTTL = defaultCache
-		}
-		switch e.Engine {
-		case "", "kv":
-		case dynamic:
-			s.Leases = true
-		default:
-			bad("engine", "write kv or dynamic")
-		}
-		s.Provider = e.vault(bad)
-	default:
-		bad("kind", "write vault (OpenBao and HashiCorp Vault) or file")
-	}
+	s.Provider = e.open(&s, bad)
 	return s
-}
-
-func (e entry) vault(bad func(field, format string, args ...any)) secret.Provider {
-	u, err := url.Parse(e.Address)
-	switch {
-	case err != nil || u.Host == "" || u.User != nil || u.Scheme != "https" && u.Scheme != "http":
-		bad("address", "write https://HOST:PORT")
-	case u.Scheme == "http" && !isLoopback(u.Hostname()):
-		bad("address", "write https: a secret would cross the network unencrypted")
-	}
-	switch a := e.Auth; a.Method {
-	case vault.Token:
-	case vault.AppRole, vault.JWT, vault.Kubernetes:
-		if a.Role == "" {
-			bad("auth.role", "name the role (of approle: its role id)")
-		}
-	default:
-		bad("auth.method", "write approle, jwt, kubernetes or token")
-	}
-	if e.Auth.File == "" {
-		bad("auth.file", "name the file that has the credential of the worker")
-	}
-	p, err := vault.New(vault.Config{Address: e.Address, CAFile: e.CAFile, Namespace: e.Namespace, Mount: e.Mount,
-		Dynamic: e.Engine == dynamic,
-		Method:  e.Auth.Method, AuthMount: e.Auth.Mount, Role: e.Auth.Role, File: e.Auth.File})
-	if err != nil {
-		bad("caFile", "%v", err)
-	}
-	return p
-}
-
-func isLoopback(host string) bool {
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
 }

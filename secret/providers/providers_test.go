@@ -31,16 +31,22 @@ providers:
     auth: {method: approle, role: 5f1c, file: /run/dvt/secret-id}
     cacheTTL: 30s
     timeout: 2s
+  - {name: aws, kind: aws, region: eu-central-1, path: "dvt/{tenant}/{environment}/{key}"}
+  - {name: gcp, kind: gcp, project: dvt-prod, location: europe-west3}
+  - {name: azure, kind: azure, address: https://dvt.vault.azure.net}
   - {name: local, kind: file, file: /etc/dvt/secrets.yaml}
 `
 
 func TestOpen_ReadsTheFileOfTheGuide(t *testing.T) {
-	t.Parallel()
+	t.Setenv("AWS_WEB_IDENTITY_TOKEN_FILE", "/run/aws/token")
+	t.Setenv("AWS_ROLE_ARN", "arn:aws:iam::1:role/dvt")
+	t.Setenv("GOOGLE_APPLICATION_CREDENTIALS", "/run/gcp.json")
 	path := save(t, good)
 	if _, err := providers.Open(path, false, ""); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{path, "/run/dvt/secret-id", "/etc/dvt/secrets.yaml"}, providers.Files(path)); diff != "" {
+	if diff := cmp.Diff([]string{path, "/etc/dvt/secrets.yaml", "/run/aws/token", "/run/dvt/secret-id",
+		"/run/gcp.json"}, providers.Files(path)); diff != "" {
 		t.Errorf("files that no step may read (-want +got):\n%s", diff)
 	}
 }
@@ -61,6 +67,15 @@ func TestOpen_NamesAllThatIsWrongAndNoSecret(t *testing.T) {
 				"providers[1].auth.role", "providers[1].auth.file"}},
 		{"providers: [{name: a, kind: vault, address: 'https://u:canary@v', auth: {method: basic, file: f}}]",
 			[]string{"providers[0].address", "providers[0].auth.method"}},
+		{"providers: [{name: a, kind: aws, region: 'EU canary', address: 'http://10.0.0.1', auth: {file: canary}, project: p}]",
+			[]string{"providers[0].region", "providers[0].address: write https", "providers[0].auth: leave it out",
+				"providers[0].project: leave it out"}},
+		{"providers: [{name: a, kind: gcp, location: 'x/../y', address: 'https://h/?key=canary'}]",
+			[]string{"providers[0].project", "providers[0].location", "providers[0].address"}},
+		{"providers: [{name: a, kind: azure, authority: 'ldap://canary', audience: x}]",
+			[]string{"providers[0].address", "providers[0].authority", "providers[0].audience"}},
+		{"providers: [{name: a, kind: aws, region: r, caFile: /none}, {name: b, kind: file, file: f, address: canary}]",
+			[]string{"the file /none", "providers[1].address: leave it out"}},
 	} {
 		_, err := providers.Open(save(t, c.doc), false, "")
 		if err == nil {

@@ -21,6 +21,15 @@ type World struct {
 	Provider secret.Provider
 	// Put stores the next version of a secret and returns the version's name; "" when the system has no versions.
 	Put func(path string, fields map[string]string) (version string)
+	// PutBytes stores the next version of a secret that is no text; nil when the system stores texts only.
+	PutBytes func(path string, value []byte)
+	// Whole says that a secret is one text. A JSON object then has its fields, and the text is the field
+	// plan.DefaultSecretField too.
+	Whole bool
+	// Throttle lets the system refuse the next read in the words of its own protocol; nil when it never does so.
+	Throttle func()
+	// Network is between the provider and its system; nil when there is none.
+	Network *Network
 	// Forbid denies the provider a path, for good; nil when the system denies nothing.
 	Forbid func(path string)
 	// Break stops the system, for good.
@@ -35,7 +44,9 @@ func Run(t *testing.T, open func(t *testing.T) World) {
 	for name, test := range map[string]func(*testing.T, World){
 		"reads fields": readsFields, "knows what is missing": knowsWhatIsMissing, "reads versions": readsVersions,
 		"sees a new value": seesANewValue, "denies": denies, "says that it is down": saysThatItIsDown,
-		"serves many at once": servesManyAtOnce,
+		"serves many at once": servesManyAtOnce, "reads bytes": readsBytes, "reads a document": readsADocument,
+		"waits while it is throttled": waitsWhileItIsThrottled, "survives the network": survivesTheNetwork,
+		"sees a rotation during an attempt": seesARotation, "keeps tenants apart": keepsTenantsApart,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -127,6 +138,9 @@ func wantFields(t *testing.T, w World, path, version string, want map[string]str
 	got := map[string]string{}
 	for name, v := range answer.Fields {
 		got[name] = v.Reveal()
+	}
+	if _, own := want[plan.DefaultSecretField]; w.Whole && !own {
+		delete(got, plan.DefaultSecretField)
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("%s@%s (-want +got):\n%s", path, version, diff)

@@ -16,6 +16,7 @@ import (
 	"github.com/openbao/openbao/api/v2"
 
 	"github.com/dvt-engine/dvt/secret"
+	"github.com/dvt-engine/dvt/secret/transport"
 )
 
 // Method is how the worker proves who it is.
@@ -46,7 +47,6 @@ type Config struct {
 }
 
 const (
-	maxAnswer = 1 << 20 // bytes
 	// renewBefore is the part of a token's life after which the next call renews it.
 	renewBefore   = 2.0 / 3
 	maxCredential = 64 << 10
@@ -78,7 +78,7 @@ func New(cfg Config) (*Provider, error) {
 	if err := c.ConfigureTLS(&api.TLSConfig{CACert: cfg.CAFile}); err != nil {
 		return nil, fmt.Errorf("the file %s has no certificate", cfg.CAFile)
 	}
-	c.HttpClient.Transport = limited{c.HttpClient.Transport}
+	c.HttpClient.Transport = transport.Guard(c.HttpClient.Transport)
 	client, err := api.NewClient(c)
 	if err != nil {
 		return nil, errors.New("the address is wrong")
@@ -88,17 +88,6 @@ func New(cfg Config) (*Provider, error) {
 		client.SetNamespace(cfg.Namespace)
 	}
 	return &Provider{cfg: cfg, client: client}, nil
-}
-
-// limited bounds the bytes of an answer.
-type limited struct{ http.RoundTripper }
-
-func (l limited) RoundTrip(r *http.Request) (*http.Response, error) {
-	answer, err := l.RoundTripper.RoundTrip(r)
-	if err == nil {
-		answer.Body = http.MaxBytesReader(nil, answer.Body, maxAnswer)
-	}
-	return answer, err
 }
 
 // Read implements secret.Provider. A token that the server no longer accepts is replaced once.
@@ -303,10 +292,6 @@ func reason(err error) error {
 		return errors.New("the provider is sealed or not ready (status 503)")
 	case errors.As(err, &answered):
 		return fmt.Errorf("the provider answered status %d", answered.StatusCode)
-	case errors.Is(err, context.DeadlineExceeded):
-		return errors.New("the provider did not answer in time")
-	case errors.Is(err, context.Canceled):
-		return context.Canceled
 	}
-	return errors.New("the provider cannot be reached, or its answer cannot be read")
+	return transport.Reason(err)
 }

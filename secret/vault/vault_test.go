@@ -149,11 +149,14 @@ func TestConformance_OnOpenBao(t *testing.T) {
 	secrettest.Run(t, func(t *testing.T) secrettest.World {
 		t.Helper()
 		s := start(t)
+		network := secrettest.NewNetwork(t, s.Address())
+		cfg := s.approle(t)
+		cfg.Address = network.URL
 		return secrettest.World{
-			Provider: open(t, s.approle(t)),
-			Put:      func(path string, fields map[string]string) string { return s.put(t, path, fields) },
-			Forbid:   func(path string) { s.policy(t, path) },
-			Break:    s.stop,
+			Provider: open(t, cfg), Network: network,
+			Put:    func(path string, fields map[string]string) string { return s.put(t, path, fields) },
+			Forbid: func(path string) { s.policy(t, path) },
+			Break:  s.stop,
 		}
 	})
 }

@@ -239,7 +239,7 @@ func New(cfg Config) *UseCases {
 		Usage:     usage, Waker: waker, Leases: cfg.Leases}
 
 	probe := &health.EngineProbe{Engine: cfg.Engine, Trouble: cfg.EngineTrouble}
-	s.Checks = health.NewChecks(st, cfg.Logs, cfg.Bus, probe, modes, s.Background)
+	s.Checks = health.NewChecks(st, st, cfg.Logs, cfg.Bus, probe, modes, s.Background)
 	s.Reports = health.NewReports(s.Rights, st, s.Checks)
 	s.Meter = health.NewMeter(s.Rights, s.Checks, cfg.Meter, cfg.Metrics)
 	s.WorkerReader = health.NewWorkerReader(s.Rights, st)

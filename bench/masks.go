@@ -1,0 +1,61 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/dvt-engine/dvt/bench/rig"
+
+	"github.com/dvt-engine/dvt/secret/mask"
+)
+
+// maskedBytes is how much output passes in one measurement.
+const maskedBytes = 300_000_000
+
+// maskOutput passes a log through the masker of ten secrets. The floor passes it through a reader that copies. Each
+// thousandth line has a secret, so that masks are written too. One goroutine does the work, so it uses one core.
+func maskOutput(context.Context, *rig.Rig) (*rig.Trial, error) {
+	r := rand.New(rand.NewPCG(22, 4)) //nolint:gosec // the secrets of a measurement
+	values := make([]string, 10)
+	for i := range values {
+		for range 24 {
+			values[i] += string(rune('!' + r.IntN('~'-'!')))
+		}
+	}
+	var text bytes.Buffer
+	for i := 0; text.Len() < 3_000_000; i++ {
+		_, _ = fmt.Fprintf(&text, "2026-11-28 08:00:%02d INFO  loaded %d rows of orders in %d ms (id %x)\n", i%60,
+			r.IntN(1e6), r.IntN(1e4), r.Uint32())
+		if i%1000 == 0 {
+			_, _ = fmt.Fprintf(&text, "connect to warehouse with %s\n", values[i/1000%10])
+		}
+	}
+	log := text.Bytes()
+	masker := mask.New(values...)
+	out, err := io.ReadAll(masker.Reader(bytes.NewReader(log)))
+	if err != nil || strings.Contains(string(out), values[0]) || !strings.Contains(string(out), mask.Hidden) {
+		return nil, errors.Join(err, errors.New("the masker does not hide the secrets of the measurement"))
+	}
+	pass := func(through func(io.Reader) io.Reader) rig.Measure {
+		return func(ctx context.Context, _ int) (time.Duration, error) {
+			return rig.Timed(func() error {
+				for n := 0; n < maskedBytes && ctx.Err() == nil; n += len(log) {
+					// Neither side writes to the other directly: output comes from a pipe in pieces.
+					if _, err := io.CopyBuffer(struct{ io.Writer }{io.Discard}, struct{ io.Reader }{through(bytes.NewReader(log))},
+						make([]byte, 64<<10)); err != nil {
+						return err
+					}
+				}
+				return ctx.Err()
+			})
+		}
+	}
+	plain := func(r io.Reader) io.Reader { return struct{ io.Reader }{r} }
+	return &rig.Trial{Repeat: rig.LeastOf(3, pass(masker.Reader), pass(plain))}, nil
+}
