@@ -51,7 +51,7 @@ var _ Remover = (*Store)(nil)
 func (s *Store) Remove(ctx context.Context, scope Scope, limit int) (Removed, error) {
 	return s.each(ctx, scope, limit, func(key string) error {
 		if err := s.bucket.Delete(ctx, key); err != nil && gcerrors.Code(err) != gcerrors.NotFound {
-			return fmt.Errorf("artifact: remove: %w", err)
+			return failed("remove", err)
 		}
 		return nil
 	})
@@ -69,7 +69,7 @@ func (s *Store) RemoveArtifact(ctx context.Context, uri string) error {
 		return ErrNotFound
 	}
 	if err := s.bucket.Delete(ctx, blobKey(name)); err != nil && gcerrors.Code(err) != gcerrors.NotFound {
-		return fmt.Errorf("artifact: remove: %w", err)
+		return failed("remove", err)
 	}
 	return nil
 }
@@ -87,7 +87,7 @@ func (s *Store) each(ctx context.Context, scope Scope, limit int, visit func(key
 			return out, nil
 		}
 		if err != nil {
-			return out, fmt.Errorf("artifact: list: %w", err)
+			return out, failed("list", err)
 		}
 		if out.Objects == int64(limit) {
 			out.More = true
