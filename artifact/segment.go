@@ -30,7 +30,9 @@ type frame struct {
 
 func (f frame) to() int64 { return f.from + f.count - 1 }
 
-func (f frame) cacheKey(prefix string, p piece) string { return fmt.Sprintf("%s#%d", p.key(prefix), f.offset) }
+func (f frame) cacheKey(prefix string, p piece) string {
+	return fmt.Sprintf("%s#%d", p.key(prefix), f.offset)
+}
 
 // frames returns the frames of a piece. It reads the footer of a segment.
 func (s *Store) frames(ctx context.Context, prefix string, p piece) ([]frame, error) {

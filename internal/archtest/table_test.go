@@ -78,6 +78,8 @@ var imports = map[string][]string{
 	"authz":         {"run", "plan"},        // a policy bounds the sandboxes that plans ask for
 	"authz/oidc":    {"authz"},              // it asks issuers, which a decision never does
 	"artifact":      {"internal/errorline"}, // for logs whose failures name no line
+	// The suite that every kind of bucket passes.
+	"artifact/artifacttest": {"artifact"},
 	// The use cases stand on one kernel: rights, errors, alerts and background work.
 	"control": {"plan", "run", "store", "engine", "live", "authz", "internal/contain"},
 	// Modes and quotas are settings, which access reads and puts in force.
