@@ -32,7 +32,7 @@ build: ## build the UI, then bin/dvt with the UI in it
 .PHONY: bin/dvt
 bin/dvt:
 	@[ -x bin/dvt ] || echo "==> building bin/dvt (1 to 3 minutes the first time)"
-	@go build -ldflags "-s -w -X main.version=$(VERSION)" -o bin/dvt ./cmd/dvt
+	@go build -tags disable_grpc_modules -ldflags "-s -w -X main.version=$(VERSION)" -o bin/dvt ./cmd/dvt
 
 # --- check it ---
 

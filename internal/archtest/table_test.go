@@ -81,7 +81,7 @@ var imports = map[string][]string{
 	// The suite that every kind of bucket passes.
 	"artifact/artifacttest": {"artifact"},
 	// The use cases stand on one kernel: rights, errors, alerts and background work.
-	"control": {"plan", "run", "store", "engine", "live", "authz", "internal/contain"},
+	"control": {"plan", "run", "store", "engine", "live", "authz", "artifact", "internal/contain"}, // its errors
 	// Modes and quotas are settings, which access reads and puts in force.
 	"control/access": {"control", "plan", "run", "store", "engine", "authz"},
 	"control/admission": {"control", "control/access", "plan", "run", "store", "store/admission", "engine", "live",
