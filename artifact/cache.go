@@ -5,7 +5,8 @@ import (
 	"sync"
 )
 
-// pieceCache holds the pieces of logs, and the frames of segments, that were used last, so that the readers of one log share the reads of its end.
+// pieceCache holds the pieces of logs, and the frames of segments, that were used last, so that the readers of one log
+// share the reads of its end.
 type pieceCache struct {
 	mu    sync.Mutex
 	max   int

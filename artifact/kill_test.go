@@ -31,8 +31,8 @@ type appendCall struct {
 	Lines         []artifact.Line
 }
 
-// TestLogServer_Child is the server that the campaign kills: it appends what it gets to the bucket at the address in the
-// environment. It ends when its input does, and does nothing in other processes.
+// TestLogServer_Child is the server that the campaign kills: it appends the lines of each call to the bucket at the
+// address in the environment. It ends when its input does, and does nothing in other processes.
 func TestLogServer_Child(t *testing.T) {
 	address := os.Getenv(logServerEnv)
 	if address == "" {
@@ -153,8 +153,8 @@ func (c *campaign) work(ctx context.Context, engineAttempt int) {
 	}
 }
 
-// Whoever is killed in the middle of whatever, each acknowledged line is in the log once and in its order, and no object
-// is torn.
+// A kill of the worker, the server or the bucket at any moment loses no acknowledged line, repeats none, and tears no
+// object.
 func TestLogs_NoAcknowledgedLineIsLostByAKill(t *testing.T) {
 	t.Parallel()
 	bucket := testserver.S3(t)

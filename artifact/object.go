@@ -11,7 +11,7 @@ import (
 	"gocloud.dev/blob"
 )
 
-// plainObject reads an object that is stored as it is.
+// plainObject reads an object that is not compressed.
 type plainObject struct{ *blob.Reader }
 
 func (o *plainObject) Read(p []byte) (int, error) {

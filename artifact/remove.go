@@ -76,7 +76,8 @@ func (s *Store) RemoveArtifact(ctx context.Context, uri string) error {
 
 // each calls visit for at most limit objects of a scope. The objects are deleted while they are listed, which every
 // bucket allows, because a list is read by pages.
-func (s *Store) each(ctx context.Context, scope Scope, limit int, visit func(key string) error) (out Removed, err error) {
+func (s *Store) each(ctx context.Context, scope Scope, limit int, visit func(key string) error) (out Removed,
+	err error) {
 	prefix, err := scope.prefix()
 	if err != nil {
 		return out, err

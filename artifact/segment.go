@@ -118,8 +118,8 @@ func (ix index) mergeable(l Limits) []piece {
 	return nil
 }
 
-// merge replaces pieces of a log by a segment. A process that is killed meanwhile leaves the pieces and the segment, and
-// readers prefer the segment.
+// merge replaces pieces of a log by a segment. A process that is killed meanwhile leaves the pieces and the segment,
+// and readers prefer the segment.
 func (s *Store) merge(ctx context.Context, prefix string, small []piece) error {
 	bodies := make([][]byte, len(small))
 	errs := make(chan error, len(small))

@@ -22,7 +22,8 @@ func incompressible(from, to, size int) (ls []artifact.Line) {
 	raw := make([]byte, size*3/4)
 	for i := from; i <= to; i++ {
 		_, _ = random.Read(raw)
-		ls = append(ls, artifact.Line{Stream: "stdout", Text: fmt.Sprintf("line %d ", i) + base64.StdEncoding.EncodeToString(raw)})
+		text := fmt.Sprintf("line %d ", i) + base64.StdEncoding.EncodeToString(raw)
+		ls = append(ls, artifact.Line{Stream: "stdout", Text: text})
 	}
 	return ls
 }

@@ -9,10 +9,10 @@ import (
 	"io"
 )
 
-// Verify returns body with a check of what is read: of its length, and of its SHA-256 when it is read from the beginning
-// to the end. Read returns ErrTorn instead of the last bytes when they do not fit, so that a reader never gets a whole
-// wrong content without an error. sum is in hexadecimal; with "" only the length is checked. The size is in bytes. Without both the body is returned as it is:
-// old references have neither.
+// Verify returns body with a check of its length, and of its SHA-256 when it is read from the beginning to the end.
+// Read returns ErrTorn instead of the last bytes when they do not fit, so that a reader never gets a whole wrong
+// content without an error. sum is in hexadecimal; with "" only the length is checked. The size is in bytes. Without
+// both the body is returned unchanged: old references have neither.
 func Verify(body io.ReadSeekCloser, sum string, size int64) io.ReadSeekCloser {
 	if sum == "" && size == 0 {
 		return body

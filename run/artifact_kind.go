@@ -32,7 +32,7 @@ func (k *ArtifactKind) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// Known returns the kind, or custom for a kind that is none of those above.
+// Known returns the kind, or custom for a kind that the vocabulary does not have.
 func (k ArtifactKind) Known() ArtifactKind {
 	switch k {
 	case KindDBTManifest, KindDBTRunResults, KindLogBundle, KindDatasetSample:

@@ -275,7 +275,7 @@ func texts(page artifact.Page) (out []string) {
 	return out
 }
 
-// longLogs stores so many lines that pieces become segments, and reads them at any place.
+// longLogs stores 40 batches of lines, whose pieces become segments, and reads them at any place.
 func longLogs(t *testing.T, b Buckets) {
 	address := b.New(t)
 	s := Open(t, address, artifact.Limits{})
@@ -323,7 +323,8 @@ func removal(t *testing.T, b Buckets) {
 	s := Open(t, b.New(t), artifact.Limits{})
 	for _, owner := range []string{"acme/r1", "acme/r2", "acme2/r1"} {
 		for i := range 5 {
-			if _, _, _, err := s.Put(t.Context(), fmt.Sprintf("%s/s1/1/1/f%d", owner, i), strings.NewReader("12345")); err != nil {
+			name := fmt.Sprintf("%s/s1/1/1/f%d", owner, i)
+			if _, _, _, err := s.Put(t.Context(), name, strings.NewReader("12345")); err != nil {
 				t.Fatal(err)
 			}
 		}

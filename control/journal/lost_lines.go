@@ -32,7 +32,8 @@ func (j *Journal) noteLostLines(ctx context.Context, f *RunFacts, e engine.End) 
 		slog.String("runId", e.RunID), slog.String("stepId", e.StepID), slog.Int64("lines", lost))
 	if j.cfg.Alerts != nil {
 		_, err := j.cfg.Alerts.Raise(ctx, store.Alert{TenantID: f.run.TenantID, ProjectID: f.run.ProjectID, RunID: e.RunID,
-			StepID: e.StepID, Level: store.AlertMedium, Code: run.CodeLogLinesLost, Actor: control.EngineActor,
+			StepID: e.StepID, Level: store.AlertMedium, Code: run.CodeLogLinesLost, Subject: e.RunID, Shared: true,
+			Actor: control.EngineActor,
 			Note: fmt.Sprintf("%d lines that step %s printed could not be stored and are lost. Check that the bucket of "+
 				"artifacts accepts objects.", lost, e.StepID)})
 		if err != nil && ctx.Err() == nil {

@@ -35,7 +35,8 @@ func TestEnd_LostLinesAreALineOfTheLogAndAnAlert(t *testing.T) {
 		return err == nil && len(page.Lines) == 2 && page.Lines[1].Stream == "dvt" &&
 			strings.HasPrefix(page.Lines[1].Text, "42 lines are missing here")
 	})
-	alerts := controltest.Must[[]store.AlertState](t)(w.Store.ListOpenAlerts(t.Context(), []run.Code{run.CodeLogLinesLost}, 10))
+	alerts := controltest.Must[[]store.AlertState](t)(w.Store.ListOpenAlerts(t.Context(),
+		[]run.Code{run.CodeLogLinesLost}, 10))
 	if len(alerts) != 1 || alerts[0].RunID != id || alerts[0].StepID != "s1" || alerts[0].TenantID != "acme" {
 		t.Errorf("the alerts are %+v, want one of the step", alerts)
 	}
@@ -49,7 +50,9 @@ func TestEvidence_AStreamedArtifactWithOtherBytesIsNotStored(t *testing.T) {
 	e.Lines = nil
 	body := bytes.Repeat([]byte("body"), 1<<20)
 	ref := refOf("artifact:acme/"+id+"/s1/1/1/large.bin", body)
-	for name, sent := range map[string][]byte{"shorter": body[1:], "longer": append(body, 'x'), "other": append(body[1:], 'x')} {
+	for name, sent := range map[string][]byte{
+		"shorter": body[1:], "longer": append(body, 'x'), "other": append(body[1:], 'x'),
+	} {
 		e.Artifact = &engine.ArtifactBody{Ref: ref, Open: func() (io.ReadCloser, error) {
 			return io.NopCloser(bytes.NewReader(sent)), nil
 		}}

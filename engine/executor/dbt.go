@@ -142,8 +142,8 @@ func (d *dbtExecutor) argv(in plan.DBTInputs, project, profiles, target, logs st
 	return argv, nil
 }
 
-// keepDBT stores the artifacts of dbt. It prints the reason for a file that cannot be read. The error is the *Failure for
-// one that could not be stored.
+// keepDBT stores the artifacts of dbt. It prints the reason for a file that cannot be read. The error is the *Failure
+// for one that could not be stored.
 func keepDBT(ctx context.Context, h Host, files workspace, target string) (refs []run.ArtifactRef, err error) {
 	for _, file := range []struct {
 		kind run.ArtifactKind

@@ -146,7 +146,8 @@ func TestDBT_GivesTheSameResultAsTheCommandLine(t *testing.T) {
 		for model, n := range sum.Rows {
 			rows[model] = n
 		}
-		if kinds := storedKinds(t, j, end.Completed.ArtifactRefs); !cmp.Equal(kinds, []string{"dbt-manifest", "dbt-run-results"}) {
+		if kinds := storedKinds(t, j, end.Completed.ArtifactRefs); !cmp.Equal(kinds,
+			[]string{"dbt-manifest", "dbt-run-results"}) {
 			t.Errorf("%s stored the artifacts %v, want dbt-manifest and dbt-run-results", s.typ, kinds)
 		}
 	}

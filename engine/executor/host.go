@@ -184,7 +184,8 @@ func (h *host) keep(ctx context.Context, a engine.ArtifactBody) error {
 		Message: fmt.Sprintf("the artifact %s of %d bytes was not stored in time: the bucket of artifacts, or the server "+
 			"before it, accepts nothing", filepath.Base(a.Ref.URI), a.Ref.SizeBytes)}
 	if err == nil {
-		f.Message = fmt.Sprintf("the artifact %s of %d bytes was refused: %s", filepath.Base(a.Ref.URI), a.Ref.SizeBytes, last)
+		f.Message = fmt.Sprintf("the artifact %s of %d bytes was refused: %s", filepath.Base(a.Ref.URI), a.Ref.SizeBytes,
+			last)
 	}
 	return f
 }

@@ -118,7 +118,8 @@ func TestArtifact_RefusesWhatIsNone(t *testing.T) {
 	t.Parallel()
 	server := serveSink(t, &sink{})
 	for name, body := range map[string]string{
-		"no line": `{"artifact":{"ref":{}}}`, "no artifact": "{}\n", "no JSON": "x\n", "lines too": `{"artifact":{},"lines":[{}]}` + "\n",
+		"no line": `{"artifact":{"ref":{}}}`, "no artifact": "{}\n", "no JSON": "x\n",
+		"lines too":   `{"artifact":{},"lines":[{}]}` + "\n",
 		"a long line": `{"runId":"` + strings.Repeat("x", 70<<10) + "\"}\n",
 	} {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL+"/engine/journal/artifact",
@@ -136,7 +137,8 @@ func TestArtifact_RefusesWhatIsNone(t *testing.T) {
 			t.Errorf("%s: %s, want 400", name, res.Status)
 		}
 	}
-	if err := client(t, server.URL, "bad").Evidence(t.Context(), artifactOf([]byte("x"))); !errors.Is(err, engine.ErrDenied) {
+	err := client(t, server.URL, "bad").Evidence(t.Context(), artifactOf([]byte("x")))
+	if !errors.Is(err, engine.ErrDenied) {
 		t.Errorf("an unknown token: %v, want ErrDenied", err)
 	}
 }

@@ -123,17 +123,17 @@ type call struct {
 }
 
 var calls = map[string]call{ //nolint:gochecknoglobals // a table
-	callBegin: {MaxCall, false, func(ctx context.Context, j engine.AttemptJournal, body io.Reader) (response, error) {
-		return serve(ctx, body, j.StartAttempt, func(b engine.AttemptStarted) response { return response{Begun: &b} })
+	callBegin: {MaxCall, false, func(ctx context.Context, j engine.AttemptJournal, in io.Reader) (response, error) {
+		return serve(ctx, in, j.StartAttempt, func(b engine.AttemptStarted) response { return response{Begun: &b} })
 	}},
-	callCompensation: {MaxCall, false, func(ctx context.Context, j engine.AttemptJournal, body io.Reader) (response, error) {
-		return serve(ctx, body, j.Compensation, func(h engine.Hook) response { return response{Hook: &h} })
+	callCompensation: {MaxCall, false, func(ctx context.Context, j engine.AttemptJournal, in io.Reader) (response, error) {
+		return serve(ctx, in, j.Compensation, func(h engine.Hook) response { return response{Hook: &h} })
 	}},
-	callEnd: {MaxCall, false, func(ctx context.Context, j engine.AttemptJournal, body io.Reader) (response, error) {
-		return serve(ctx, body, j.End, func(e engine.Receipt) response { return response{Ended: &e} })
+	callEnd: {MaxCall, false, func(ctx context.Context, j engine.AttemptJournal, in io.Reader) (response, error) {
+		return serve(ctx, in, j.End, func(e engine.Receipt) response { return response{Ended: &e} })
 	}},
-	callCheck: {MaxReport, false, func(ctx context.Context, j engine.AttemptJournal, body io.Reader) (response, error) {
-		return serve(ctx, body, func(ctx context.Context, c check) (engine.WorkerOrder, error) {
+	callCheck: {MaxReport, false, func(ctx context.Context, j engine.AttemptJournal, in io.Reader) (response, error) {
+		return serve(ctx, in, func(ctx context.Context, c check) (engine.WorkerOrder, error) {
 			reporter, ok := j.(engine.WorkerReporter)
 			if c.Report == nil || !ok {
 				return engine.WorkerOrder{}, nil
@@ -142,8 +142,8 @@ var calls = map[string]call{ //nolint:gochecknoglobals // a table
 		}, func(o engine.WorkerOrder) response { return response{Order: o} })
 	}},
 	callArtifact: {MaxArtifact + maxArtifactHead, true, serveArtifact},
-	callEvidence: {MaxEvidence, false, func(ctx context.Context, j engine.AttemptJournal, body io.Reader) (response, error) {
-		return serve(ctx, body, func(ctx context.Context, e engine.Evidence) (struct{}, error) {
+	callEvidence: {MaxEvidence, false, func(ctx context.Context, j engine.AttemptJournal, in io.Reader) (response, error) {
+		return serve(ctx, in, func(ctx context.Context, e engine.Evidence) (struct{}, error) {
 			return struct{}{}, j.Evidence(ctx, e)
 		}, func(struct{}) response { return response{} })
 	}},

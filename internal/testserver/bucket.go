@@ -77,9 +77,6 @@ func (s *S3Server) URL(addr string) string {
 	return fmt.Sprintf("s3://%s?endpoint=http://%s&use_path_style=true&region=us-east-1", s.Bucket, addr)
 }
 
-// Dir returns the directory that holds the objects of the bucket as files.
-func (s *S3Server) Dir() string { return filepath.Join(s.box.dir, "data", s.Bucket) }
-
 // Kill kills the server; its bucket stays. It does nothing when the server is stopped.
 func (s *S3Server) Kill() {
 	s.t.Helper()
