@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
@@ -146,8 +147,8 @@ func (s *Store) Put(ctx context.Context, name string, body io.Reader) (uri, sum 
 		options.ContentDisposition = disposeAs(path.Base(name))
 	}
 	if err := s.bucket.write(ctx, blobKey(name), stored, options); err != nil {
-		if in.failed != nil {
-			return "", "", 0, fmt.Errorf("artifact: put: %w", in.failed)
+		if cause := in.failed.Load(); cause != nil {
+			return "", "", 0, fmt.Errorf("artifact: put: %w", *cause)
 		}
 		return "", "", 0, failed("put", err)
 	}
@@ -160,7 +161,7 @@ type bounded struct {
 	hash   hash.Hash
 	size   int64
 	most   int64
-	failed error // of the body, as opposed to the bucket
+	failed atomic.Pointer[error] // of the body, as opposed to the bucket
 }
 
 func (b *bounded) Read(p []byte) (int, error) {
@@ -171,7 +172,7 @@ func (b *bounded) Read(p []byte) (int, error) {
 		n, err = 0, ErrTooLarge
 	}
 	if err != nil && !errors.Is(err, io.EOF) {
-		b.failed = err
+		b.failed.Store(&err)
 	}
 	return n, err
 }
