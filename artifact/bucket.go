@@ -46,7 +46,7 @@ func parameters(scheme string) []string {
 	case schemeAzure:
 		return []string{"storage_account", "domain", "protocol", "cdn", "localemu", "prefix"}
 	case schemeFile:
-		return []string{"create_dir", "prefix"}
+		return []string{"create_dir", "no_tmp_dir", "dir_file_mode", "metadata", "prefix"}
 	case schemeMem:
 		return []string{"prefix"}
 	}

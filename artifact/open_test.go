@@ -31,6 +31,12 @@ func TestOpen_SaysWhatIsWrongWithTheAddress(t *testing.T) {
 	}
 }
 
+// Settings of earlier versions may have parameters that are now always set.
+func TestOpen_AcceptsTheParametersOfEarlierVersions(t *testing.T) {
+	t.Parallel()
+	open(t, "file://"+t.TempDir()+"/blobs?create_dir=true&no_tmp_dir=true&metadata=skip", artifact.Limits{})
+}
+
 func TestOpen_SaysWhichRightABucketRefuses(t *testing.T) {
 	t.Parallel()
 	server := testserver.S3(t)
