@@ -32,7 +32,7 @@ build: ## build the UI, then bin/dvt with the UI in it
 .PHONY: bin/dvt
 bin/dvt:
 	@[ -x bin/dvt ] || echo "==> building bin/dvt (1 to 3 minutes the first time)"
-	@go build -ldflags "-s -w -X main.version=$(VERSION)" -o bin/dvt ./cmd/dvt
+	@go build -tags disable_grpc_modules -ldflags "-s -w -X main.version=$(VERSION)" -o bin/dvt ./cmd/dvt
 
 # --- check it ---
 
@@ -111,7 +111,7 @@ clean: ## remove what was built; what was fetched (.tools) and your runs (.dvt) 
 
 # --- the parts, one by one ---
 
-.PHONY: tools/temporal tools/postgres tools/redis tools/bench tools/browser tools/dbt tools/lint tools/workflowcheck tools/govulncheck tools/promcheck tools/webhooks tools/openbao web
+.PHONY: tools/temporal tools/postgres tools/redis tools/bench tools/browser tools/dbt tools/lint tools/workflowcheck tools/govulncheck tools/promcheck tools/webhooks tools/openbao tools/buckets web
 tools/temporal: ## the Temporal CLI, whose dev server runs the workflows
 tools/postgres: ## a PostgreSQL for the tests
 tools/redis: ## a Redis for the tests
@@ -125,5 +125,5 @@ tools/promcheck: ## the check of rules and dashboards, on the engine of Promethe
 tools/webhooks: ## three verifiers of webhooks that are not ours
 tools/openbao: ## an OpenBao, the store of secrets, for the tests
 web: ## the UI into web/dist
-tools/temporal tools/postgres tools/redis tools/bench tools/browser tools/dbt tools/lint tools/workflowcheck tools/govulncheck tools/promcheck tools/webhooks tools/openbao web:
+tools/temporal tools/postgres tools/redis tools/bench tools/browser tools/dbt tools/lint tools/workflowcheck tools/govulncheck tools/promcheck tools/webhooks tools/openbao tools/buckets web:
 	@$(PREPARE) $(@F)

@@ -1,13 +1,12 @@
 package artifact
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
-	"maps"
-	"net/url"
 
 	"gocloud.dev/blob"
 	"gocloud.dev/gcerrors"
@@ -15,38 +14,42 @@ import (
 
 // Archive stores small documents that are written once and never replaced, in a bucket. OpenArchive makes one. It is
 // safe for concurrent use.
-type Archive struct{ bucket *blob.Bucket }
+type Archive struct{ bucket bucket }
 
 // maxArchived is the size, in bytes, of the largest document. Write refuses a larger one, because Walk could not read
 // it.
 const maxArchived = 1 << 20
 
-// OpenArchive opens the bucket at a URL: file:///a/directory, which it creates when it is missing, or mem://. The
-// caller closes the archive.
-func OpenArchive(ctx context.Context, bucketURL string) (*Archive, error) {
-	return openArchive(ctx, bucketURL, url.Values{"create_dir": {"1"}})
+// OpenArchive opens the bucket at an address, as of Open; it creates the directory of a file: bucket when it is
+// missing. The caller closes the archive.
+func OpenArchive(ctx context.Context, address string) (*Archive, error) {
+	return openArchive(ctx, address, true)
 }
 
 // ReadArchive opens the bucket only for Walk. A directory that does not exist is an error, because an empty archive
 // in its place would look valid.
-func ReadArchive(ctx context.Context, bucketURL string) (*Archive, error) {
-	return openArchive(ctx, bucketURL, url.Values{})
+func ReadArchive(ctx context.Context, address string) (*Archive, error) {
+	return openArchive(ctx, address, false)
 }
 
-func openArchive(ctx context.Context, bucketURL string, options url.Values) (*Archive, error) {
-	u, err := url.Parse(bucketURL)
+func openArchive(ctx context.Context, address string, create bool) (*Archive, error) {
+	u, err := parseAddress(address)
 	if err != nil {
-		return nil, errBucketAddress
+		return nil, err
 	}
-	if u.Scheme == "file" {
-		maps.Copy(options, url.Values{"dir_file_mode": {"0700"}, "metadata": {"skip"}, "no_tmp_dir": {"1"}})
-		u.RawQuery = options.Encode()
+	if u.Scheme == schemeFile {
+		q := u.Query()
+		q.Del("create_dir")
+		if create {
+			q.Set("create_dir", "1")
+		}
+		u.RawQuery = q.Encode()
 	}
-	bucket, err := blob.OpenBucket(ctx, u.String())
+	b, err := openBucket(ctx, u)
 	if err != nil {
-		return nil, openError(u, err)
+		return nil, err
 	}
-	return &Archive{bucket}, nil
+	return &Archive{b}, nil
 }
 
 // Close releases the bucket.
@@ -58,14 +61,12 @@ func (a *Archive) Write(ctx context.Context, name string, body []byte) error {
 	if len(body) > maxArchived {
 		return fmt.Errorf("artifact: %s has %d bytes, more than %d", name, len(body), maxArchived)
 	}
-	err := a.bucket.WriteAll(ctx, name, body, &blob.WriterOptions{IfNotExist: true, ContentType: "application/json"})
+	err := a.bucket.write(ctx, name, bytes.NewReader(body),
+		blob.WriterOptions{IfNotExist: true, ContentType: "application/json"})
 	if gcerrors.Code(err) == gcerrors.FailedPrecondition {
 		return fs.ErrExist
 	}
-	if err != nil {
-		return fmt.Errorf("artifact: write %s: %w", name, err)
-	}
-	return nil
+	return failed("write "+name, err)
 }
 
 // Walk calls f with every document, one at a time and in the order of their names. It stops at the first error,
@@ -78,7 +79,7 @@ func (a *Archive) Walk(ctx context.Context, f func(name string, body []byte) err
 			return nil
 		}
 		if err != nil {
-			return fmt.Errorf("artifact: list: %w", err)
+			return failed("list", err)
 		}
 		if o.IsDir {
 			continue
@@ -88,7 +89,7 @@ func (a *Archive) Walk(ctx context.Context, f func(name string, body []byte) err
 		}
 		body, err := a.bucket.ReadAll(ctx, o.Key)
 		if err != nil {
-			return fmt.Errorf("artifact: read %s: %w", o.Key, err)
+			return failed("read "+o.Key, err)
 		}
 		if err := f(o.Key, body); err != nil {
 			return err

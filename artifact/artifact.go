@@ -4,13 +4,9 @@ package artifact
 
 import (
 	"context"
-	"errors"
 	"io"
 	"time"
 )
-
-// ErrNotFound is returned for objects that do not exist or were removed.
-var ErrNotFound = errors.New("artifact: not found")
 
 // Line is one line of a step's log.
 type Line struct {
@@ -50,7 +46,8 @@ type AttemptID struct {
 }
 
 // Logs stores step logs. Implementations are safe for concurrent use by several processes that share the bucket, as
-// long as only one process writes an attempt at a time.
+// long as only one process writes an attempt at a time. Reading returns ErrTorn for lines whose object is torn, and all
+// methods return ErrUnavailable for a bucket that cannot be used.
 type Logs interface { //nolint:interfacebloat // one subject: the logs and artifacts of attempts
 	// Append adds lines of one engine attempt. from is the number of the first line within that engine attempt, from 1.
 	// Lines that are already stored are dropped, so that repeated calls change nothing (contract T229). If the log
@@ -77,9 +74,11 @@ type Logs interface { //nolint:interfacebloat // one subject: the logs and artif
 
 // Blobs stores artifacts.
 type Blobs interface {
-	// Put stores body under name and returns its URI. Repeated calls with the same name must have the same bytes.
+	// Put stores body under name and returns its URI. It stores the whole body or nothing. Repeated calls with the same
+	// name must have the same bytes. Errors: ErrTooLarge, ErrUnavailable, those of body.
 	Put(ctx context.Context, name string, body io.Reader) (uri, sha256 string, size int64, err error)
 	// Open returns the content of an artifact, or ErrNotFound. The caller closes it. Seek reads nothing: the next Read
-	// begins there.
+	// begins there. Reads return ErrTorn for an object that cannot be decompressed. Only Verify finds other damage: the
+	// log has the size and the digest.
 	Open(ctx context.Context, uri string) (io.ReadSeekCloser, error)
 }

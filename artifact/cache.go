@@ -5,7 +5,8 @@ import (
 	"sync"
 )
 
-// pieceCache holds the pieces used last, so that the readers of one log share the reads of its end.
+// pieceCache holds the pieces of logs, and the frames of segments, that were used last, so that the readers of one log
+// share the reads of its end.
 type pieceCache struct {
 	mu    sync.Mutex
 	max   int
@@ -29,6 +30,11 @@ func (c *pieceCache) get(key string) ([]Line, bool) {
 	}
 	c.order.MoveToFront(e)
 	return e.Value.(*cachedPiece).lines, true
+}
+
+func (c *pieceCache) has(key string) bool {
+	_, ok := c.get(key)
+	return ok
 }
 
 func (c *pieceCache) put(key string, ls []Line, size int) {

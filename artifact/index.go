@@ -1,16 +1,17 @@
 package artifact
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io"
+	"slices"
 	"sort"
 	"strings"
 	"sync"
+	"time"
 
 	"gocloud.dev/blob"
-	"gocloud.dev/gcerrors"
 )
 
 // index lists the pieces of one log in order. They begin with line 1, do not overlap, and have at most one hole.
@@ -82,49 +83,89 @@ func (ix index) trim(l Limits) (dropped []piece, resumes int64) {
 	return dropped, resumes
 }
 
-// index lists the objects of one log. dropped are pieces in its hole that a writer has not deleted yet, because it was
-// killed. ErrNotFound means that a writer replaced or removed an object during the listing; the caller lists again.
-func (s *Store) index(ctx context.Context, prefix string) (ix index, dropped []piece, err error) {
-	var all []piece
-	resumes := int64(1)
+const (
+	// relist is how often a listing with a gap is repeated: a writer may have replaced pieces meanwhile. A gap that stays
+	// is a lost object.
+	relist     = 3
+	relistWait = 20 * time.Millisecond
+)
+
+// index lists the objects of one log. unneeded are pieces that nobody reads and that a writer has not deleted yet,
+// because it was killed. ErrNotFound means that a writer replaced or removed an object during the listing; the caller
+// lists again.
+func (s *Store) index(ctx context.Context, prefix string) (ix index, unneeded []piece, err error) {
+	for try := 1; ; try++ {
+		all, err := s.list(ctx, prefix)
+		if err != nil {
+			return nil, nil, err
+		}
+		var gap, whole bool
+		if ix, unneeded, gap, whole = arrange(all); gap && try < relist {
+			time.Sleep(relistWait)
+			continue
+		}
+		if !whole || !s.seen.reaches(prefix, ix.total()) {
+			return nil, nil, ErrNotFound // the listing has neither a replaced piece nor the one that replaced it
+		}
+		return ix, unneeded, nil
+	}
+}
+
+// list returns the pieces of one log in the order of their lines: of those that begin with the same line the sound ones
+// first, then the longest.
+func (s *Store) list(ctx context.Context, prefix string) (all []piece, err error) {
 	it := s.bucket.List(&blob.ListOptions{Prefix: prefix})
 	for {
 		obj, err := it.Next(ctx)
 		if errors.Is(err, io.EOF) {
 			break
 		}
-		if gcerrors.Code(err) == gcerrors.NotFound {
-			return nil, nil, ErrNotFound // a file disappeared between the listing of the folder and its stat
+		if err != nil { // ErrNotFound: a file disappeared between the listing of the folder and its stat
+			return nil, failed("list log", err)
 		}
-		if err != nil {
-			return nil, nil, fmt.Errorf("artifact: list log: %w", err)
-		}
-		if p, ok := parsePiece(strings.TrimPrefix(obj.Key, prefix)); ok {
+		if p, ok := parsePiece(strings.TrimPrefix(obj.Key, prefix), obj.Size); ok {
 			all = append(all, p)
-			resumes = max(resumes, p.resumes)
 		}
 	}
-	sort.Slice(all, func(i, j int) bool {
-		if all[i].from != all[j].from {
-			return all[i].from < all[j].from
+	slices.SortFunc(all, func(a, b piece) int {
+		if a.torn != b.torn && a.from == b.from {
+			if a.torn {
+				return 1
+			}
+			return -1
 		}
-		return all[i].count > all[j].count
+		return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(b.count, a.count))
 	})
+	return all, nil
+}
+
+// arrange chooses the pieces that are the log. unneeded are those that it has twice or that were dropped. gap reports
+// that lines are missing whose object is not listed; a torn piece stands for them. whole is false when the end of the
+// hole is not listed.
+func arrange(all []piece) (ix index, unneeded []piece, gap, whole bool) {
+	resumes := int64(1)
+	for _, p := range all {
+		resumes = max(resumes, p.resumes)
+	}
 	next := int64(1)
 	for _, p := range all {
 		if next < resumes && p.from == resumes {
 			next = resumes
 		}
-		if p.from == next {
+		switch {
+		case p.from == next:
 			ix, next = append(ix, p), p.to()+1
-		} else if p.to() < resumes {
-			dropped = append(dropped, p)
-		} // every other piece was replaced by a larger one
+		case p.to() < resumes && p.from > next: // in the hole
+			unneeded = append(unneeded, p)
+		case p.from > next:
+			gap = true
+			ix = append(ix, piece{from: next, count: p.from - next, engineAttempt: p.engineAttempt, torn: true}, p)
+			next = p.to() + 1
+		case p.to() < next && !ix[len(ix)-1].torn: // replaced by a larger one
+			unneeded = append(unneeded, p)
+		}
 	}
-	if resumes > 1 && next <= resumes || !s.seen.reaches(prefix, ix.total()) {
-		return nil, nil, ErrNotFound // the listing has neither a replaced piece nor the one that replaced it
-	}
-	return ix, dropped, nil
+	return ix, unneeded, gap, resumes == 1 || next > resumes
 }
 
 // lengths remembers the greatest known length of logs. The listing of a folder is not atomic: while a writer replaces a

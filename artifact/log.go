@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -46,9 +47,13 @@ func (s *Store) Append(ctx context.Context, id AttemptID, engineAttempt int, fro
 // ErrNotFound if another writer replaced a piece meanwhile.
 func (s *Store) extend(ctx context.Context, prefix string, engineAttempt int, from int64, lines []Line) (added bool,
 	err error) {
-	ix, gone, err := s.index(ctx, prefix)
+	ix, unneeded, err := s.index(ctx, prefix)
 	if err != nil {
 		return false, err
+	}
+	// The caller repeats lines that were not acknowledged, so it replaces a torn piece that has them.
+	for n := len(ix); n > 0 && ix[n-1].torn && ix[n-1].engineAttempt == engineAttempt && from <= ix[n-1].eaFrom(); n-- {
+		unneeded, ix = append(unneeded, ix[n-1]), ix[:n-1]
 	}
 	if ix.missing() != (Missing{}) && engineAttempt < ix[len(ix)-1].engineAttempt {
 		return false, nil
@@ -63,14 +68,14 @@ func (s *Store) extend(ctx context.Context, prefix string, engineAttempt int, fr
 	p := piece{from: ix.total() + 1, engineAttempt: engineAttempt, eaTo: from + int64(len(lines)) - 1}
 	lines = s.clean(lines, engineAttempt)
 	if n := len(ix); n > 0 && ix[n-1].engineAttempt == engineAttempt && ix[n-1].count < pieceLines &&
-		ix[n-1].bytes < pieceBytes {
+		ix[n-1].bytes < pieceBytes && !ix[n-1].torn {
 		last := ix[n-1]
-		before, err := s.lines(ctx, prefix, last)
+		before, err := s.lines(ctx, prefix, last, last.from, int(last.count))
 		if err != nil {
 			return false, err
 		}
 		lines = append(before[:len(before):len(before)], lines...)
-		p.from, gone, ix = last.from, append(gone, last), ix[:n-1]
+		p.from, unneeded, ix = last.from, append(unneeded, last), ix[:n-1]
 	}
 	for i := range lines {
 		lines[i].No = p.from + int64(i)
@@ -79,14 +84,23 @@ func (s *Store) extend(ctx context.Context, prefix string, engineAttempt int, fr
 	if err != nil {
 		return false, err
 	}
-	p.count, p.bytes = int64(len(lines)), int64(len(body))
-	dropped, resumes := append(ix, p).trim(s.limits)
+	stored := pack(body)
+	p.count, p.bytes, p.stored = int64(len(lines)), int64(len(body)), int64(len(stored))
+	ix = append(ix, p)
+	dropped, resumes := ix.trim(s.limits)
 	p.resumes = resumes
-	if err := s.write(ctx, prefix, p, lines, body); err != nil {
+	ix[len(ix)-1] = p
+	if err := s.write(ctx, prefix, p, stored); err != nil {
 		return false, err
 	}
-	for _, q := range append(gone, dropped...) {
-		_ = s.bucket.Delete(ctx, q.key(prefix)) // an undeleted piece only takes space
+	s.pieces.put(frame{}.cacheKey(prefix, p), lines, len(body))
+	s.remove(ctx, prefix, slices.DeleteFunc(append(unneeded, dropped...), func(q piece) bool {
+		return q.key(prefix) == p.key(prefix) || q.torn && q.stored == 0
+	}))
+	if len(dropped) == 0 {
+		if small := ix.mergeable(s.limits); small != nil {
+			_ = s.merge(ctx, prefix, small) // the next call tries again; the lines are stored
+		}
 	}
 	return true, nil
 }
@@ -123,14 +137,19 @@ func (s *Store) Read(ctx context.Context, id AttemptID, from int64, limit int) (
 		}
 		out = Page{Total: ix.total(), Missing: ix.missing()}
 		for i := ix.at(from); i < len(ix) && len(out.Lines) < limit; i++ {
-			part, err := s.lines(ctx, prefix, ix[i])
+			hole := ix.hole(i)
+			marked := hole != (Missing{}) && from <= hole.To
+			wanted := limit - len(out.Lines)
+			if marked {
+				wanted = max(wanted-1, 1) // the line that reports the hole has the time of the first line
+			}
+			part, err := s.lines(ctx, prefix, ix[i], from, wanted)
 			if err != nil {
 				return err
 			}
-			if hole := ix.hole(i); hole != (Missing{}) && from <= hole.To {
+			if marked {
 				out.Lines = append(out.Lines, s.mark(hole, part[0]))
 			}
-			part = part[max(from-ix[i].from, 0):]
 			out.Lines = append(out.Lines, part[:min(len(part), limit-len(out.Lines))]...)
 		}
 		return nil

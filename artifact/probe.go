@@ -3,9 +3,11 @@ package artifact
 import (
 	"context"
 	"crypto/rand"
-	"fmt"
+	"strings"
 	"sync"
 	"time"
+
+	"gocloud.dev/blob"
 )
 
 // probeEvery is how long a successful write proves that the bucket can be written. Health is asked for each second by
@@ -29,11 +31,11 @@ func (s *Store) CheckWritable(ctx context.Context) error {
 		return nil
 	}
 	name := probePrefix + rand.Text() // two processes never delete each other's object
-	if err := s.bucket.WriteAll(ctx, name, []byte("dvt"), nil); err != nil {
-		return fmt.Errorf("artifact: write a probe: %w", err)
+	if err := s.bucket.write(ctx, name, strings.NewReader("dvt"), blob.WriterOptions{}); err != nil {
+		return failed("write a probe", err)
 	}
 	if err := s.bucket.Delete(ctx, name); err != nil {
-		return fmt.Errorf("artifact: delete a probe: %w", err)
+		return failed("delete a probe", err)
 	}
 	s.probe.at = time.Now()
 	return nil

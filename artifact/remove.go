@@ -51,7 +51,7 @@ var _ Remover = (*Store)(nil)
 func (s *Store) Remove(ctx context.Context, scope Scope, limit int) (Removed, error) {
 	return s.each(ctx, scope, limit, func(key string) error {
 		if err := s.bucket.Delete(ctx, key); err != nil && gcerrors.Code(err) != gcerrors.NotFound {
-			return fmt.Errorf("artifact: remove: %w", err)
+			return failed("remove", err)
 		}
 		return nil
 	})
@@ -69,14 +69,15 @@ func (s *Store) RemoveArtifact(ctx context.Context, uri string) error {
 		return ErrNotFound
 	}
 	if err := s.bucket.Delete(ctx, blobKey(name)); err != nil && gcerrors.Code(err) != gcerrors.NotFound {
-		return fmt.Errorf("artifact: remove: %w", err)
+		return failed("remove", err)
 	}
 	return nil
 }
 
 // each calls visit for at most limit objects of a scope. The objects are deleted while they are listed, which every
 // bucket allows, because a list is read by pages.
-func (s *Store) each(ctx context.Context, scope Scope, limit int, visit func(key string) error) (out Removed, err error) {
+func (s *Store) each(ctx context.Context, scope Scope, limit int, visit func(key string) error) (out Removed,
+	err error) {
 	prefix, err := scope.prefix()
 	if err != nil {
 		return out, err
@@ -87,7 +88,7 @@ func (s *Store) each(ctx context.Context, scope Scope, limit int, visit func(key
 			return out, nil
 		}
 		if err != nil {
-			return out, fmt.Errorf("artifact: list: %w", err)
+			return out, failed("list", err)
 		}
 		if out.Objects == int64(limit) {
 			out.More = true

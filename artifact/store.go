@@ -2,43 +2,39 @@ package artifact
 
 import (
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"hash"
 	"hash/fnv"
 	"io"
-	"io/fs"
 	"net/url"
-	"os"
 	"path"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	lru "github.com/hashicorp/golang-lru/v2"
 	"gocloud.dev/blob"
-	_ "gocloud.dev/blob/fileblob" // file:// buckets
-	_ "gocloud.dev/blob/memblob"  // mem:// buckets
-	"gocloud.dev/gcerrors"
 )
 
 // Scheme is the scheme of the URIs that Put returns: artifact:<name>. They do not contain the location of the bucket,
 // so that it can be moved.
 const Scheme = "artifact"
 
-// ErrTooLarge is returned for a body above Limits.BlobBytes; nothing is stored.
-var ErrTooLarge = errors.New("artifact: too large")
-
 // Limits bound the stored data. A zero field has its default. Of an attempt that exceeds its limits the first quarter
 // and the end are kept. Lines are dropped by pieces, so that one piece may exceed a limit.
 type Limits struct {
 	LineBytes    int           // of the text of one line; longer texts are cut and marked; 8 KiB
 	AttemptLines int64         // of one logical attempt; 2,000,000
-	AttemptBytes int64         // of one logical attempt as stored; 256 MiB
-	BlobBytes    int64         // of one artifact; 100 MiB
+	AttemptBytes int64         // of one logical attempt before it is compressed; 256 MiB
+	BlobBytes    int64         // of one artifact; 2 GiB
 	CacheBytes   int           // of cached log pieces of all attempts; 16 MiB
-	Poll         time.Duration // between checks for lines of other processes; 1 s
+	Poll         time.Duration // between checks for lines of other processes; 500 ms
 }
 
 func (l *Limits) fill() {
@@ -49,7 +45,7 @@ func (l *Limits) fill() {
 	}
 	set(&l.AttemptLines, 2_000_000)
 	set(&l.AttemptBytes, 256<<20)
-	set(&l.BlobBytes, 100<<20)
+	set(&l.BlobBytes, 2<<30)
 	if l.LineBytes <= 0 {
 		l.LineBytes = 8 << 10
 	}
@@ -57,65 +53,60 @@ func (l *Limits) fill() {
 		l.CacheBytes = 16 << 20
 	}
 	if l.Poll <= 0 {
-		l.Poll = time.Second
+		l.Poll = 500 * time.Millisecond
 	}
 }
 
 // Store keeps artifacts and logs in one bucket. It is safe for concurrent use.
 type Store struct {
-	bucket  *blob.Bucket
+	bucket  bucket
 	limits  Limits
 	writing [64]sync.Mutex // by attempt, so that memory does not grow with attempts
 	pieces  pieceCache
+	footers *lru.Cache[string, []frame] // of segments, by key
 	seen    lengths
 	follow  followers
 	probe   writeProbe
 }
+
+// keptFooters is the number of footers that a Store caches; one takes less than 1 KiB.
+const keptFooters = 1024
 
 var (
 	_ Blobs = (*Store)(nil)
 	_ Logs  = (*Store)(nil)
 )
 
-// Open opens the bucket at a URL with the default Limits: file:///a/directory, which is created if it is missing, or
-// mem://.
-func Open(ctx context.Context, bucketURL string) (*Store, error) {
-	return OpenWithLimits(ctx, bucketURL, Limits{})
+// Open opens the bucket at an address with the default Limits: file:///a/directory, which must exist unless the address
+// has ?create_dir=true, s3://BUCKET, gs://BUCKET, azblob://CONTAINER, or mem:// for tests. The SDK of each cloud takes
+// its credentials from the environment. Open writes and deletes an object in a bucket of a cloud. It returns an error,
+// which quotes no key, for an address that cannot be used and for a bucket that is missing or refuses this process; a
+// bucket that does not answer is no error.
+func Open(ctx context.Context, address string) (*Store, error) {
+	return OpenWithLimits(ctx, address, Limits{})
 }
 
 // OpenWithLimits is Open with other Limits.
-func OpenWithLimits(ctx context.Context, bucketURL string, l Limits) (*Store, error) {
-	u, err := url.Parse(bucketURL)
+func OpenWithLimits(ctx context.Context, address string, l Limits) (*Store, error) {
+	u, err := parseAddress(address)
 	if err != nil {
-		return nil, errBucketAddress
+		return nil, err
 	}
-	if u.Scheme == "file" {
-		q := u.Query()
-		if _, err := os.Stat(u.Path); errors.Is(err, fs.ErrNotExist) && !q.Has("create_dir") {
-			return nil, fmt.Errorf("artifact: the directory %s does not exist: create it, or check that its file system is "+
-				"mounted", u.Path)
+	b, err := openBucket(ctx, u)
+	if err != nil {
+		return nil, err
+	}
+	if b.scheme != schemeFile && b.scheme != schemeMem {
+		if err := b.check(ctx, probePrefix+rand.Text()); err != nil {
+			_ = b.Close()
+			return nil, err
 		}
-		q.Set("dir_file_mode", "0700")
-		q.Set("metadata", "skip")
-		q.Set("no_tmp_dir", "1")
-		u.RawQuery = q.Encode()
-	}
-	bucket, err := blob.OpenBucket(ctx, u.String())
-	if err != nil {
-		return nil, openError(u, err)
 	}
 	l.fill()
-	s := &Store{bucket: bucket, limits: l, seen: lengths{of: map[string]int64{}}}
+	s := &Store{bucket: b, limits: l, seen: lengths{of: map[string]int64{}},
+		footers: must(lru.New[string, []frame](keptFooters))}
 	s.pieces.max = l.CacheBytes
 	return s, nil
-}
-
-// errBucketAddress quotes no address, because one may hold a key.
-var errBucketAddress = errors.New("artifact: the address of the bucket cannot be parsed")
-
-// openError returns the error for a bucket that cannot be opened, without its address.
-func openError(u *url.URL, err error) error {
-	return fmt.Errorf("artifact: open bucket: %s", strings.ReplaceAll(err.Error(), u.String(), u.Scheme+"://…"))
 }
 
 // Close releases the bucket. Followers end with their own contexts.
@@ -138,31 +129,52 @@ func escape(name string) string {
 	return strings.Join(parts, "/")
 }
 
-// Put implements Blobs.
+// Put implements Blobs. It holds a part of the body in memory, of a fixed size. Files that compress well are stored
+// compressed; sum and size are those of the body.
 func (s *Store) Put(ctx context.Context, name string, body io.Reader) (uri, sum string, size int64, err error) {
 	if !validName(name) {
 		return "", "", 0, fmt.Errorf("artifact: %q is not a name: use relative segments, none of them . or .. only", name)
 	}
-	ctx, abandon := context.WithCancel(ctx)
-	defer abandon() // closing the writer after abandon discards it
-	w, err := s.bucket.NewWriter(ctx, blobKey(name), &blob.WriterOptions{ContentType: "application/octet-stream"})
-	if err != nil {
-		return "", "", 0, fmt.Errorf("artifact: put: %w", err)
+	in := &bounded{from: body, hash: sha256.New(), most: s.limits.BlobBytes}
+	options := blob.WriterOptions{ContentType: contentType(name)}
+	var stored io.Reader = in
+	if isCompressed(name) {
+		packed := compress(in)
+		defer packed.Close()
+		stored, options.ContentEncoding = packed, "gzip"
 	}
-	hash := sha256.New()
-	size, err = io.Copy(io.MultiWriter(w, hash), io.LimitReader(body, s.limits.BlobBytes+1))
-	if err == nil && size > s.limits.BlobBytes {
-		err = ErrTooLarge
+	if s.bucket.scheme != schemeFile {
+		options.ContentDisposition = disposeAs(path.Base(name))
 	}
-	if err != nil {
-		abandon()
-		_ = w.Close()
-		return "", "", 0, fmt.Errorf("artifact: put: %w", err)
+	if err := s.bucket.write(ctx, blobKey(name), stored, options); err != nil {
+		if cause := in.failed.Load(); cause != nil {
+			return "", "", 0, fmt.Errorf("artifact: put: %w", *cause)
+		}
+		return "", "", 0, failed("put", err)
 	}
-	if err := w.Close(); err != nil {
-		return "", "", 0, fmt.Errorf("artifact: put: %w", err)
+	return URI(name), hex.EncodeToString(in.hash.Sum(nil)), in.size, nil
+}
+
+// bounded reads a body, hashes it and bounds it.
+type bounded struct {
+	from   io.Reader
+	hash   hash.Hash
+	size   int64
+	most   int64
+	failed atomic.Pointer[error] // of the body, as opposed to the bucket
+}
+
+func (b *bounded) Read(p []byte) (int, error) {
+	n, err := b.from.Read(p)
+	b.size += int64(n)
+	_, _ = b.hash.Write(p[:n])
+	if b.size > b.most {
+		n, err = 0, ErrTooLarge
 	}
-	return URI(name), hex.EncodeToString(hash.Sum(nil)), size, nil
+	if err != nil && !errors.Is(err, io.EOF) {
+		b.failed.Store(&err)
+	}
+	return n, err
 }
 
 // Open implements Blobs.
@@ -171,14 +183,14 @@ func (s *Store) Open(ctx context.Context, uri string) (io.ReadSeekCloser, error)
 	if !ok {
 		return nil, ErrNotFound
 	}
-	r, err := s.bucket.NewReader(ctx, blobKey(name), nil)
-	if gcerrors.Code(err) == gcerrors.NotFound {
-		return nil, ErrNotFound
-	}
+	r, err := s.bucket.reader(ctx, blobKey(name), 0, -1)
 	if err != nil {
-		return nil, fmt.Errorf("artifact: open: %w", err)
+		return nil, failed("open", err)
 	}
-	return r, nil
+	if !isCompressed(name) {
+		return &plainObject{r}, nil
+	}
+	return openCompressed(r, s.limits.BlobBytes)
 }
 
 // nameOf returns the name of the artifact with that URI.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/dvt-engine/dvt/artifact"
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/engine"
 	"github.com/dvt-engine/dvt/live"
@@ -106,6 +107,12 @@ func Translate(err error) error {
 			"The store does not answer. Nothing was changed; try again.", 2*time.Second
 	case errors.Is(err, engine.ErrUnavailable):
 		e.Code, e.Message, e.RetryAfter = run.CodeEngineUnavailable, "The engine does not answer. Try again.", 2*time.Second
+	case errors.Is(err, artifact.ErrTorn):
+		e.Code, e.Message = run.CodeArtifactTorn, "The stored object is torn: it is not what was written. Restore it from a "+
+			"version of the bucket, or run the step again."
+	case errors.Is(err, artifact.ErrUnavailable):
+		e.Code, e.Message, e.RetryAfter = run.CodeUnavailable,
+			"The bucket of logs and artifacts does not answer. Try again.", 2*time.Second
 	case errors.Is(err, authz.ErrUnavailable):
 		e.Code, e.Message, e.RetryAfter = run.CodeUnavailable,
 			"The access policy cannot be read now, so nothing is decided. Try again.", 2*time.Second

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"iter"
 	"time"
 
@@ -268,6 +269,9 @@ type End struct {
 	// Exactly one of Completed and Failed is set.
 	Completed *run.StepCompletedPayload `json:"completed,omitempty"`
 	Failed    *run.FailurePayload       `json:"failed,omitempty"`
+	// LostLines is the number of lines of output that no Evidence could store before the end. A server of an earlier
+	// version ignores it.
+	LostLines int64 `json:"lostLines,omitempty"`
 }
 
 // Receipt is a Journal's signed confirmation that the log has the end of an attempt or hook. An engine carries it
@@ -383,10 +387,13 @@ type LogLine struct {
 	Text   string    `json:"text"`
 }
 
-// ArtifactBody has the bytes of an artifact; Ref identifies it.
+// ArtifactBody has the bytes of an artifact; Ref identifies it, with their size and digest.
 type ArtifactBody struct {
 	Ref  run.ArtifactRef `json:"ref"`
-	Body []byte          `json:"body"`
+	Body []byte          `json:"body,omitempty"`
+	// Open, when set, gives the bytes in place of Body, so that a large artifact is never in memory as a whole. A Journal
+	// calls it at most once for each call of Evidence, and closes what it returns.
+	Open func() (io.ReadCloser, error) `json:"-"`
 }
 
 // Return is the engine's statement about a dispatch that it no longer executes. It proves nothing, because anybody

@@ -107,9 +107,9 @@ type Key string
 
 // ArtifactRef refers to an artifact of a step; it does not contain it.
 type ArtifactRef struct {
-	URI         string `json:"uri"`
-	Kind        string `json:"kind"`
-	SHA256      string `json:"sha256,omitempty"`
-	SizeBytes   int64  `json:"sizeBytes,omitempty"`
-	ContentType string `json:"contentType,omitempty"`
+	URI         string       `json:"uri"`
+	Kind        ArtifactKind `json:"kind"`
+	SHA256      string       `json:"sha256,omitempty"`
+	SizeBytes   int64        `json:"sizeBytes,omitempty"`
+	ContentType string       `json:"contentType,omitempty"`
 }

@@ -31,6 +31,7 @@ func silentAfter() map[run.Code]time.Duration {
 		run.CodeInternal: time.Hour, run.CodeCausalViolation: time.Hour, run.CodeDeliveryFailed: time.Hour,
 		run.CodeAlertsOverflow: 10 * time.Minute, run.CodeLagHigh: 2 * time.Minute,
 		run.CodeRunOverdue: 10 * time.Minute, run.CodeRecoveryFailed: 24 * time.Hour,
+		run.CodeLogLinesLost:   24 * time.Hour,
 		run.CodeDependencyDown: 3 * time.Minute, run.CodeWorkerDenied: 2 * time.Minute,
 		run.CodeQueueFull: 5 * time.Minute, run.CodePlanFetchFailed: 15 * time.Minute,
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/dvt-engine/dvt/engine"
@@ -40,6 +41,9 @@ func (a *attempts) end(ctx context.Context, e engine.End) (engine.Receipt, error
 	f, i, err := j.stepOf(ctx, e.RunID, e.StepID)
 	if err != nil {
 		return engine.Receipt{}, err
+	}
+	if e.LostLines > 0 {
+		j.noteLostLines(ctx, f, e)
 	}
 	var batch store.Append
 	if e.Hook {
@@ -88,6 +92,7 @@ func (j *Journal) endOf(f *RunFacts, e engine.End) (store.Append, error) {
 	var payload any
 	if e.Completed != nil {
 		p := *e.Completed
+		p.ArtifactRefs = withKnownKinds(p.ArtifactRefs)
 		p.RetryDeadline, p.Manual, p.Reused = nil, nil, nil
 		draft.Type, payload = run.StepCompletedEvent, p
 	} else {
@@ -97,6 +102,7 @@ func (j *Journal) endOf(f *RunFacts, e engine.End) (store.Append, error) {
 			return batch, endError("/failed/errorCode", "only the engine ends an attempt with "+p.ErrorCode)
 		}
 		p.RetryDeadline, p.Manual = nil, nil
+		p.ArtifactRefs = withKnownKinds(p.ArtifactRefs)
 		draft.Type, payload = run.StepFailedEvent, p
 		batch.SetGate = run.GateFailing
 	}
@@ -109,6 +115,16 @@ func (j *Journal) endOf(f *RunFacts, e engine.End) (store.Append, error) {
 	}
 	batch.Events = []run.Draft{draft}
 	return batch, nil
+}
+
+// withKnownKinds returns references with the kinds of the vocabulary. A worker may name any kind, and what is kept for
+// how long depends on it.
+func withKnownKinds(refs []run.ArtifactRef) []run.ArtifactRef {
+	out := slices.Clone(refs)
+	for i := range out {
+		out[i].Kind = out[i].Kind.Known()
+	}
+	return out
 }
 
 func (j *Journal) endDraft(e engine.End, now time.Time, engineAttempt int) run.Draft {

@@ -6,7 +6,10 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"hash"
+	"io"
 	"net/url"
 	"strings"
 	"time"
@@ -94,10 +97,39 @@ func (j *Journal) storeArtifact(ctx context.Context, id artifact.AttemptID, engi
 		return fmt.Errorf("%w: the artifact URI %q does not belong to the attempt of step %s", run.ErrSchema, a.Ref.URI,
 			id.StepID)
 	}
-	sum := sha256.Sum256(a.Body)
-	if a.Ref.SHA256 != hex.EncodeToString(sum[:]) || a.Ref.SizeBytes != int64(len(a.Body)) {
-		return fmt.Errorf("%w: the size or the digest of artifact %s differs from its reference", run.ErrSchema, a.Ref.URI)
+	var body io.Reader = bytes.NewReader(a.Body)
+	if a.Open != nil {
+		stream, err := a.Open()
+		if err != nil {
+			return err
+		}
+		defer stream.Close()
+		body = stream
 	}
-	_, _, _, err = j.cfg.Blobs.Put(ctx, name, bytes.NewReader(a.Body))
+	_, _, _, err = j.cfg.Blobs.Put(ctx, name, &referenced{from: body, ref: a.Ref, hash: sha256.New()})
+	if errors.Is(err, artifact.ErrTooLarge) {
+		return fmt.Errorf("%w: artifact %s: %w", run.ErrSchema, a.Ref.URI, err)
+	}
 	return err
+}
+
+// referenced reads the bytes of an artifact. It ends with an error, so that nothing is stored, when they are not those
+// of the reference.
+type referenced struct {
+	from io.Reader
+	ref  run.ArtifactRef
+	hash hash.Hash
+	size int64
+}
+
+func (r *referenced) Read(p []byte) (int, error) {
+	n, err := r.from.Read(p)
+	_, _ = r.hash.Write(p[:n])
+	r.size += int64(n)
+	ended := errors.Is(err, io.EOF)
+	if r.size > r.ref.SizeBytes || ended &&
+		(r.size < r.ref.SizeBytes || hex.EncodeToString(r.hash.Sum(nil)) != r.ref.SHA256) {
+		return 0, fmt.Errorf("%w: the size or the digest of artifact %s differs from its reference", run.ErrSchema, r.ref.URI)
+	}
+	return n, err
 }

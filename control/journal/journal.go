@@ -70,6 +70,7 @@ type Journal struct {
 	refusals  *refusals
 	workers   *lru.Cache[string, knownWorker] // by account and worker
 	orders    openOrders
+	lostNotes chan struct{} // a slot for each note that waits; see noteLostLines
 }
 
 const (
@@ -94,7 +95,8 @@ func New(cfg Config) *Journal {
 		cfg.Now = time.Now
 	}
 	j := &Journal{cfg: cfg, writes: newWrites(cfg), runs: sizedlru.New[*RunFacts](maxKept, maxKeptBytes),
-		refusals: newRefusals(cfg), workers: control.NewLRU[knownWorker](maxKnownWorkers)}
+		refusals: newRefusals(cfg), workers: control.NewLRU[knownWorker](maxKnownWorkers),
+		lostNotes: make(chan struct{}, maxLostNotes)}
 	j.attempts = &attempts{journal: j, worker: authz.Worker{ID: string(run.ByEngine), Serves: []string{"*"},
 		Queues: []string{"*"}}}
 	return j

@@ -65,7 +65,8 @@ func (s *ArtifactReader) OpenArtifact(ctx context.Context, p authz.Principal, ru
 	if err != nil {
 		return Artifact{}, control.Translate(err)
 	}
-	return Artifact{ArtifactRef: ref, File: path[strings.LastIndexByte(path, '/')+1:], Body: body}, nil
+	return Artifact{ArtifactRef: ref, File: path[strings.LastIndexByte(path, '/')+1:],
+		Body: artifact.Verify(body, ref.SHA256, ref.SizeBytes)}, nil
 }
 
 func noArtifact() error {

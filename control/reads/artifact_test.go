@@ -21,7 +21,7 @@ func TestOpenArtifact_OfTheRun(t *testing.T) {
 	a := controltest.Must[reads.Artifact](t)(w.OpenArtifact(t.Context(), w.Principal("dev-viewer"), id, artifactPath))
 	defer func() { _ = a.Body.Close() }()
 	if body := controltest.Must[[]byte](t)(io.ReadAll(a.Body)); string(body) != `{"results":[]}` ||
-		a.Kind != "run_results" ||
+		a.Kind != run.KindDBTRunResults ||
 		a.File != "run_results.json" {
 		t.Errorf("opened %s %s with %q, want the reported file", a.Kind, a.File, body)
 	}

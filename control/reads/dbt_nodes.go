@@ -33,11 +33,9 @@ func NewDBTReader(rights *control.Rights, store StateStore, blobs artifact.Blobs
 
 const (
 	// maxDBTResults is the size of the largest run_results.json that is read, in bytes.
-	maxDBTResults = 16 << 20
-	maxDBTMessage = 4 << 10
-	maxDBTSQL     = 32 << 10
-	// dbtResults is the kind of the artifact in which a dbt step stores its run_results.json.
-	dbtResults     = "run_results"
+	maxDBTResults  = 16 << 20
+	maxDBTMessage  = 4 << 10
+	maxDBTSQL      = 32 << 10
 	dbtResultsFile = "run_results.json"
 )
 
@@ -163,8 +161,7 @@ func (s *DBTReader) resultsOf(ctx context.Context, p authz.Principal, in DBTNode
 		id := artifact.AttemptID{TenantID: r.TenantID, RunID: in.RunID, StepID: in.StepID, LogicalAttempt: logical}
 		own := artifact.URI(artifact.Name(id, a.EngineAttempt, dbtResultsFile))
 		at := slices.IndexFunc(a.Artifacts, func(ref run.ArtifactRef) bool {
-			return ref.Kind == dbtResults &&
-				ref.URI == own
+			return ref.Kind == run.KindDBTRunResults && ref.URI == own
 		})
 		if at >= 0 {
 			return &a.Artifacts[at], logical, nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"path/filepath"
 	"strconv"
@@ -80,9 +81,14 @@ func (d *dbtExecutor) Execute(ctx context.Context, t Task, h Host) (Result, erro
 	if readErr != nil && status == 0 {
 		return Result{}, fmt.Errorf("executor: dbt: %w", readErr)
 	}
-	res := Result{Value: results.summary(d.verb, log.rowCounts()), Artifacts: keepDBT(ctx, h, files, target)}
+	res := Result{Value: results.summary(d.verb, log.rowCounts())}
+	var keepErr error
+	res.Artifacts, keepErr = keepDBT(ctx, h, files, target)
 	if status == 0 {
-		return res, nil
+		return res, keepErr
+	}
+	if keepErr != nil { // the failure of dbt says more
+		h.Print("dvt", keepErr.Error())
 	}
 	if f := boundFailure(exit, program.Limits, "dbt "+d.verb); f != nil {
 		f.Artifacts, f.Value = res.Artifacts, res.Value
@@ -136,24 +142,38 @@ func (d *dbtExecutor) argv(in plan.DBTInputs, project, profiles, target, logs st
 	return argv, nil
 }
 
-// keepDBT stores the artifacts of dbt. An artifact that cannot be stored does not fail the step, because its work is
-// done; keepDBT prints the reason to the step's log.
-func keepDBT(ctx context.Context, h Host, files workspace, target string) (refs []run.ArtifactRef) {
-	for _, kind := range []string{"manifest", "run_results"} {
-		name := kind + ".json"
-		body, err := files.read(filepath.Join(target, name), MaxArtifactBytes)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
+// keepDBT stores the artifacts of dbt. It prints the reason for a file that cannot be read. The error is the *Failure
+// for one that could not be stored.
+func keepDBT(ctx context.Context, h Host, files workspace, target string) (refs []run.ArtifactRef, err error) {
+	for _, file := range []struct {
+		kind run.ArtifactKind
+		name string
+	}{{run.KindDBTManifest, "manifest.json"}, {run.KindDBTRunResults, "run_results.json"}} {
 		var ref run.ArtifactRef
-		if err == nil {
-			ref, err = h.Keep(ctx, kind, name, body)
+		err := files.open(filepath.Join(target, file.name), MaxArtifactBytes, func(f io.Reader, size int64) (err error) {
+			if size > maxPlainJSON {
+				ref, err = h.KeepJSON(ctx, file.kind, file.name, f)
+				return err
+			}
+			body, err := io.ReadAll(io.LimitReader(f, size))
+			if err == nil {
+				ref, err = h.Keep(ctx, file.kind, file.name, body)
+			}
+			return err
+		})
+		var failure *Failure
+		switch {
+		case err == nil:
+			refs = append(refs, ref)
+		case errors.Is(err, fs.ErrNotExist):
+		case errors.As(err, &failure):
+			return refs, failure
+		default:
+			h.Print("dvt", file.name+" was not stored: "+err.Error())
 		}
-		if err != nil {
-			h.Print("dvt", kind+".json was not stored: "+err.Error())
-			continue
-		}
-		refs = append(refs, ref)
 	}
-	return refs
+	return refs, nil
 }
+
+// maxPlainJSON is the size up to which a document is redacted in memory, and stored with its own white space.
+const maxPlainJSON = 8 << 20

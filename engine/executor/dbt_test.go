@@ -146,8 +146,9 @@ func TestDBT_GivesTheSameResultAsTheCommandLine(t *testing.T) {
 		for model, n := range sum.Rows {
 			rows[model] = n
 		}
-		if kinds := storedKinds(t, j, end.Completed.ArtifactRefs); !cmp.Equal(kinds, []string{"manifest", "run_results"}) {
-			t.Errorf("%s stored the artifacts %v, want manifest and run_results", s.typ, kinds)
+		if kinds := storedKinds(t, j, end.Completed.ArtifactRefs); !cmp.Equal(kinds,
+			[]string{"dbt-manifest", "dbt-run-results"}) {
+			t.Errorf("%s stored the artifacts %v, want dbt-manifest and dbt-run-results", s.typ, kinds)
 		}
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -224,7 +225,7 @@ func storedKinds(t *testing.T, j *journal, refs []run.ArtifactRef) (kinds []stri
 			t.Errorf("artifact %+v has %d bytes, error %v; want JSON of dbt of the named size", ref, len(raw), err)
 		}
 		_ = body.Close()
-		kinds = append(kinds, ref.Kind)
+		kinds = append(kinds, string(ref.Kind))
 	}
 	return kinds
 }

@@ -60,6 +60,7 @@ func (r *Runner) end(ctx context.Context, x execution, o outcome) (engine.Return
 	e := engine.End{
 		RunID: x.RunID, StepID: x.StepID, LogicalAttempt: x.LogicalAttempt, N: x.N, EngineAttempt: x.EngineAttempt,
 		Hook: x.hook, StartedSeq: x.startedSeq, Key: x.key, Completed: o.completed, Failed: o.failed,
+		LostLines: o.lostLines,
 	}
 	silences := 0
 	var receipt engine.Receipt

@@ -6,6 +6,7 @@ package executor
 import (
 	"context"
 	"encoding/json"
+	"io"
 
 	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/run"
@@ -43,7 +44,8 @@ type Task struct {
 
 // Result is the report of a successful execution.
 type Result struct {
-	Value     json.RawMessage // a small JSON object, at most 16 KiB
+	// Value is a JSON document. The event carries one of at most 16 KiB; the Runner keeps a larger one as an artifact.
+	Value     json.RawMessage
 	Artifacts []run.ArtifactRef
 }
 
@@ -58,9 +60,13 @@ type Host interface {
 	// Print queues one line of output. The queue is bounded: Print waits while lines come faster than the Journal stores
 	// them, and at most two seconds when it stores none. Safe for concurrent use.
 	Print(stream, line string)
-	// Keep stores a file as an artifact of the attempt and returns its reference. name is the file's base name; body has
-	// at most MaxArtifactBytes.
-	Keep(ctx context.Context, kind, name string, body []byte) (run.ArtifactRef, error)
+	// Keep stores a file as an artifact of the attempt and returns its reference. name is the file's base name. Keep
+	// repeats the call of the Journal until ctx ends. The error is the *Failure ARTIFACT_WRITE_FAILED when the file could
+	// not be stored in time.
+	Keep(ctx context.Context, kind run.ArtifactKind, name string, body []byte) (run.ArtifactRef, error)
+	// KeepJSON is Keep for a JSON document of any size up to MaxArtifactBytes, which it reads once. It fails for a body
+	// that is not JSON.
+	KeepJSON(ctx context.Context, kind run.ArtifactKind, name string, body io.Reader) (run.ArtifactRef, error)
 	// Exited notes how a program of the attempt ended, for the record of the engine attempt.
 	Exited(exit sandbox.Exit)
 }

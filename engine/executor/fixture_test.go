@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -156,7 +157,16 @@ func (j *journal) Evidence(ctx context.Context, e engine.Evidence) error {
 		LogicalAttempt: e.LogicalAttempt}
 	if e.Artifact != nil {
 		name := artifact.Name(id, stored, filepath.Base(e.Artifact.Ref.URI))
-		uri, sum, size, err := j.kept.Put(ctx, name, strings.NewReader(string(e.Artifact.Body)))
+		var body io.Reader = strings.NewReader(string(e.Artifact.Body))
+		if e.Artifact.Open != nil {
+			stream, err := e.Artifact.Open()
+			if err != nil {
+				return err
+			}
+			defer stream.Close()
+			body = stream
+		}
+		uri, sum, size, err := j.kept.Put(ctx, name, body)
 		if err != nil || uri != e.Artifact.Ref.URI || sum != e.Artifact.Ref.SHA256 || size != e.Artifact.Ref.SizeBytes {
 			return fmt.Errorf("put %s: %s %s %d, %w", e.Artifact.Ref.URI, uri, sum, size, err)
 		}

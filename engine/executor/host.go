@@ -1,14 +1,18 @@
 package executor
 
 import (
+	"bufio"
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"mime"
 	"net/url"
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -21,10 +25,14 @@ import (
 )
 
 const (
-	// MaxArtifactBytes is the maximum size of a file for Host.Keep, which sends it in one Evidence.
-	MaxArtifactBytes = 32 << 20
+	// MaxArtifactBytes is the maximum size of an artifact.
+	MaxArtifactBytes = 2 << 30
 
-	keepTimeout = time.Minute
+	// maxInlineBytes is the size up to which an artifact is a part of its Evidence; the bytes of a larger one are a
+	// stream.
+	maxInlineBytes = 1 << 20
+	// keepTimeout is the longest time for which an attempt without a timeout tries to store an artifact.
+	keepTimeout = 10 * time.Minute
 )
 
 // execution is an execution of an attempt or of a hook that the Journal has permitted to work.
@@ -92,44 +100,98 @@ func (h *host) Print(stream, line string) { h.out.print(stream, line) }
 
 func (h *host) Exited(exit sandbox.Exit) { h.exit.Store(&exit) }
 
-// Keep sends a file to the Journal as artifact:<tenant>/<run>/<step>/<logical attempt>/<engine attempt>/<name>. It
-// repeats the call for at most keepTimeout, unless the Journal refuses the file.
-func (h *host) Keep(ctx context.Context, kind, name string, body []byte) (run.ArtifactRef, error) {
-	if len(body) > MaxArtifactBytes {
-		return run.ArtifactRef{}, fmt.Errorf("it has %d bytes, more than %d", len(body), MaxArtifactBytes)
-	}
+// Keep sends a file to the Journal as artifact:<tenant>/<run>/<step>/<logical attempt>/<engine attempt>/<name>.
+func (h *host) Keep(ctx context.Context, kind run.ArtifactKind, name string, body []byte) (run.ArtifactRef, error) {
 	if filepath.Ext(name) == ".json" { // people can read these artifacts
 		body = redactJSON(h.out.redact, body)
 	}
 	sum := sha256.Sum256(body)
+	a := engine.ArtifactBody{Ref: h.refOf(kind, name, sum[:], int64(len(body))), Body: body}
+	if len(body) > maxInlineBytes {
+		a.Body, a.Open = nil, func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
+	}
+	return a.Ref, h.keep(ctx, a)
+}
+
+// KeepJSON implements Host. It writes the redacted document into a file that has no name, so that nothing is left when
+// the worker is killed.
+func (h *host) KeepJSON(ctx context.Context, kind run.ArtifactKind, name string, body io.Reader) (run.ArtifactRef,
+	error) {
+	spool, err := os.CreateTemp(h.evidence.runner.WorkspaceRoot, ".artifact-*")
+	if err != nil {
+		return run.ArtifactRef{}, fmt.Errorf("executor: keep %s: %s", name, reason(err))
+	}
+	defer spool.Close()
+	if err := os.Remove(spool.Name()); err != nil {
+		return run.ArtifactRef{}, fmt.Errorf("executor: keep %s: %s", name, reason(err))
+	}
+	hash := sha256.New()
+	out := bufio.NewWriter(io.MultiWriter(spool, hash))
+	err = errors.Join(redactJSONStream(h.out.redact, out, io.LimitReader(body, MaxArtifactBytes)), out.Flush())
+	if err != nil {
+		return run.ArtifactRef{}, err
+	}
+	size, err := spool.Seek(0, io.SeekCurrent)
+	if err != nil {
+		return run.ArtifactRef{}, fmt.Errorf("executor: keep %s: %s", name, reason(err))
+	}
+	ref := h.refOf(kind, name, hash.Sum(nil), size)
+	return ref, h.keep(ctx, engine.ArtifactBody{Ref: ref, Open: func() (io.ReadCloser, error) {
+		return io.NopCloser(io.NewSectionReader(spool, 0, size)), nil
+	}})
+}
+
+// refOf returns the reference of an artifact of the execution.
+func (h *host) refOf(kind run.ArtifactKind, name string, sum []byte, size int64) run.ArtifactRef {
 	x := h.evidence.of
 	segments := []string{x.identity.TenantID, x.RunID, x.StepID,
 		strconv.Itoa(x.LogicalAttempt), strconv.Itoa(x.storedAttempt()), filepath.Base(name)}
 	for i, s := range segments {
 		segments[i] = url.PathEscape(s)
 	}
-	ref := run.ArtifactRef{
-		URI: "artifact:" + strings.Join(segments, "/"), Kind: kind,
-		SHA256: hex.EncodeToString(sum[:]), SizeBytes: int64(len(body)),
+	return run.ArtifactRef{
+		URI: "artifact:" + strings.Join(segments, "/"), Kind: kind, SHA256: hex.EncodeToString(sum), SizeBytes: size,
 		ContentType: mime.TypeByExtension(filepath.Ext(name)),
 	}
-	ctx, cancel := context.WithTimeout(ctx, keepTimeout)
+}
+
+// keep sends an artifact to the Journal until it is stored. It gives up when the time of the attempt ends, after
+// keepTimeout, and when the Journal refuses the artifact.
+func (h *host) keep(ctx context.Context, a engine.ArtifactBody) error {
+	x := h.evidence.of
+	trying, cancel := context.WithTimeout(ctx, keepTimeout)
 	defer cancel()
 	var last error
-	err := persist(ctx, shipRetryFirst, shipRetryMost, func() error {
-		last = h.evidence.send(ctx, engine.Evidence{Artifact: &engine.ArtifactBody{Ref: ref, Body: body}})
-		if errors.Is(last, errEvidenceRefused) {
+	err := persist(trying, shipRetryFirst, shipRetryMost, func() error {
+		last = h.evidence.send(trying, engine.Evidence{Artifact: &a})
+		if errors.Is(last, errEvidenceRefused) || errors.Is(last, run.ErrSchema) {
 			return nil
 		}
 		return last
 	})
 	switch {
-	case err != nil:
-		h.evidence.runner.log().LogAttrs(ctx, slog.LevelWarn, "artifact not kept",
-			slog.String("runId", x.RunID), slog.String("stepId", x.StepID), slog.String("kind", kind), slog.Any("error", last))
-		return run.ArtifactRef{}, errors.New("the journal did not store it in time")
-	case last != nil:
-		return run.ArtifactRef{}, last
+	case err == nil && last == nil:
+		return nil
+	case errors.Is(last, errEvidenceRefused):
+		return last
+	case err != nil && ctx.Err() != nil && !isTimeUp(ctx): // somebody asked the execution to stop
+		return context.Cause(ctx)
 	}
-	return ref, nil
+	h.evidence.runner.log().LogAttrs(ctx, slog.LevelWarn, "artifact not kept",
+		slog.String("runId", x.RunID), slog.String("stepId", x.StepID), slog.String("kind", string(a.Ref.Kind)),
+		slog.Any("error", last))
+	f := &Failure{Code: string(run.CodeArtifactWrite), Category: run.CategorySystem, Retryable: err != nil,
+		Message: fmt.Sprintf("the artifact %s of %d bytes was not stored in time: the bucket of artifacts, or the server "+
+			"before it, accepts nothing", filepath.Base(a.Ref.URI), a.Ref.SizeBytes)}
+	if err == nil {
+		f.Message = fmt.Sprintf("the artifact %s of %d bytes was refused: %s", filepath.Base(a.Ref.URI), a.Ref.SizeBytes,
+			last)
+	}
+	return f
+}
+
+// isTimeUp reports whether ctx ended because the attempt has no time left.
+func isTimeUp(ctx context.Context) bool {
+	cause := context.Cause(ctx)
+	return errors.Is(cause, errStepTimeout) || errors.Is(cause, context.DeadlineExceeded)
 }

@@ -237,8 +237,8 @@ func (o *output) printed() (count, bytes int64) {
 }
 
 // close ships the remaining lines and returns when ship has returned. When ctx ends first it calls stop, which must end
-// the context of ship.
-func (o *output) close(ctx context.Context, stop context.CancelFunc) {
+// the context of ship. It returns the number of lines that were not shipped.
+func (o *output) close(ctx context.Context, stop context.CancelFunc) (lost int64) {
 	close(o.closing)
 	select {
 	case <-o.done:
@@ -246,4 +246,7 @@ func (o *output) close(ctx context.Context, stop context.CancelFunc) {
 		stop()
 		<-o.done
 	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return int64(len(o.held.all) + len(o.last.all) + o.dropped)
 }

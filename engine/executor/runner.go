@@ -2,7 +2,6 @@ package executor
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -27,7 +26,10 @@ const (
 	beatEvery      = time.Second
 	beginRetry     = time.Second
 	beginRetryMost = 5 * time.Second
-	flushTimeout   = 10 * time.Second
+	// flushTimeout is the time to store the rest of the output of an execution that was stopped, patientFlush that of any
+	// other. The end of the attempt waits for it: a server that does not answer could not write the end either.
+	flushTimeout = 10 * time.Second
+	patientFlush = 2 * time.Minute
 	// handBackAfter is the time for which a dispatch waits for a server that its worker cannot connect to. The worker then
 	// hands it back, because another worker may reach the server. noServerRetry bounds the delay of the next dispatch.
 	handBackAfter = 10 * time.Second
@@ -37,8 +39,7 @@ const (
 	// notServedRetry bounds this delay for a worker that may not serve the step. It is short, because the engine may give
 	// several dispatches to this worker before another worker of the queue, which may serve the step, gets one.
 	notServedRetry = 5 * time.Second
-	maxValueBytes  = 16 << 10 // of a result
-	maxMessage     = 2 << 10  // bytes of an error message
+	maxMessage     = 2 << 10 // bytes of an error message
 )
 
 // ErrStopping is returned for an execution that ended early because its worker stops. The engine runs it again on
@@ -91,8 +92,8 @@ type Heartbeat struct {
 
 // Run starts the attempt in the Journal, does its work, and writes its end to the Journal before it returns. It repeats
 // the start until the Journal answers, because an attempt must not run without an answer (contract T216). The step's
-// timeout runs from that answer. Run ships the output at least once a second, and flushes it for at most 10 s before it
-// writes the end.
+// timeout runs from that answer. Run ships the output at least once a second, and flushes it for at most two minutes
+// before it writes the end, which says how many lines are lost.
 //
 // Run calls beat at once and then every second, from a goroutine that ends before Run returns (contract T199).
 //
@@ -263,6 +264,7 @@ type outcome struct {
 	completed *run.StepCompletedPayload
 	failed    *run.FailurePayload
 	class     string // of the failure
+	lostLines int64  // lines of output that could not be stored
 }
 
 // work executes a task within the step's timeout and ships its output. It returns when the output is flushed, or after
@@ -287,6 +289,10 @@ func (r *Runner) work(ctx context.Context, x execution, t Task) (o outcome) {
 	if err == nil {
 		result, err = r.executeRotating(working, x, t, running, set)
 	}
+	var kept []run.ArtifactRef
+	if err == nil {
+		result.Value, kept, err = running.keepResult(working, result.Value)
+	}
 	endLeases()
 	if len(secrets) > 0 {
 		result.Value = redactJSON(redact, result.Value)
@@ -301,8 +307,8 @@ func (r *Runner) work(ctx context.Context, x execution, t Task) (o outcome) {
 	var failure *Failure
 	switch {
 	case err == nil:
-		o.completed = &run.StepCompletedPayload{Result: limitResult(result.Value), DurationMS: took.Milliseconds(),
-			ArtifactRefs: result.Artifacts}
+		o.completed = &run.StepCompletedPayload{Result: result.Value, DurationMS: took.Milliseconds(),
+			ArtifactRefs: append(result.Artifacts, kept...)}
 	case errors.As(err, &failure):
 	case timedOut:
 		failure = &Failure{Code: string(run.CodeTimeout), Retryable: true, Category: run.CategoryTimeout,
@@ -328,13 +334,26 @@ func (r *Runner) work(ctx context.Context, x execution, t Task) (o outcome) {
 				delayBefore(t.Step.Retry, x.Try)))
 		}
 	}
-	flushing, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTimeout)
+	flushing, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.flushTimeout(ctx, x))
 	defer cancel()
-	out.close(flushing, stopShipping)
+	o.lostLines = out.close(flushing, stopShipping)
+	if o.lostLines > 0 {
+		r.log().LogAttrs(ctx, slog.LevelWarn, "lines of a step are lost: nothing could store them",
+			slog.String("runId", x.RunID), slog.String("stepId", x.StepID), slog.Int64("lines", o.lostLines))
+	}
 	if r.Worker != "" {
 		r.keepTry(flushing, keeper, r.record(ctx, running, began, o))
 	}
 	return o
+}
+
+// flushTimeout returns the time to store the rest of the output. It is short when the worker stops or nobody waits for
+// the execution any more.
+func (r *Runner) flushTimeout(ctx context.Context, x execution) time.Duration {
+	if ctx.Err() != nil || x.workerStops(ctx) {
+		return flushTimeout
+	}
+	return patientFlush
 }
 
 // quote puts the line of the output that names the error before the message of a failure that asks for it. It returns
@@ -380,14 +399,6 @@ func (r *Runner) execute(ctx context.Context, x execution, t Task, h *host) (res
 	t.LogicalAttempt, t.EngineAttempt = x.LogicalAttempt, x.storedAttempt()
 	t.Workspace, t.ProjectRoot = workspace, r.ProjectRoot
 	return executor.Execute(ctx, t, h)
-}
-
-// limitResult returns a result that fits the log. It replaces a larger one, and one that is not JSON, by a note.
-func limitResult(v json.RawMessage) json.RawMessage {
-	if len(v) > maxValueBytes || len(v) > 0 && !json.Valid(v) {
-		return json.RawMessage(fmt.Sprintf(`{"omitted":"the result has %d bytes, more than %d"}`, len(v), maxValueBytes))
-	}
-	return v
 }
 
 // cutMessage keeps the beginning and the end, because the last line of a traceback names the error.

@@ -350,7 +350,8 @@ func TestSandbox_DBTRunsUnchanged(t *testing.T) {
 	if strings.Contains(j.log(), "the sandbox refused") {
 		t.Errorf("the log names refused actions of an ordinary run of dbt:\n%s", j.log())
 	}
-	if kinds := storedKinds(t, j, end.Completed.ArtifactRefs); !cmp.Equal(kinds, []string{"manifest", "run_results"}) {
-		t.Errorf("the step stored the artifacts %v, want manifest and run_results", kinds)
+	if kinds := storedKinds(t, j, end.Completed.ArtifactRefs); !cmp.Equal(kinds,
+		[]string{"dbt-manifest", "dbt-run-results"}) {
+		t.Errorf("the step stored the artifacts %v, want dbt-manifest and dbt-run-results", kinds)
 	}
 }

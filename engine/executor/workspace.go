@@ -14,16 +14,29 @@ import (
 // every name is resolved below the directory and no link leads out of it.
 type workspace struct{ dir string }
 
-// read returns the content of a regular file of at most most bytes, and an error for any other file. A program may
-// leave a pipe, a device or a link of that name to block the worker, fill its memory or show it another file.
+// read returns the content of a regular file of at most most bytes; see open.
 func (w workspace) read(path string, most int64) (body []byte, err error) {
-	err = w.within(path, func(root *os.Root, name string) error {
-		f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	err = w.open(path, most, func(f io.Reader, _ int64) (err error) {
+		body, err = io.ReadAll(io.LimitReader(f, most+1))
+		if err == nil && int64(len(body)) > most {
+			err = fmt.Errorf("it grew past %d bytes", most)
+		}
+		return err
+	})
+	return body, err
+}
+
+// open calls f with the content and the size of a regular file of at most most bytes, and returns an error for any
+// other file. A program may leave a pipe, a device or a link of that name to block the worker, fill its memory or show
+// it another file, and may change the file meanwhile.
+func (w workspace) open(path string, most int64, f func(content io.Reader, size int64) error) error {
+	return w.within(path, func(root *os.Root, name string) error {
+		file, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 		if err != nil {
 			return err
 		}
-		defer f.Close()
-		info, err := f.Stat()
+		defer file.Close()
+		info, err := file.Stat()
 		switch {
 		case err != nil:
 			return err
@@ -32,13 +45,8 @@ func (w workspace) read(path string, most int64) (body []byte, err error) {
 		case info.Size() > most:
 			return fmt.Errorf("it has %d bytes, more than %d", info.Size(), most)
 		}
-		body, err = io.ReadAll(io.LimitReader(f, most+1))
-		if err == nil && int64(len(body)) > most {
-			err = fmt.Errorf("it grew past %d bytes", most)
-		}
-		return err
+		return f(file, info.Size())
 	})
-	return body, err
 }
 
 // recreate creates an empty directory and replaces any file or directory of that name.

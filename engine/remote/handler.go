@@ -1,9 +1,11 @@
 package remote
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"log/slog"
 	"net/http"
 	"strconv"
@@ -25,6 +27,8 @@ const (
 	MaxLarge      = 8           // served at once, of all tokens together
 	MaxLargeOfOne = 2           // served at once, of one token
 	largeWithin   = time.Minute // to read the whole body, so that a slow caller does not hold a slot
+	// slowestStream is the rate, in bytes a second, at which a worker must send the bytes of an artifact.
+	slowestStream = 1 << 20
 )
 
 // busyFor is the pause that the server asks of a worker that has reached its bound of calls.
@@ -89,6 +93,11 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		answer(w, http.StatusBadRequest, response{Code: run.CodeBadInput})
 		return
 	}
+	within := largeWithin
+	if call.stream {
+		within += time.Duration(max(r.ContentLength, 0)/slowestStream) * time.Second
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(within + largeWithin))
+	}
 	if r.ContentLength < 0 || r.ContentLength > MaxCall {
 		if !s.enterLarge(token) {
 			retryLater(w, http.StatusTooManyRequests, run.CodeTooManyCalls, busyFor)
@@ -96,9 +105,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		defer s.leaveLarge(token)
 		// The error is ignored: the recorder of a test has no connection.
-		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(largeWithin))
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(within))
 	}
-	out, err := call.serve(r.Context(), journal, json.NewDecoder(http.MaxBytesReader(w, r.Body, call.most)))
+	out, err := call.serve(r.Context(), journal, http.MaxBytesReader(w, r.Body, call.most))
 	if err != nil {
 		s.refuse(r.Context(), w, err)
 		return
@@ -108,27 +117,28 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // call describes one call of a Journal.
 type call struct {
-	most  int64 // maximum size of its body in bytes
-	serve func(context.Context, engine.AttemptJournal, *json.Decoder) (response, error)
+	most   int64 // maximum size of its body in bytes
+	stream bool  // the body is not held in memory
+	serve  func(context.Context, engine.AttemptJournal, io.Reader) (response, error)
 }
 
 var calls = map[string]call{ //nolint:gochecknoglobals // a table
-	callBegin: {MaxCall, func(ctx context.Context, j engine.AttemptJournal, body *json.Decoder) (response, error) {
-		return serve(ctx, body, j.StartAttempt, func(b engine.AttemptStarted) response { return response{Begun: &b} })
+	callBegin: {MaxCall, false, func(ctx context.Context, j engine.AttemptJournal, in io.Reader) (response, error) {
+		return serve(ctx, in, j.StartAttempt, func(b engine.AttemptStarted) response { return response{Begun: &b} })
 	}},
-	callCompensation: {MaxCall, func(ctx context.Context, j engine.AttemptJournal, body *json.Decoder) (response, error) {
-		return serve(ctx, body, j.Compensation, func(h engine.Hook) response { return response{Hook: &h} })
+	callCompensation: {MaxCall, false, func(ctx context.Context, j engine.AttemptJournal, in io.Reader) (response, error) {
+		return serve(ctx, in, j.Compensation, func(h engine.Hook) response { return response{Hook: &h} })
 	}},
-	callEnd: {MaxCall, func(ctx context.Context, j engine.AttemptJournal, body *json.Decoder) (response, error) {
-		return serve(ctx, body, j.End, func(e engine.Receipt) response { return response{Ended: &e} })
+	callEnd: {MaxCall, false, func(ctx context.Context, j engine.AttemptJournal, in io.Reader) (response, error) {
+		return serve(ctx, in, j.End, func(e engine.Receipt) response { return response{Ended: &e} })
 	}},
-	callSecretReads: {MaxCall, func(ctx context.Context, j engine.AttemptJournal, body *json.Decoder) (response, error) {
-		return serve(ctx, body, func(ctx context.Context, r engine.SecretReads) (struct{}, error) {
+	callSecretReads: {MaxCall, false, func(ctx context.Context, j engine.AttemptJournal, in io.Reader) (response, error) {
+		return serve(ctx, in, func(ctx context.Context, r engine.SecretReads) (struct{}, error) {
 			return struct{}{}, j.SecretReads(ctx, r)
 		}, func(struct{}) response { return response{} })
 	}},
-	callSecretOrders: {MaxCall, func(ctx context.Context, j engine.AttemptJournal, body *json.Decoder) (response, error) {
-		return serve(ctx, body, func(ctx context.Context, p engine.SecretPoll) ([]engine.SecretOrder, error) {
+	callSecretOrders: {MaxCall, false, func(ctx context.Context, j engine.AttemptJournal, in io.Reader) (response, error) {
+		return serve(ctx, in, func(ctx context.Context, p engine.SecretPoll) ([]engine.SecretOrder, error) {
 			dispatcher, ok := j.(engine.SecretDispatcher)
 			if !ok {
 				return nil, nil
@@ -136,8 +146,8 @@ var calls = map[string]call{ //nolint:gochecknoglobals // a table
 			return dispatcher.SecretOrders(ctx, p)
 		}, func(orders []engine.SecretOrder) response { return response{SecretOrders: orders} })
 	}},
-	callCheck: {MaxReport, func(ctx context.Context, j engine.AttemptJournal, body *json.Decoder) (response, error) {
-		return serve(ctx, body, func(ctx context.Context, c check) (engine.WorkerOrder, error) {
+	callCheck: {MaxReport, false, func(ctx context.Context, j engine.AttemptJournal, in io.Reader) (response, error) {
+		return serve(ctx, in, func(ctx context.Context, c check) (engine.WorkerOrder, error) {
 			reporter, ok := j.(engine.WorkerReporter)
 			if c.Report == nil || !ok {
 				return engine.WorkerOrder{}, nil
@@ -145,8 +155,9 @@ var calls = map[string]call{ //nolint:gochecknoglobals // a table
 			return reporter.Report(ctx, *c.Report)
 		}, func(o engine.WorkerOrder) response { return response{Order: o} })
 	}},
-	callEvidence: {MaxEvidence, func(ctx context.Context, j engine.AttemptJournal, body *json.Decoder) (response, error) {
-		return serve(ctx, body, func(ctx context.Context, e engine.Evidence) (struct{}, error) {
+	callArtifact: {MaxArtifact + maxArtifactHead, true, serveArtifact},
+	callEvidence: {MaxEvidence, false, func(ctx context.Context, j engine.AttemptJournal, in io.Reader) (response, error) {
+		return serve(ctx, in, func(ctx context.Context, e engine.Evidence) (struct{}, error) {
 			return struct{}{}, j.Evidence(ctx, e)
 		}, func(struct{}) response { return response{} })
 	}},
@@ -155,10 +166,35 @@ var calls = map[string]call{ //nolint:gochecknoglobals // a table
 // errBody reports that a body is not the JSON of its call.
 var errBody = errors.New("remote: the body cannot be read")
 
-func serve[In, Out any](ctx context.Context, body *json.Decoder, f func(context.Context, In) (Out, error),
+// serveArtifact passes the bytes that follow the first line to the Journal as it reads them.
+func serveArtifact(ctx context.Context, j engine.AttemptJournal, body io.Reader) (response, error) {
+	in := bufio.NewReaderSize(body, maxArtifactHead)
+	head, err := in.ReadSlice('\n')
+	if err != nil {
+		return response{}, errors.Join(errBody, err)
+	}
+	var e engine.Evidence
+	if err := json.Unmarshal(head, &e); err != nil {
+		return response{}, errors.Join(errBody, err)
+	}
+	if e.Artifact == nil || len(e.Artifact.Body) > 0 || len(e.Lines) > 0 || e.Try != nil {
+		return response{}, errBody
+	}
+	opened := false
+	e.Artifact.Open = func() (io.ReadCloser, error) {
+		if opened {
+			return nil, errors.New("remote: the bytes of an artifact are read once")
+		}
+		opened = true
+		return io.NopCloser(in), nil
+	}
+	return response{}, j.Evidence(ctx, e)
+}
+
+func serve[In, Out any](ctx context.Context, body io.Reader, f func(context.Context, In) (Out, error),
 	as func(Out) response) (response, error) {
 	var in In
-	if err := body.Decode(&in); err != nil {
+	if err := json.NewDecoder(body).Decode(&in); err != nil {
 		return response{}, errors.Join(errBody, err)
 	}
 	out, err := f(ctx, in)

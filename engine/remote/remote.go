@@ -34,7 +34,8 @@ const (
 	callEnd          = "end"
 	callSecretReads  = "secret-reads"
 	callSecretOrders = "secret-orders"
-	callCheck        = "check" // stores the WorkerReport of its body, if any, and changes nothing else
+	callArtifact     = "artifact" // an Evidence on a line of its own, and then the bytes of its artifact
+	callCheck        = "check"    // stores the WorkerReport of its body, if any, and changes nothing else
 )
 
 // Bounds of the body of a call, in bytes.
@@ -42,6 +43,10 @@ const (
 	MaxEvidence = 80 << 20 // an artifact and its frame
 	MaxCall     = 1 << 20  // any other call; the log accepts no payload of this size
 	MaxReport   = 64 << 10 // the report of a worker
+	// MaxArtifact is the size of an artifact whose bytes are a stream; no process holds it in memory.
+	MaxArtifact = 2 << 30
+	// maxArtifactHead is the size of the line before such an artifact.
+	maxArtifactHead = 64 << 10
 )
 
 type response struct {
@@ -68,6 +73,8 @@ type Client struct {
 	url   *url.URL
 	token func() string
 	http  *http.Client
+	// streams is http without a bound of the time of a call: the context bounds that of an artifact.
+	streams *http.Client
 }
 
 // Config configures a Client.
@@ -105,11 +112,13 @@ func New(c Config) (*Client, error) {
 	}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.TLSClientConfig = c.TLS
-	return &Client{url: u.JoinPath(Path), token: c.Token, http: &http.Client{
-		Timeout:       60 * time.Second,
+	streams := &http.Client{
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		Transport:     transport,
-	}}, nil
+	}
+	short := *streams
+	short.Timeout = 60 * time.Second
+	return &Client{url: u.JoinPath(Path), token: c.Token, http: &short, streams: streams}, nil
 }
 
 func onThisMachine(host string) bool {
@@ -129,9 +138,39 @@ func (c *Client) Compensation(ctx context.Context, b engine.StartAttempt) (engin
 	return answerOf(out.Hook, err)
 }
 
-// Evidence implements engine.AttemptJournal.
+// Evidence implements engine.AttemptJournal. It sends an artifact with Open as a stream. A server of an earlier version
+// does not know that call; it gets an artifact of at most maxOldArtifact bytes in one piece.
 func (c *Client) Evidence(ctx context.Context, e engine.Evidence) error {
-	_, err := c.call(ctx, callEvidence, e)
+	if e.Artifact == nil || e.Artifact.Open == nil {
+		_, err := c.call(ctx, callEvidence, e)
+		return err
+	}
+	body, err := e.Artifact.Open()
+	if err != nil {
+		return fmt.Errorf("remote: %w", err)
+	}
+	defer body.Close()
+	head, err := json.Marshal(e)
+	if err != nil {
+		return fmt.Errorf("remote: %w", err)
+	}
+	head = append(head, '\n')
+	_, err = c.send(ctx, c.streams, callArtifact, io.MultiReader(bytes.NewReader(head), body),
+		int64(len(head))+e.Artifact.Ref.SizeBytes)
+	if !errors.Is(err, errUnknownCall) || e.Artifact.Ref.SizeBytes > maxOldArtifact {
+		return err
+	}
+	again, err := e.Artifact.Open()
+	if err != nil {
+		return fmt.Errorf("remote: %w", err)
+	}
+	defer again.Close()
+	whole := *e.Artifact
+	if whole.Body, err = io.ReadAll(io.LimitReader(again, maxOldArtifact)); err != nil {
+		return fmt.Errorf("remote: %w", err)
+	}
+	whole.Open, e.Artifact = nil, &whole
+	_, err = c.call(ctx, callEvidence, e)
 	return err
 }
 
@@ -147,6 +186,12 @@ func (c *Client) SecretOrders(ctx context.Context, p engine.SecretPoll) ([]engin
 	out, err := c.call(ctx, callSecretOrders, p)
 	return out.SecretOrders, err
 }
+
+// maxOldArtifact is the size of the largest artifact that servers of earlier versions accept.
+const maxOldArtifact = 32 << 20
+
+// errUnknownCall means that the server does not know the call. It is store.ErrUnavailable.
+var errUnknownCall = fmt.Errorf("%w: the server does not know the call", store.ErrUnavailable)
 
 // End implements engine.AttemptJournal.
 func (c *Client) End(ctx context.Context, e engine.End) (engine.Receipt, error) {
@@ -189,16 +234,23 @@ func (c *Client) call(ctx context.Context, call string, in any) (response, error
 	if err != nil {
 		return response{}, fmt.Errorf("remote: %w", err)
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url.JoinPath(call).String(), bytes.NewReader(body))
+	return c.send(ctx, c.http, call, bytes.NewReader(body), int64(len(body)))
+}
+
+// send makes a call with a body of a length in bytes.
+func (c *Client) send(ctx context.Context, by *http.Client, call string, body io.Reader, length int64) (response,
+	error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url.JoinPath(call).String(), body)
 	if err != nil {
 		return response{}, fmt.Errorf("remote: %w", err)
 	}
+	req.ContentLength = length
 	req.Header.Set("Authorization", "Bearer "+c.token())
 	req.Header.Set("Content-Type", "application/json")
 	if traceparent := engine.Traceparent(ctx); traceparent != "" {
 		req.Header.Set("Traceparent", traceparent)
 	}
-	res, err := c.http.Do(req)
+	res, err := by.Do(req)
 	if err != nil {
 		return response{}, &unreachableError{c.url.Host, err}
 	}
@@ -248,6 +300,10 @@ func (r response) problem(status int, host string) error {
 		return &run.SchemaError{Violations: r.Violations}
 	case run.CodeWriteBudget:
 		return engine.ErrUnanswered
+	case run.CodeBadInput:
+		if status == http.StatusBadRequest {
+			return errUnknownCall
+		}
 	case run.CodeStoreOverloaded, run.CodeTooManyCalls:
 		return &store.OverloadedError{RetryAfter: time.Duration(max(0, r.RetryAfterMS)) * time.Millisecond}
 	}

@@ -173,7 +173,7 @@ func TestEvidence_RoundTrip(t *testing.T) {
 	want := engine.Evidence{
 		RunID: "r1", StepID: "s", LogicalAttempt: 1, EngineAttempt: 2, N: 3, Hook: true, Key: "k1.z",
 		Lines: []engine.LogLine{{No: 1, At: noon, Stream: "stdout", Text: "<b>&\x00 ü"}},
-		Artifact: &engine.ArtifactBody{Ref: run.ArtifactRef{URI: "artifact:x", Kind: "manifest", SizeBytes: 3},
+		Artifact: &engine.ArtifactBody{Ref: run.ArtifactRef{URI: "artifact:x", Kind: run.KindDBTManifest, SizeBytes: 3},
 			Body: []byte{0, 255, 10}},
 	}
 	if err := client(t, serve(t, j), "good").Evidence(t.Context(), want); err != nil {

@@ -83,8 +83,10 @@ var imports = map[string][]string{
 	"authz":         {"run", "plan"},        // a policy bounds the sandboxes that plans ask for
 	"authz/oidc":    {"authz"},              // it asks issuers, which a decision never does
 	"artifact":      {"internal/errorline"}, // for logs whose failures name no line
+	// The suite that every kind of bucket passes.
+	"artifact/artifacttest": {"artifact"},
 	// The use cases stand on one kernel: rights, errors, alerts and background work.
-	"control": {"plan", "run", "store", "engine", "live", "authz", "internal/contain"},
+	"control": {"plan", "run", "store", "engine", "live", "authz", "artifact", "internal/contain"}, // its errors
 	// Modes and quotas are settings, which access reads and puts in force.
 	"control/access": {"control", "plan", "run", "store", "engine", "authz"},
 	"control/admission": {"control", "control/access", "plan", "run", "store", "store/admission", "engine", "live",
@@ -199,6 +201,9 @@ var drivers = map[string][]string{
 	"github.com/gorilla/websocket":  {"graph/ws", "bench"},                            // a floor is its PreparedMessage
 	"modernc.org/sqlite":            {"store/sqlite", "bench", "control/controltest"}, // a test reads rows beside the port
 	"gocloud.dev":                   {"artifact"},
+	"github.com/aws":                {"artifact"},
+	"github.com/Azure":              {"artifact"},
+	"cloud.google.com":              {"artifact"},
 	"github.com/coreos/go-oidc":     {"authz/oidc"},
 	"github.com/go-jose":            {"authz/oidc"},
 	"golang.org/x/oauth2":           {"authz/oidc", "secret/gcp"},

@@ -213,7 +213,7 @@ func Flags(f *pflag.FlagSet, names ...string) {
 		"app-role":           "PostgreSQL role that servers connect as; it gets the rights that they need and no others",
 		"temporal":           "host:port of a Temporal server",
 		"temporal-namespace": "Temporal namespace", "temporal-binary": "the Temporal CLI to start",
-		"artifacts": "bucket URL of logs and artifacts, file:///DIRECTORY",
+		"artifacts": "address of the bucket of logs and artifacts: file:///DIRECTORY, s3://, gs:// or azblob://",
 		"workspace": "directory of the runs' workspaces", "project-root": "where relative directories of plans resolve",
 		"dbt":           "the dbt program",
 		"secrets":       "YAML file of the providers from which steps get secrets; none by default",

@@ -104,7 +104,7 @@ func mapStepError(e *run.StepError) *model.StepError {
 
 func mapArtifact(a run.ArtifactRef) model.Artifact {
 	return model.Artifact{
-		URI: a.URI, Kind: a.Kind, Sha256: Text(a.SHA256), SizeBytes: Optional(float64(a.SizeBytes)),
+		URI: a.URI, Kind: string(a.Kind), Sha256: Text(a.SHA256), SizeBytes: Optional(float64(a.SizeBytes)),
 		ContentType: Text(a.ContentType),
 	}
 }

@@ -77,6 +77,7 @@ func preparations() []task {
 		prepare("promcheck", "promcheck", false),
 		prepare("webhooks", "verifiers of webhooks", false),
 		prepare("openbao", "OpenBao", false),
+		prepare("buckets", "servers of buckets", true),
 		{name: "binary", what: "bin/dvt", needs: []string{"web"}, heavy: true, argv: []string{"make", "bin/dvt"}},
 	}
 }
@@ -105,7 +106,7 @@ func suites(root string) ([]task, error) {
 		},
 		{
 			name: "go", what: "Go packages", heavy: true, goTest: true, tests: true, env: []string{path},
-			needs: []string{"postgres", "redis", "dbt", "promcheck", "webhooks", "openbao"},
+			needs: []string{"postgres", "redis", "dbt", "promcheck", "webhooks", "openbao", "buckets"},
 			argv:  goTestOf([]string{"-shuffle=on"}, slices.Concat(pure, plain)),
 		},
 		{name: "coverage", what: "Go packages with a floor of coverage", heavy: true, goTest: true, floors: coverageFloors,
@@ -158,7 +159,7 @@ func longSuites(root string) ([]task, error) {
 		{
 			name: "race", what: "Go packages under the race detector", heavy: true, goTest: true, tests: true,
 			env:   []string{"CGO_ENABLED=1", path},
-			needs: []string{"postgres", "redis", "dbt", "promcheck", "webhooks", "openbao"},
+			needs: []string{"postgres", "redis", "dbt", "promcheck", "webhooks", "openbao", "buckets"},
 			argv:  goTestOf(raced, pure),
 		},
 		{

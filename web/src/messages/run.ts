@@ -185,8 +185,10 @@ export const artifacts = {
   cut: (size: string) => `The preview shows the first ${size}. Open the file for all of it.`,
   /** The kinds that dvt's own steps write; others are shown as they are named. */
   kinds: {
-    run_results: "dbt run results",
-    manifest: "dbt manifest",
+    "dbt-run-results": "dbt run results",
+    "dbt-manifest": "dbt manifest",
+    "log-bundle": "Logs",
+    "dataset-sample": "Data sample",
     sources: "dbt source freshness",
     catalog: "dbt catalog",
     result: "Result",

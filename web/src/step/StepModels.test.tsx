@@ -36,7 +36,7 @@ it("lists dbt's nodes with their message and SQL, and filters by status on the s
 
 it("shows the rows that the step counted, and what the manifest says of lineage, file and materialization", async () => {
   const artifact = {
-    kind: "manifest",
+    kind: "dbt-manifest",
     uri: `artifact:acme/${RUN}/marts/1/1/manifest.json`,
     sha256: null,
     sizeBytes: 9,
