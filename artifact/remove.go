@@ -18,6 +18,9 @@ type Kind string
 const (
 	KindArtifacts Kind = "artifacts"
 	KindLogs      Kind = "logs"
+	// KindArchive are the archived logs of runs. Only those of a whole tenant can be named by a Scope, because the keys of
+	// a run contain the time of its end.
+	KindArchive Kind = "archive"
 )
 
 // Scope names objects of one kind: those of a run, or of a whole tenant when RunID is empty. Without TenantID it names
@@ -76,7 +79,8 @@ func (s *Store) RemoveArtifact(ctx context.Context, uri string) error {
 
 // each calls visit for at most limit objects of a scope. The objects are deleted while they are listed, which every
 // bucket allows, because a list is read by pages.
-func (s *Store) each(ctx context.Context, scope Scope, limit int, visit func(key string) error) (out Removed, err error) {
+func (s *Store) each(ctx context.Context, scope Scope, limit int, visit func(key string) error) (out Removed,
+	err error) {
 	prefix, err := scope.prefix()
 	if err != nil {
 		return out, err
@@ -107,7 +111,7 @@ func (s Scope) prefix() (string, error) {
 	if s.RunID != "" {
 		parts = append(parts, s.RunID)
 	}
-	if s.Kind != KindArtifacts && s.Kind != KindLogs {
+	if s.Kind != KindArtifacts && s.Kind != KindLogs && (s.Kind != KindArchive || s.RunID != "") {
 		return "", fmt.Errorf("artifact: %q is not a kind of objects", s.Kind)
 	}
 	for _, part := range parts {

@@ -44,6 +44,8 @@ var imports = map[string][]string{
 	"store/feed":     {"store", "run", "internal/sizedlru"},
 	// A client of the store and, for repairs, of the engine's history: it stands above both.
 	"storeadmin": {"store", "engine", "run", "plan"},
+	// The archive of a run is an export of it, in a bucket behind a port.
+	"storeadmin/archive": {"store", "storeadmin", "run", "internal/sizedlru"},
 
 	// The port uses store's types, so that they are not copied.
 	"engine":        {"store", "run", "plan"},
@@ -103,6 +105,8 @@ var imports = map[string][]string{
 	// An engine's log is compared with what the use cases accepted, so the Journal knows their payloads.
 	"control/journal": {"control", "control/runs", "control/admission", "plan", "run", "store", "engine", "engine/ticket",
 		"authz", "artifact", "egress", "internal/sizedlru"},
+	// It removes what runs left in the bucket.
+	"control/retention": {"control", "plan", "run", "store", "authz", "artifact"},
 	// The fixture of the tests of the use cases: it wires a whole server without HTTP. Only tests import it.
 	"control/controltest": {everything},
 	"graph": {"control", "control/access", "control/admission", "control/bulk", "control/health", "control/reads",
