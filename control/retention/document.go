@@ -63,6 +63,7 @@ type Installation struct {
 	Document Document
 	// RunsPerMinute bounds how many runs a pass archives or deletes in a minute; 0 means 600.
 	RunsPerMinute int
+	Every         time.Duration // between two passes; 0 means 1 h
 }
 
 // DefaultDocument returns the defaults of an installation: runs are archived after 90 days and their archives are kept.

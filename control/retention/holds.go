@@ -22,6 +22,14 @@ const (
 	ActionLiftHold  = "LIFT_HOLD"
 )
 
+// The vocabulary of the store, for callers that do not import it.
+type (
+	Hold        = store.Hold
+	HoldKind    = store.HoldKind
+	ArchivedRun = store.ArchivedRun
+	Estimate    = store.RetentionEstimate
+)
+
 // HoldKeeper places, lifts and lists legal holds. It is safe for concurrent use.
 type HoldKeeper struct {
 	rights *control.Rights
@@ -122,6 +130,27 @@ func (s *HoldKeeper) LiftHold(ctx context.Context, p authz.Principal, in LiftHol
 	out, _, err := s.store.LiftHold(ctx, p.TenantID, in.ID, p.ID, in.Reason, row)
 	return out, control.Translate(err)
 }
+
+// RunArchive returns where the log of a run is kept, or nil while it is in the store. The caller has checked that the
+// principal may see the run.
+func (s *ArchiveReader) RunArchive(ctx context.Context, runID string) (*store.ArchivedRun, error) {
+	found, err := s.store.FindArchived(ctx, runID)
+	if err != nil || len(found) == 0 {
+		return nil, control.Translate(err)
+	}
+	return &found[0], nil
+}
+
+// ArchiveReader says which runs are archived. It is safe for concurrent use.
+type ArchiveReader struct{ store ArchiveFinder }
+
+// ArchiveFinder finds archived runs.
+type ArchiveFinder interface {
+	FindArchived(ctx context.Context, runIDs ...string) ([]store.ArchivedRun, error)
+}
+
+// NewArchiveReader makes an ArchiveReader.
+func NewArchiveReader(s ArchiveFinder) *ArchiveReader { return &ArchiveReader{store: s} }
 
 // Holds lists the holds of the caller's tenant, newest first. Errors: FORBIDDEN without READ_AUDIT on the whole tenant,
 // BAD_USER_INPUT.

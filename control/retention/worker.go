@@ -41,7 +41,6 @@ type WorkerConfig struct {
 	Archive   Archive
 	Bucket    artifact.Remover
 	Installed Installation
-	Every     time.Duration // between two passes; 0 means 1 h
 	Owner     string
 	Alerts    *control.Alerts
 	Now       func() time.Time
@@ -89,7 +88,7 @@ func newPassMetrics(r prometheus.Registerer) *passMetrics {
 
 // NewWorker makes a Worker.
 func NewWorker(cfg WorkerConfig) *Worker {
-	cfg.Every = cmp.Or(cfg.Every, time.Hour)
+	cfg.Installed.Every = cmp.Or(cfg.Installed.Every, time.Hour)
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	if cfg.Now == nil {
 		cfg.Now = time.Now
@@ -136,7 +135,7 @@ func (w *Worker) lease(ctx context.Context) (due bool, err error) {
 	}
 	w.saved = time.Now()
 	p := w.position()
-	return p.Tenant != "" || w.cfg.Now().Sub(p.EndedAt) >= w.cfg.Every, nil
+	return p.Tenant != "" || w.cfg.Now().Sub(p.EndedAt) >= w.cfg.Installed.Every, nil
 }
 
 func (w *Worker) position() (p position) {

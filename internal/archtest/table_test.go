@@ -110,14 +110,15 @@ var imports = map[string][]string{
 	// The fixture of the tests of the use cases: it wires a whole server without HTTP. Only tests import it.
 	"control/controltest": {everything},
 	"graph": {"control", "control/access", "control/admission", "control/bulk", "control/health", "control/reads",
-		"control/runs", "control/watch", "control/delivery", "destination", "run", "run/doctor", "run/trace", "plan",
+		"control/runs", "control/watch", "control/delivery", "control/retention", "destination", "run", "run/doctor",
+		"run/trace", "plan",
 		"live", "authz", "graph/limit", "graph/ws"},
 	"graph/ws": {},
 	// Bounds of operations, callers and addresses, with the weights of fields.
 	"graph/limit": {"control", "control/health", "control/reads", "run", "graph"},
 	// Settings: what each says is judged by the package that it is for.
 	"server/internal/machine": {},
-	"server/config": {"authz", "authz/oidc", "control/admission", "control/runs", "destination", "egress",
+	"server/config": {"authz", "authz/oidc", "control/admission", "control/retention", "control/runs", "destination", "egress",
 		"engine/temporal", "engine/ticket", "plan", "run", "sandbox", "secret/providers", "store", "store/postgres"},
 	"server":   {everything},
 	"client":   {},

@@ -242,7 +242,7 @@ var (
 	has            = regexp.MustCompile(`\b(DEFAULT|GENERATED)\b`)
 	madeTable      = regexp.MustCompile(`^CREATE TABLE (\w+)`)
 	madeTrigger    = regexp.MustCompile(`CREATE TRIGGER (\w+)`)
-	droppedTrigger = regexp.MustCompile(`^DROP TRIGGER (\w+)$`)
+	droppedTrigger = regexp.MustCompile(`^DROP TRIGGER (\w+)( ON \w+)?$`)
 	uniqueness     = regexp.MustCompile(`^CREATE UNIQUE INDEX \w+ ON (\w+)`)
 )
 
@@ -271,7 +271,7 @@ func problems(sql string) (out []string) {
 			out = append(out, "a unique index on an existing table: "+s)
 		}
 		if m := droppedTrigger.FindStringSubmatch(s); m != nil && replaced[m[1]] {
-			continue // SQLite replaces a trigger only so
+			continue // PostgreSQL 13 and SQLite replace a trigger only so
 		}
 		if forbidden.MatchString(s) || altered.MatchString(strings.ReplaceAll(s, "DROP NOT NULL", "")) {
 			out = append(out, "not additive: "+s)

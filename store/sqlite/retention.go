@@ -107,6 +107,7 @@ const obstacleSQL = `CASE
 	WHEN EXISTS (SELECT 1 FROM run c JOIN run_head ch ON ch.run_id = c.run_id
 		WHERE c.parent_run_id = r.run_id AND c.parent_run_id <> '' AND ch.terminal = 0) THEN 'RERUN'
 	WHEN EXISTS (SELECT 1 FROM run_dirty d WHERE d.run_id = r.run_id)
+		OR NOT EXISTS (SELECT 1 FROM run_state s WHERE s.run_id = r.run_id AND s.seq = h.last_seq)
 		OR EXISTS (SELECT 1 FROM delivery d WHERE d.run_id = r.run_id AND d.delivered_no < d.up_to)
 		OR EXISTS (SELECT 1 FROM run_queue q WHERE q.run_id = r.run_id AND (q.waiting = 1 OR q.slot = 1)) THEN 'UNDELIVERED'
 	ELSE '' END`

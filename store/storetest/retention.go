@@ -360,6 +360,27 @@ func testOldRowsAreTrimmed(f *fixture) {
 		f.equal(0, trim(kind, time.Now().Add(time.Hour)), "rows younger than a day that a server may trim")
 	}
 	f.equal([]int{1, 1, 2, 2}, rows(), "rows before")
+	age := func(table, column string) { // in the dialect of each database
+		f.Helper()
+		set := `UPDATE ` + table + ` SET ` + column + ` = ` + column
+		if err := f.db.Exec(f, set+` - interval '3 days'`); err != nil {
+			f.ok(f.db.Exec(f, set+` - 259200000000`))
+		}
+	}
+	age("dead_letter", "created_at")
+	age("destination_dead", "at")
+	age("alert_state", "resolved_at")
+	yesterday := time.Now().Add(-30 * time.Hour)
+	f.equal(0, trim(store.TrimAlerts, yesterday.AddDate(0, 0, -10)), "rows that are younger than the time")
+	n, err := f.store.TrimRows(f.ctx(), store.TrimDeadLetters, "t2", yesterday, 100)
+	f.ok(err)
+	f.equal(0, n, "rows of another tenant")
+	n, err = f.store.TrimRows(f.ctx(), store.TrimDeadLetters, "t1", yesterday, 1)
+	f.ok(err)
+	f.equal(1, n, "rows with a limit of 1")
+	f.equal(1, trim(store.TrimDeadLetters, yesterday), "the rest of the dead letters")
+	f.equal(1, trim(store.TrimAlerts, yesterday), "resolved alerts")
+	f.equal([]int{0, 0, 1, 1}, rows(), "rows after: the open alert stays")
 }
 
 func testRetentionTenantsAndPasses(f *fixture) {

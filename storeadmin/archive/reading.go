@@ -143,10 +143,10 @@ func (s *reading) Since(ctx context.Context, runID string, w run.Seq) (store.Loa
 	return l, l.State.Since(w), err
 }
 
-// isShort reports whether the state of l lacks events up to seq. A state that was folded from the first event of a log
-// whose beginning was deleted has a hole.
+// isShort reports whether the state of l may lack events up to seq. The fold of an ended run that did not begin with a
+// checkpoint has a hole when the beginning of the log was deleted.
 func isShort(l store.Loaded, seq run.Seq) bool {
-	return l.State.Seq < min(seq, l.Head.LastSeq) || len(l.Anomalies) > 0 && l.CheckpointAt == 0
+	return l.State.Seq < min(seq, l.Head.LastSeq) || l.Head.Terminal && l.CheckpointAt == 0 && l.Head.LastSeq > 0
 }
 
 // complete returns l, or the state that is folded from the archive when l lacks events.

@@ -2,6 +2,7 @@
 
 -- +goose Up
 SET LOCAL lock_timeout = '3s';
+LOCK TABLE event, approval_decision, alert, run_note IN ACCESS EXCLUSIVE MODE; -- in the order in which servers lock them
 
 CREATE TABLE run_archive (
   run_id       text COLLATE "C" PRIMARY KEY,
@@ -44,16 +45,26 @@ CREATE TABLE retention_pass (
 
 -- Deletes fail unless a function of this file does them. The owner's own statements still fail, because only the
 -- functions set dvt.retention for their statements, and servers have no privilege to delete (contract T208).
--- +goose StatementBegin
-CREATE OR REPLACE FUNCTION dvt_insert_only() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN
-  IF TG_OP = 'DELETE' AND TG_TABLE_NAME IN ('event', 'approval_decision', 'run_note', 'alert')
-    AND current_setting('dvt.retention', true) = 'on' THEN
-    RETURN NULL;
-  END IF;
-  RAISE EXCEPTION '% is insert-only', TG_TABLE_NAME USING ERRCODE = 'insufficient_privilege';
-END $$;
--- +goose StatementEnd
+DROP TRIGGER event_insert_only ON event;
+CREATE TRIGGER event_insert_only BEFORE UPDATE OR TRUNCATE ON event
+  FOR EACH STATEMENT EXECUTE FUNCTION dvt_insert_only();
+CREATE TRIGGER event_kept BEFORE DELETE ON event FOR EACH STATEMENT
+  WHEN (current_setting('dvt.retention', true) IS DISTINCT FROM 'on') EXECUTE FUNCTION dvt_insert_only();
+DROP TRIGGER approval_decision_insert_only ON approval_decision;
+CREATE TRIGGER approval_decision_insert_only BEFORE UPDATE OR TRUNCATE ON approval_decision
+  FOR EACH STATEMENT EXECUTE FUNCTION dvt_insert_only();
+CREATE TRIGGER approval_decision_kept BEFORE DELETE ON approval_decision FOR EACH STATEMENT
+  WHEN (current_setting('dvt.retention', true) IS DISTINCT FROM 'on') EXECUTE FUNCTION dvt_insert_only();
+DROP TRIGGER run_note_insert_only ON run_note;
+CREATE TRIGGER run_note_insert_only BEFORE UPDATE OR TRUNCATE ON run_note
+  FOR EACH STATEMENT EXECUTE FUNCTION dvt_insert_only();
+CREATE TRIGGER run_note_kept BEFORE DELETE ON run_note FOR EACH STATEMENT
+  WHEN (current_setting('dvt.retention', true) IS DISTINCT FROM 'on') EXECUTE FUNCTION dvt_insert_only();
+DROP TRIGGER alert_insert_only ON alert;
+CREATE TRIGGER alert_insert_only BEFORE UPDATE OR TRUNCATE ON alert
+  FOR EACH STATEMENT EXECUTE FUNCTION dvt_insert_only();
+CREATE TRIGGER alert_kept BEFORE DELETE ON alert FOR EACH STATEMENT
+  WHEN (current_setting('dvt.retention', true) IS DISTINCT FROM 'on') EXECUTE FUNCTION dvt_insert_only();
 
 -- dvt_held reports whether an open hold covers the run.
 -- +goose StatementBegin
@@ -78,6 +89,7 @@ CREATE FUNCTION dvt_archive_obstacle(p_run text) RETURNS text LANGUAGE sql STABL
     WHEN EXISTS (SELECT FROM run c JOIN run_head ch ON ch.run_id = c.run_id
       WHERE c.parent_run_id = p_run AND c.parent_run_id <> '' AND NOT ch.terminal) THEN 'RERUN'
     WHEN EXISTS (SELECT FROM run_dirty d WHERE d.run_id = p_run)
+      OR NOT EXISTS (SELECT FROM run_state st WHERE st.run_id = p_run AND st.seq = h.last_seq)
       OR EXISTS (SELECT FROM delivery d WHERE d.run_id = p_run AND d.delivered_no < d.up_to)
       OR EXISTS (SELECT FROM run_queue q WHERE q.run_id = p_run AND (q.waiting OR q.slot)) THEN 'UNDELIVERED'
     ELSE '' END FROM run_head h WHERE h.run_id = p_run), 'UNKNOWN')
@@ -198,8 +210,8 @@ END $$;
 CREATE FUNCTION dvt_trim_rows(p_kind text, p_tenant text, p_before timestamptz, p_limit int) RETURNS int
 LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
-  n int := 0;
-  m int;
+  v_all int := 0;
+  v_more int;
   v_old bigint[];
 BEGIN
   IF p_before > clock_timestamp() - interval '24 hours' THEN
@@ -209,28 +221,28 @@ BEGIN
   IF p_kind = 'DEAD_LETTERS' THEN
     DELETE FROM dead_letter WHERE pos IN (SELECT d.pos FROM dead_letter d
       WHERE d.tenant_id = p_tenant AND d.created_at < p_before ORDER BY d.pos LIMIT p_limit);
-    GET DIAGNOSTICS n = ROW_COUNT;
+    GET DIAGNOSTICS v_all = ROW_COUNT;
     DELETE FROM destination_dead x WHERE x.n IN (SELECT d.n FROM destination_dead d
-      WHERE d.tenant_id = p_tenant AND d.at < p_before ORDER BY d.n LIMIT p_limit - n);
-    GET DIAGNOSTICS m = ROW_COUNT;
-    n := n + m;
+      WHERE d.tenant_id = p_tenant AND d.at < p_before ORDER BY d.n LIMIT p_limit - v_all);
+    GET DIAGNOSTICS v_more = ROW_COUNT;
+    v_all := v_all + v_more;
   ELSIF p_kind = 'ALERTS' THEN
     v_old := ARRAY(SELECT s.pos FROM alert_state s
       WHERE s.tenant_id = p_tenant AND s.resolved_at < p_before ORDER BY s.pos LIMIT p_limit);
-    n := cardinality(v_old);
+    v_all := cardinality(v_old);
     DELETE FROM alert_change WHERE pos = ANY (v_old);
     DELETE FROM alert_state WHERE pos = ANY (v_old);
     DELETE FROM alert WHERE pos = ANY (v_old);
     DELETE FROM incident_alert WHERE alert = ANY (v_old);
     v_old := ARRAY(SELECT i.pos FROM incident i
-      WHERE i.tenant_id = p_tenant AND i.closed_at < p_before ORDER BY i.pos LIMIT p_limit - n);
-    n := n + cardinality(v_old);
+      WHERE i.tenant_id = p_tenant AND i.closed_at < p_before ORDER BY i.pos LIMIT p_limit - v_all);
+    v_all := v_all + cardinality(v_old);
     DELETE FROM incident_note WHERE incident = ANY (v_old);
     DELETE FROM incident_alert WHERE incident = ANY (v_old);
     DELETE FROM incident WHERE pos = ANY (v_old);
   END IF;
   PERFORM set_config('dvt.retention', '', true);
-  RETURN n;
+  RETURN v_all;
 END $$;
 -- +goose StatementEnd
 
