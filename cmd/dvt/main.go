@@ -82,7 +82,7 @@ var groups = []struct {
 	}},
 	{"Plans:", func() []*cobra.Command { return []*cobra.Command{plancmd.Plan(noteReceiver), workflowCommand()} }},
 	{"Administration of a tenant:", func() []*cobra.Command {
-		return []*cobra.Command{policyCommand(), quotaCommand(), breakGlassCommand(), tokenCommand(), tenantCommand(),
+		return []*cobra.Command{policyCommand(), quotaCommand(), retentionCommand(), holdCommand(), breakGlassCommand(), tokenCommand(), tenantCommand(),
 			auditCommand()}
 	}},
 	{"Operation of an installation:", func() []*cobra.Command {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/google/uuid"
 
@@ -80,8 +81,8 @@ func (s *HoldKeeper) PlaceHold(ctx context.Context, p authz.Principal, in PlaceH
 	}
 	vs := control.CheckReason(control.CheckID(nil, "requestId", in.RequestID), in.Reason)
 	vs = control.CheckText(vs, "subject", in.Subject)
-	if in.Subject == "" || len(in.Subject) > 256 {
-		vs = append(vs, plan.Violation{Path: "subject", Code: "INVALID", Message: "must have 1 to 256 bytes"})
+	if in.Subject == "" || len(in.Subject) > 256 || strings.ContainsAny(in.Subject, "\r\n\t") {
+		vs = append(vs, plan.Violation{Path: "subject", Code: "INVALID", Message: "must be one line of 1 to 256 bytes"})
 	}
 	if in.Kind != store.HoldRun && in.Kind != store.HoldPlan && in.Kind != store.HoldSubject {
 		vs = append(vs, plan.Violation{Path: "kind", Code: "UNKNOWN", Message: "must be RUN, PLAN or SUBJECT"})

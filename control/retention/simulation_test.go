@@ -17,6 +17,7 @@ import (
 	"github.com/dvt-engine/dvt/artifact"
 	"github.com/dvt-engine/dvt/control/retention"
 	"github.com/dvt-engine/dvt/internal/testserver"
+	"github.com/dvt-engine/dvt/internal/testtime"
 	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/run/runtest"
@@ -40,7 +41,7 @@ type month struct {
 	runs    int
 }
 
-const days = 30
+const monthDays = 30
 
 // now is the time at the end of the simulated day. The last day ends now.
 func (m *month) now() time.Time { return m.began.AddDate(0, 0, m.day) }
@@ -54,7 +55,7 @@ func newMonth(t *testing.T, s store.Store, size func() int64) *month {
 	}
 	t.Cleanup(func() { _ = bucket.Close() })
 	return &month{T: t, store: s, reading: archive.Reading(s, bucket), bucket: bucket, dir: dir, size: size,
-		began: time.Now().UTC().Truncate(time.Second).AddDate(0, 0, -days)}
+		began: time.Now().UTC().Truncate(time.Second).AddDate(0, 0, -monthDays)}
 }
 
 func (m *month) ok(err error) {
@@ -65,7 +66,6 @@ func (m *month) ok(err error) {
 }
 
 func (m *month) worker(owner string) *retention.Worker {
-	days := func(n int) *int { return &n }
 	return retention.NewWorker(retention.WorkerConfig{
 		Store: m.store, Archive: archive.Archive{Store: m.store, Objects: m.bucket}, Bucket: m.bucket, Owner: owner,
 		Now: m.now, Metrics: prometheus.NewRegistry(),
@@ -205,9 +205,9 @@ func eachStore(t *testing.T, test func(t *testing.T, m *month)) {
 func TestPass_KeepsStoreAndBucketFlatFor30Days(t *testing.T) {
 	t.Parallel()
 	eachStore(t, func(t *testing.T, m *month) {
-		const perDay = 40
+		perDay := testtime.Rounds(4)
 		var at20 [2]int64
-		for m.day = 1; m.day <= days; m.day++ {
+		for m.day = 1; m.day <= monthDays; m.day++ {
 			for range perDay {
 				m.run()
 			}
@@ -215,8 +215,8 @@ func TestPass_KeepsStoreAndBucketFlatFor30Days(t *testing.T) {
 			if m.day == 20 {
 				at20 = [2]int64{m.size(), m.bucketSize()}
 			}
-			if m.day > 12 && (out.Archived != perDay || out.Deleted != perDay || out.Events != 7*perDay ||
-				out.Receipts != perDay) {
+			if m.day > 12 && (out.Archived != int64(perDay) || out.Deleted != int64(perDay) ||
+				out.Events != int64(7*perDay) || out.Receipts != int64(perDay)) {
 				t.Fatalf("day %d: the pass was %+v, want %d runs archived, emptied and deleted", m.day, out, perDay)
 			}
 		}
