@@ -101,7 +101,8 @@ func (m mutations) PlaceHold(ctx context.Context, in model.PlaceHoldInput) (*mod
 	if err != nil {
 		return nil, err
 	}
-	return &model.HoldPayload{Hold: mapping.LegalHold(h)}, nil
+	return &model.HoldPayload{Hold: mapping.LegalHold(h), Change: mapping.Change(control.Change{
+		Action: retention.ActionPlaceHold, RequestID: in.RequestID, Actor: h.PlacedBy, At: h.PlacedAt})}, nil
 }
 
 func (m mutations) LiftHold(ctx context.Context, in model.LiftHoldInput) (*model.HoldPayload, error) {
@@ -110,7 +111,8 @@ func (m mutations) LiftHold(ctx context.Context, in model.LiftHoldInput) (*model
 	if err != nil {
 		return nil, err
 	}
-	return &model.HoldPayload{Hold: mapping.LegalHold(h)}, nil
+	return &model.HoldPayload{Hold: mapping.LegalHold(h), Change: mapping.Change(control.Change{
+		Action: retention.ActionLiftHold, RequestID: in.RequestID, Actor: h.LiftedBy, At: mapping.OrZero(h.LiftedAt)})}, nil
 }
 
 // Archive resolves Run.archive.

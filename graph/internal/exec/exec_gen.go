@@ -738,7 +738,8 @@ type ComplexityRoot struct {
 	}
 
 	HoldPayload struct {
-		Hold func(childComplexity int) int
+		Change func(childComplexity int) int
+		Hold   func(childComplexity int) int
 	}
 
 	InboxItem struct {
@@ -4982,6 +4983,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.HealthSample.Viewers(childComplexity), true
 
+	case "HoldPayload.change":
+		if e.ComplexityRoot.HoldPayload.Change == nil {
+			break
+		}
+
+		return e.ComplexityRoot.HoldPayload.Change(childComplexity), true
 	case "HoldPayload.hold":
 		if e.ComplexityRoot.HoldPayload.Hold == nil {
 			break
@@ -13073,6 +13080,7 @@ input LiftHoldInput {
 }
 type HoldPayload {
   hold: LegalHold!
+  change: ChangeReceipt!
 }
 "That the log of a run was moved into the archive. Everything about the run is read from there."
 type RunArchive {
@@ -16460,6 +16468,8 @@ func (ec *executionContext) childFields_HoldPayload(ctx context.Context, field g
 	switch field.Name {
 	case "hold":
 		return ec.fieldContext_HoldPayload_hold(ctx, field)
+	case "change":
+		return ec.fieldContext_HoldPayload_change(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type HoldPayload", field.Name)
 }
@@ -32106,6 +32116,38 @@ func (ec *executionContext) fieldContext_HoldPayload_hold(_ context.Context, fie
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_LegalHold(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _HoldPayload_change(ctx context.Context, field graphql.CollectedField, obj *model.HoldPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_HoldPayload_change(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Change, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.ChangeReceipt) graphql.Marshaler {
+			return ec.marshalNChangeReceipt2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐChangeReceipt(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_HoldPayload_change(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "HoldPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ChangeReceipt(ctx, field)
 		},
 	}
 	return fc, nil
@@ -66614,6 +66656,11 @@ func (ec *executionContext) _HoldPayload(ctx context.Context, sel ast.SelectionS
 			out.Values[i] = graphql.MarshalString("HoldPayload")
 		case "hold":
 			out.Values[i] = ec._HoldPayload_hold(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "change":
+			out.Values[i] = ec._HoldPayload_change(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}

@@ -1188,7 +1188,8 @@ type HealthSample struct {
 }
 
 type HoldPayload struct {
-	Hold *LegalHold `json:"hold"`
+	Hold   *LegalHold     `json:"hold"`
+	Change *ChangeReceipt `json:"change"`
 }
 
 // An item that waits for a person and that the viewer may see.

@@ -3,7 +3,7 @@ import { plural } from "../format/format";
 
 export const admin = {
   title: "Admin",
-  parts: { tokens: "Tokens", policy: "Policy", quotas: "Quotas", service: "Service" },
+  parts: { tokens: "Tokens", policy: "Policy", quotas: "Quotas", service: "Service", retention: "Retention" },
   reason: "Reason (required)",
   edit: "Edit",
   save: "Save",

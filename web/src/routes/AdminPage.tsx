@@ -5,17 +5,20 @@ import { PolicyPanel } from "../admin/PolicyPanel";
 import { QuotasPanel } from "../admin/QuotasPanel";
 import { ServicePanel } from "../admin/ServicePanel";
 import { TokensPanel } from "../admin/TokensPanel";
+import { lazyPart } from "../ui/lazyPart";
 import { useDocumentStatus } from "../ui/documentStatus";
 import type { AdminPart } from "./search";
 import page from "../styles/Page.module.css";
 
 const route = getRouteApi("/admin/$part");
+const RetentionPanel = lazyPart(() => import("../admin/RetentionPanel").then((part) => part.RetentionPanel));
 const PANELS = {
   tokens: TokensPanel,
   policy: PolicyPanel,
   quotas: QuotasPanel,
   service: ServicePanel,
-} as const satisfies Record<AdminPart, () => React.ReactNode>;
+  retention: RetentionPanel,
+} as const satisfies Record<AdminPart, React.ComponentType>;
 
 export function AdminPage() {
   const { part } = route.useParams();
