@@ -83,6 +83,8 @@ func Weights() exec.ComplexityRoot {
 		return page(first, nil, 50) * child
 	}
 	c.Query.PolicyHistory = func(child int, first *int, _ *string) int { return page(first, nil, 20) * child }
+	c.Query.RetentionHistory = func(child int, first *int, _ *string) int { return page(first, nil, 20) * child }
+	c.Query.LegalHolds = func(child int, _ *bool, first *int, _ *string) int { return page(first, nil, 50) * child }
 	c.Query.QuotaHistory = func(child int, first *int, _ *string) int { return page(first, nil, 20) * child }
 	c.Query.Tokens = func(child int, _, _ *bool, first *int, _ *string) int { return page(first, nil, 50) * child }
 	c.Query.Audit = func(child int, _ *model.AuditFilter, _ *bool, first *int, _ *string) int {
