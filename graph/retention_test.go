@@ -29,7 +29,8 @@ func (f *fake) RetentionPolicy(context.Context, authz.Principal) (retention.Poli
 }
 
 // PreviewRetention returns the document that it got, in words.
-func (f *fake) PreviewRetention(_ context.Context, _ authz.Principal, doc retention.Document) (retention.Effect, error) {
+func (f *fake) PreviewRetention(_ context.Context, _ authz.Principal, doc retention.Document) (retention.Effect,
+	error) {
 	changed := []string{"+ nothing"}
 	if doc.StepLogs != nil && doc.Artifacts["custom"] == 5 {
 		changed = []string{"+ both"}

@@ -132,7 +132,8 @@ func TestPreviewRetention_CountsRuns(t *testing.T) {
 	got := controltest.Must[retention.Effect](t)(w.PreviewRetention(t.Context(), admin, retention.Document{
 		Runs: retention.RunDays{ArchiveAfterDays: days(30), DeleteArchiveAfterDays: days(60)}}))
 	want := []int64{2, 10, 1, 2}
-	if diff := cmp.Diff(want, []int64{got.Archive.Runs, got.Archive.Events, got.Archive.Held, got.Delete.Runs}); diff != "" {
+	counts := []int64{got.Archive.Runs, got.Archive.Events, got.Archive.Held, got.Delete.Runs}
+	if diff := cmp.Diff(want, counts); diff != "" {
 		t.Errorf("runs, events and held runs to archive, and runs to delete (-want +got):\n%s", diff)
 	}
 	words := strings.Join(got.Warnings, "\n")

@@ -268,6 +268,10 @@ func testOnlyEndedRunsAreTouched(f *fixture) {
 		f.ok(err)
 		f.equal(want, len(events), "events of open run "+id)
 		f.equal(want, int(f.load(run.Identity{RunID: id}).State.Seq), "state of open run "+id)
+		f.obstacle(store.ObstacleOpen, f.markArchived(run.Identity{RunID: id}, run.Seq(want)), "mark of open run "+id)
+		found, err := f.store.FindArchived(f.ctx(), id)
+		f.ok(err)
+		f.equal(0, len(found), "archives of open run "+id)
 	}
 }
 

@@ -2,6 +2,7 @@ package archive_test
 
 import (
 	"bytes"
+	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
@@ -222,11 +223,12 @@ func TestWrite_MakesAFileThatCanBeImported(t *testing.T) {
 func TestReading_ReportsATornObject(t *testing.T) {
 	t.Parallel()
 	for name, body := range map[string]func([]byte) []byte{
-		"cut":      func(b []byte) []byte { return b[:len(b)/2] },
-		"changed":  func(b []byte) []byte { b = bytes.Clone(b); b[len(b)/2] ^= 1; return b },
-		"empty":    func([]byte) []byte { return nil },
-		"no gzip":  func([]byte) []byte { return []byte("hello") },
-		"appended": func(b []byte) []byte { return append(bytes.Clone(b), 0) },
+		"cut":       func(b []byte) []byte { return b[:len(b)/2] },
+		"changed":   func(b []byte) []byte { b = bytes.Clone(b); b[len(b)/2] ^= 1; return b },
+		"empty":     func([]byte) []byte { return nil },
+		"no gzip":   func([]byte) []byte { return []byte("hello") },
+		"rewritten": func(b []byte) []byte { return rewrite(t, b) },
+		"appended":  func(b []byte) []byte { return append(bytes.Clone(b), 0) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -243,6 +245,26 @@ func TestReading_ReportsATornObject(t *testing.T) {
 			}
 		})
 	}
+}
+
+// rewrite makes another valid object: a person in it has another name.
+func rewrite(t *testing.T, object []byte) []byte {
+	t.Helper()
+	in, err := gzip.NewReader(bytes.NewReader(object))
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines, err := io.ReadAll(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	z := gzip.NewWriter(&out)
+	_, err = z.Write(bytes.ReplaceAll(lines, []byte(`"ola"`), []byte(`"eve"`)))
+	if err := errors.Join(err, z.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
 }
 
 // forgetful loses the end of each object.

@@ -67,7 +67,7 @@ func (s commands) reason(c *cobra.Command, reason, requestID *string) {
 func (s commands) lift() *cobra.Command {
 	var in client.LiftHoldInput
 	c := &cobra.Command{
-		Use: "lift HOLD", Short: "Lift a hold; what is old enough is archived and deleted by the next pass",
+		Use: "lift HOLD", Short: "Lift a hold; the next pass archives and deletes runs that are old enough",
 		Args: cmdline.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			in.Id = args[0]
