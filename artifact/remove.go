@@ -18,6 +18,9 @@ type Kind string
 const (
 	KindArtifacts Kind = "artifacts"
 	KindLogs      Kind = "logs"
+	// KindArchive are the archived logs of runs. Only those of a whole tenant can be named by a Scope, because the keys of
+	// a run contain the time of its end.
+	KindArchive Kind = "archive"
 )
 
 // Scope names objects of one kind: those of a run, or of a whole tenant when RunID is empty. Without TenantID it names
@@ -108,7 +111,7 @@ func (s Scope) prefix() (string, error) {
 	if s.RunID != "" {
 		parts = append(parts, s.RunID)
 	}
-	if s.Kind != KindArtifacts && s.Kind != KindLogs {
+	if s.Kind != KindArtifacts && s.Kind != KindLogs && (s.Kind != KindArchive || s.RunID != "") {
 		return "", fmt.Errorf("artifact: %q is not a kind of objects", s.Kind)
 	}
 	for _, part := range parts {

@@ -724,6 +724,17 @@ type ApproveRunResponse struct {
 // GetApproveRun returns ApproveRunResponse.ApproveRun, and is useful for accessing the field via an interface.
 func (v *ApproveRunResponse) GetApproveRun() ApproveRunApproveRunRunPayload { return v.ApproveRun }
 
+type ArtifactRetentionInput struct {
+	Kind string `json:"kind"`
+	Days int    `json:"days"`
+}
+
+// GetKind returns ArtifactRetentionInput.Kind, and is useful for accessing the field via an interface.
+func (v *ArtifactRetentionInput) GetKind() string { return v.Kind }
+
+// GetDays returns ArtifactRetentionInput.Days, and is useful for accessing the field via an interface.
+func (v *ArtifactRetentionInput) GetDays() int { return v.Days }
+
 // ArtifactRow includes the GraphQL fields of Artifact requested by the fragment ArtifactRow.
 type ArtifactRow struct {
 	Uri         string   `json:"uri"`
@@ -3635,6 +3646,23 @@ var AllHealthStatus = []HealthStatus{
 	HealthStatusUnhealthy,
 }
 
+type HoldKind string
+
+const (
+	// One run.
+	HoldKindRun HoldKind = "RUN"
+	// Every run of a plan.
+	HoldKindPlan HoldKind = "PLAN"
+	// Every run that a person started, signalled, decided about or wrote a note to.
+	HoldKindSubject HoldKind = "SUBJECT"
+)
+
+var AllHoldKind = []HoldKind{
+	HoldKindRun,
+	HoldKindPlan,
+	HoldKindSubject,
+}
+
 type IncidentAct string
 
 const (
@@ -3837,6 +3865,48 @@ func (v *InjectOverrideInput) GetOverride() json.RawMessage { return v.Override 
 // GetReason returns InjectOverrideInput.Reason, and is useful for accessing the field via an interface.
 func (v *InjectOverrideInput) GetReason() string { return v.Reason }
 
+// LegalHoldRow includes the GraphQL fields of LegalHold requested by the fragment LegalHoldRow.
+type LegalHoldRow struct {
+	Id   string   `json:"id"`
+	Kind HoldKind `json:"kind"`
+	// A run id, a plan id or a person.
+	Subject  string    `json:"subject"`
+	Reason   string    `json:"reason"`
+	PlacedBy string    `json:"placedBy"`
+	PlacedAt time.Time `json:"placedAt"`
+	// Null while the hold is open.
+	LiftedBy  *string    `json:"liftedBy"`
+	LiftedAt  *time.Time `json:"liftedAt"`
+	LiftedFor *string    `json:"liftedFor"`
+}
+
+// GetId returns LegalHoldRow.Id, and is useful for accessing the field via an interface.
+func (v *LegalHoldRow) GetId() string { return v.Id }
+
+// GetKind returns LegalHoldRow.Kind, and is useful for accessing the field via an interface.
+func (v *LegalHoldRow) GetKind() HoldKind { return v.Kind }
+
+// GetSubject returns LegalHoldRow.Subject, and is useful for accessing the field via an interface.
+func (v *LegalHoldRow) GetSubject() string { return v.Subject }
+
+// GetReason returns LegalHoldRow.Reason, and is useful for accessing the field via an interface.
+func (v *LegalHoldRow) GetReason() string { return v.Reason }
+
+// GetPlacedBy returns LegalHoldRow.PlacedBy, and is useful for accessing the field via an interface.
+func (v *LegalHoldRow) GetPlacedBy() string { return v.PlacedBy }
+
+// GetPlacedAt returns LegalHoldRow.PlacedAt, and is useful for accessing the field via an interface.
+func (v *LegalHoldRow) GetPlacedAt() time.Time { return v.PlacedAt }
+
+// GetLiftedBy returns LegalHoldRow.LiftedBy, and is useful for accessing the field via an interface.
+func (v *LegalHoldRow) GetLiftedBy() *string { return v.LiftedBy }
+
+// GetLiftedAt returns LegalHoldRow.LiftedAt, and is useful for accessing the field via an interface.
+func (v *LegalHoldRow) GetLiftedAt() *time.Time { return v.LiftedAt }
+
+// GetLiftedFor returns LegalHoldRow.LiftedFor, and is useful for accessing the field via an interface.
+func (v *LegalHoldRow) GetLiftedFor() *string { return v.LiftedFor }
+
 // Letter includes the GraphQL fields of DeadLetter requested by the fragment Letter.
 // The GraphQL type's documentation follows.
 //
@@ -3885,6 +3955,39 @@ func (v *Letter) GetBuriedAt() time.Time { return v.BuriedAt }
 
 // GetRedrivenAt returns Letter.RedrivenAt, and is useful for accessing the field via an interface.
 func (v *Letter) GetRedrivenAt() *time.Time { return v.RedrivenAt }
+
+type LiftHoldInput struct {
+	RequestId string `json:"requestId"`
+	Id        string `json:"id"`
+	Reason    string `json:"reason"`
+}
+
+// GetRequestId returns LiftHoldInput.RequestId, and is useful for accessing the field via an interface.
+func (v *LiftHoldInput) GetRequestId() string { return v.RequestId }
+
+// GetId returns LiftHoldInput.Id, and is useful for accessing the field via an interface.
+func (v *LiftHoldInput) GetId() string { return v.Id }
+
+// GetReason returns LiftHoldInput.Reason, and is useful for accessing the field via an interface.
+func (v *LiftHoldInput) GetReason() string { return v.Reason }
+
+// LiftHoldLiftHoldHoldPayload includes the requested fields of the GraphQL type HoldPayload.
+type LiftHoldLiftHoldHoldPayload struct {
+	Hold LegalHoldRow `json:"hold"`
+}
+
+// GetHold returns LiftHoldLiftHoldHoldPayload.Hold, and is useful for accessing the field via an interface.
+func (v *LiftHoldLiftHoldHoldPayload) GetHold() LegalHoldRow { return v.Hold }
+
+// LiftHoldResponse is returned by LiftHold on success.
+type LiftHoldResponse struct {
+	// Lifts a legal hold. Requires the action READ_AUDIT on the whole tenant. Safe to repeat. Errors: FORBIDDEN, NOT_FOUND,
+	// BAD_USER_INPUT, STORE_UNAVAILABLE. Example: `liftHold(input: {requestId: "r-2", id: "…", reason: "closed"}) { hold { liftedAt } }`.
+	LiftHold LiftHoldLiftHoldHoldPayload `json:"liftHold"`
+}
+
+// GetLiftHold returns LiftHoldResponse.LiftHold, and is useful for accessing the field via an interface.
+func (v *LiftHoldResponse) GetLiftHold() LiftHoldLiftHoldHoldPayload { return v.LiftHold }
 
 // ListAlertSilencesResponse is returned by ListAlertSilences on success.
 type ListAlertSilencesResponse struct {
@@ -4618,6 +4721,42 @@ type ListFailedRunsRunConnectionEdgesRunEdge struct {
 
 // GetNode returns ListFailedRunsRunConnectionEdgesRunEdge.Node, and is useful for accessing the field via an interface.
 func (v *ListFailedRunsRunConnectionEdgesRunEdge) GetNode() RunRow { return v.Node }
+
+// ListHoldsLegalHoldsLegalHoldConnection includes the requested fields of the GraphQL type LegalHoldConnection.
+type ListHoldsLegalHoldsLegalHoldConnection struct {
+	Edges    []ListHoldsLegalHoldsLegalHoldConnectionEdgesLegalHoldEdge `json:"edges"`
+	PageInfo PageInfo                                                   `json:"pageInfo"`
+}
+
+// GetEdges returns ListHoldsLegalHoldsLegalHoldConnection.Edges, and is useful for accessing the field via an interface.
+func (v *ListHoldsLegalHoldsLegalHoldConnection) GetEdges() []ListHoldsLegalHoldsLegalHoldConnectionEdgesLegalHoldEdge {
+	return v.Edges
+}
+
+// GetPageInfo returns ListHoldsLegalHoldsLegalHoldConnection.PageInfo, and is useful for accessing the field via an interface.
+func (v *ListHoldsLegalHoldsLegalHoldConnection) GetPageInfo() PageInfo { return v.PageInfo }
+
+// ListHoldsLegalHoldsLegalHoldConnectionEdgesLegalHoldEdge includes the requested fields of the GraphQL type LegalHoldEdge.
+type ListHoldsLegalHoldsLegalHoldConnectionEdgesLegalHoldEdge struct {
+	Node LegalHoldRow `json:"node"`
+}
+
+// GetNode returns ListHoldsLegalHoldsLegalHoldConnectionEdgesLegalHoldEdge.Node, and is useful for accessing the field via an interface.
+func (v *ListHoldsLegalHoldsLegalHoldConnectionEdgesLegalHoldEdge) GetNode() LegalHoldRow {
+	return v.Node
+}
+
+// ListHoldsResponse is returned by ListHolds on success.
+type ListHoldsResponse struct {
+	// The legal holds of the tenant, newest first, with `open` only those that were not lifted; `first` is at most 200.
+	// Requires READ_AUDIT on the whole tenant. Errors: FORBIDDEN, BAD_USER_INPUT, CURSOR_INVALID, STORE_UNAVAILABLE.
+	LegalHolds ListHoldsLegalHoldsLegalHoldConnection `json:"legalHolds"`
+}
+
+// GetLegalHolds returns ListHoldsResponse.LegalHolds, and is useful for accessing the field via an interface.
+func (v *ListHoldsResponse) GetLegalHolds() ListHoldsLegalHoldsLegalHoldConnection {
+	return v.LegalHolds
+}
 
 // ListIncidentsIncidentsIncidentConnection includes the requested fields of the GraphQL type IncidentConnection.
 type ListIncidentsIncidentsIncidentConnection struct {
@@ -5417,6 +5556,147 @@ func (v *ListRerunsRunsRunConnectionEdgesRunEdgeNodeRun) GetSubstatus() *RunSubs
 	return v.Substatus
 }
 
+// ListRetentionPoliciesResponse is returned by ListRetentionPolicies on success.
+type ListRetentionPoliciesResponse struct {
+	// The versions of the retention policy, newest first; `first` is at most 200. Requires READ_POLICY on the whole tenant. Errors: FORBIDDEN, BAD_USER_INPUT, CURSOR_INVALID.
+	RetentionHistory ListRetentionPoliciesRetentionHistoryRetentionPolicyConnection `json:"retentionHistory"`
+}
+
+// GetRetentionHistory returns ListRetentionPoliciesResponse.RetentionHistory, and is useful for accessing the field via an interface.
+func (v *ListRetentionPoliciesResponse) GetRetentionHistory() ListRetentionPoliciesRetentionHistoryRetentionPolicyConnection {
+	return v.RetentionHistory
+}
+
+// ListRetentionPoliciesRetentionHistoryRetentionPolicyConnection includes the requested fields of the GraphQL type RetentionPolicyConnection.
+type ListRetentionPoliciesRetentionHistoryRetentionPolicyConnection struct {
+	Edges    []ListRetentionPoliciesRetentionHistoryRetentionPolicyConnectionEdgesRetentionPolicyEdge `json:"edges"`
+	PageInfo PageInfo                                                                                 `json:"pageInfo"`
+}
+
+// GetEdges returns ListRetentionPoliciesRetentionHistoryRetentionPolicyConnection.Edges, and is useful for accessing the field via an interface.
+func (v *ListRetentionPoliciesRetentionHistoryRetentionPolicyConnection) GetEdges() []ListRetentionPoliciesRetentionHistoryRetentionPolicyConnectionEdgesRetentionPolicyEdge {
+	return v.Edges
+}
+
+// GetPageInfo returns ListRetentionPoliciesRetentionHistoryRetentionPolicyConnection.PageInfo, and is useful for accessing the field via an interface.
+func (v *ListRetentionPoliciesRetentionHistoryRetentionPolicyConnection) GetPageInfo() PageInfo {
+	return v.PageInfo
+}
+
+// ListRetentionPoliciesRetentionHistoryRetentionPolicyConnectionEdgesRetentionPolicyEdge includes the requested fields of the GraphQL type RetentionPolicyEdge.
+type ListRetentionPoliciesRetentionHistoryRetentionPolicyConnectionEdgesRetentionPolicyEdge struct {
+	Node ListRetentionPoliciesRetentionHistoryRetentionPolicyConnectionEdgesRetentionPolicyEdgeNodeRetentionPolicy `json:"node"`
+}
+
+// GetNode returns ListRetentionPoliciesRetentionHistoryRetentionPolicyConnectionEdgesRetentionPolicyEdge.Node, and is useful for accessing the field via an interface.
+func (v *ListRetentionPoliciesRetentionHistoryRetentionPolicyConnectionEdgesRetentionPolicyEdge) GetNode() ListRetentionPoliciesRetentionHistoryRetentionPolicyConnectionEdgesRetentionPolicyEdgeNodeRetentionPolicy {
+	return v.Node
+}
+
+// ListRetentionPoliciesRetentionHistoryRetentionPolicyConnectionEdgesRetentionPolicyEdgeNodeRetentionPolicy includes the requested fields of the GraphQL type RetentionPolicy.
+type ListRetentionPoliciesRetentionHistoryRetentionPolicyConnectionEdgesRetentionPolicyEdgeNodeRetentionPolicy struct {
+	RetentionPolicyRow `json:"-"`
+	// What this version changed, a line each after `- ` or `+ `. Only retentionHistory fills it in.
+	Changed []string `json:"changed"`
+}
+
+// GetChanged returns ListRetentionPoliciesRetentionHistoryRetentionPolicyConnectionEdgesRetentionPolicyEdgeNodeRetentionPolicy.Changed, and is useful for accessing the field via an interface.
+func (v *ListRetentionPoliciesRetentionHistoryRetentionPolicyConnectionEdgesRetentionPolicyEdgeNodeRetentionPolicy) GetChanged() []string {
+	return v.Changed
+}
+
+// GetVersion returns ListRetentionPoliciesRetentionHistoryRetentionPolicyConnectionEdgesRetentionPolicyEdgeNodeRetentionPolicy.Version, and is useful for accessing the field via an interface.
+func (v *ListRetentionPoliciesRetentionHistoryRetentionPolicyConnectionEdgesRetentionPolicyEdgeNodeRetentionPolicy) GetVersion() int {
+	return v.RetentionPolicyRow.Version
+}
+
+// GetOwn returns ListRetentionPoliciesRetentionHistoryRetentionPolicyConnectionEdgesRetentionPolicyEdgeNodeRetentionPolicy.Own, and is useful for accessing the field via an interface.
+func (v *ListRetentionPoliciesRetentionHistoryRetentionPolicyConnectionEdgesRetentionPolicyEdgeNodeRetentionPolicy) GetOwn() json.RawMessage {
+	return v.RetentionPolicyRow.Own
+}
+
+// GetActor returns ListRetentionPoliciesRetentionHistoryRetentionPolicyConnectionEdgesRetentionPolicyEdgeNodeRetentionPolicy.Actor, and is useful for accessing the field via an interface.
+func (v *ListRetentionPoliciesRetentionHistoryRetentionPolicyConnectionEdgesRetentionPolicyEdgeNodeRetentionPolicy) GetActor() *string {
+	return v.RetentionPolicyRow.Actor
+}
+
+// GetReason returns ListRetentionPoliciesRetentionHistoryRetentionPolicyConnectionEdgesRetentionPolicyEdgeNodeRetentionPolicy.Reason, and is useful for accessing the field via an interface.
+func (v *ListRetentionPoliciesRetentionHistoryRetentionPolicyConnectionEdgesRetentionPolicyEdgeNodeRetentionPolicy) GetReason() *string {
+	return v.RetentionPolicyRow.Reason
+}
+
+// GetAt returns ListRetentionPoliciesRetentionHistoryRetentionPolicyConnectionEdgesRetentionPolicyEdgeNodeRetentionPolicy.At, and is useful for accessing the field via an interface.
+func (v *ListRetentionPoliciesRetentionHistoryRetentionPolicyConnectionEdgesRetentionPolicyEdgeNodeRetentionPolicy) GetAt() *time.Time {
+	return v.RetentionPolicyRow.At
+}
+
+// GetDays returns ListRetentionPoliciesRetentionHistoryRetentionPolicyConnectionEdgesRetentionPolicyEdgeNodeRetentionPolicy.Days, and is useful for accessing the field via an interface.
+func (v *ListRetentionPoliciesRetentionHistoryRetentionPolicyConnectionEdgesRetentionPolicyEdgeNodeRetentionPolicy) GetDays() RetentionPolicyRowDaysRetentionDays {
+	return v.RetentionPolicyRow.Days
+}
+
+func (v *ListRetentionPoliciesRetentionHistoryRetentionPolicyConnectionEdgesRetentionPolicyEdgeNodeRetentionPolicy) UnmarshalJSON(b []byte) error {
+
+	if string(b) == "null" {
+		return nil
+	}
+
+	var firstPass struct {
+		*ListRetentionPoliciesRetentionHistoryRetentionPolicyConnectionEdgesRetentionPolicyEdgeNodeRetentionPolicy
+		graphql.NoUnmarshalJSON
+	}
+	firstPass.ListRetentionPoliciesRetentionHistoryRetentionPolicyConnectionEdgesRetentionPolicyEdgeNodeRetentionPolicy = v
+
+	err := json.Unmarshal(b, &firstPass)
+	if err != nil {
+		return err
+	}
+
+	err = json.Unmarshal(
+		b, &v.RetentionPolicyRow)
+	if err != nil {
+		return err
+	}
+	return nil
+}
+
+type __premarshalListRetentionPoliciesRetentionHistoryRetentionPolicyConnectionEdgesRetentionPolicyEdgeNodeRetentionPolicy struct {
+	Changed []string `json:"changed"`
+
+	Version int `json:"version"`
+
+	Own json.RawMessage `json:"own"`
+
+	Actor *string `json:"actor"`
+
+	Reason *string `json:"reason"`
+
+	At *time.Time `json:"at"`
+
+	Days RetentionPolicyRowDaysRetentionDays `json:"days"`
+}
+
+func (v *ListRetentionPoliciesRetentionHistoryRetentionPolicyConnectionEdgesRetentionPolicyEdgeNodeRetentionPolicy) MarshalJSON() ([]byte, error) {
+	premarshaled, err := v.__premarshalJSON()
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(premarshaled)
+}
+
+func (v *ListRetentionPoliciesRetentionHistoryRetentionPolicyConnectionEdgesRetentionPolicyEdgeNodeRetentionPolicy) __premarshalJSON() (*__premarshalListRetentionPoliciesRetentionHistoryRetentionPolicyConnectionEdgesRetentionPolicyEdgeNodeRetentionPolicy, error) {
+	var retval __premarshalListRetentionPoliciesRetentionHistoryRetentionPolicyConnectionEdgesRetentionPolicyEdgeNodeRetentionPolicy
+
+	retval.Changed = v.Changed
+	retval.Version = v.RetentionPolicyRow.Version
+	retval.Own = v.RetentionPolicyRow.Own
+	retval.Actor = v.RetentionPolicyRow.Actor
+	retval.Reason = v.RetentionPolicyRow.Reason
+	retval.At = v.RetentionPolicyRow.At
+	retval.Days = v.RetentionPolicyRow.Days
+	return &retval, nil
+}
+
 // ListRunsResponse is returned by ListRuns on success.
 type ListRunsResponse struct {
 	// Runs of the viewer's tenant, newest first. `first` and `last` are at most 200 (default 50). An order other than by creation
@@ -5700,6 +5980,46 @@ type PauseInput struct {
 
 // GetReason returns PauseInput.Reason, and is useful for accessing the field via an interface.
 func (v *PauseInput) GetReason() *string { return v.Reason }
+
+type PlaceHoldInput struct {
+	RequestId string   `json:"requestId"`
+	Kind      HoldKind `json:"kind"`
+	// From 1 to 256 bytes.
+	Subject string `json:"subject"`
+	Reason  string `json:"reason"`
+}
+
+// GetRequestId returns PlaceHoldInput.RequestId, and is useful for accessing the field via an interface.
+func (v *PlaceHoldInput) GetRequestId() string { return v.RequestId }
+
+// GetKind returns PlaceHoldInput.Kind, and is useful for accessing the field via an interface.
+func (v *PlaceHoldInput) GetKind() HoldKind { return v.Kind }
+
+// GetSubject returns PlaceHoldInput.Subject, and is useful for accessing the field via an interface.
+func (v *PlaceHoldInput) GetSubject() string { return v.Subject }
+
+// GetReason returns PlaceHoldInput.Reason, and is useful for accessing the field via an interface.
+func (v *PlaceHoldInput) GetReason() string { return v.Reason }
+
+// PlaceHoldPlaceHoldHoldPayload includes the requested fields of the GraphQL type HoldPayload.
+type PlaceHoldPlaceHoldHoldPayload struct {
+	Hold LegalHoldRow `json:"hold"`
+}
+
+// GetHold returns PlaceHoldPlaceHoldHoldPayload.Hold, and is useful for accessing the field via an interface.
+func (v *PlaceHoldPlaceHoldHoldPayload) GetHold() LegalHoldRow { return v.Hold }
+
+// PlaceHoldResponse is returned by PlaceHold on success.
+type PlaceHoldResponse struct {
+	// Places a legal hold: runs that it covers are neither archived nor deleted, nor their logs and artifacts, until it is
+	// lifted. The subject need not exist yet. Requires the action READ_AUDIT on the whole tenant, because admins and auditors
+	// keep evidence. Safe to repeat. Errors: FORBIDDEN, TOO_MANY_HOLDS, REQUEST_ID_CONFLICT, BAD_USER_INPUT,
+	// STORE_UNAVAILABLE. Example: `placeHold(input: {requestId: "r-1", kind: PLAN, subject: "sales", reason: "case 12"}) { hold { id } }`.
+	PlaceHold PlaceHoldPlaceHoldHoldPayload `json:"placeHold"`
+}
+
+// GetPlaceHold returns PlaceHoldResponse.PlaceHold, and is useful for accessing the field via an interface.
+func (v *PlaceHoldResponse) GetPlaceHold() PlaceHoldPlaceHoldHoldPayload { return v.PlaceHold }
 
 type PlanChange string
 
@@ -6565,6 +6885,19 @@ type PreviewReplayResponse struct {
 // GetPreviewReplay returns PreviewReplayResponse.PreviewReplay, and is useful for accessing the field via an interface.
 func (v *PreviewReplayResponse) GetPreviewReplay() PreviewReplayPreviewReplayReplayPreview {
 	return v.PreviewReplay
+}
+
+// PreviewRetentionResponse is returned by PreviewRetention on success.
+type PreviewRetentionResponse struct {
+	// What `policy` would do as the next policy: the changed lines, and what the next pass would archive and delete. It
+	// changes nothing. Requires READ_POLICY on the whole tenant. Errors: FORBIDDEN, BAD_USER_INPUT as for setRetention,
+	// STORE_UNAVAILABLE.
+	PreviewRetention RetentionPreviewRow `json:"previewRetention"`
+}
+
+// GetPreviewRetention returns PreviewRetentionResponse.PreviewRetention, and is useful for accessing the field via an interface.
+func (v *PreviewRetentionResponse) GetPreviewRetention() RetentionPreviewRow {
+	return v.PreviewRetention
 }
 
 type ProjectQuotaInput struct {
@@ -7537,6 +7870,206 @@ type ResumeInput struct {
 
 // GetReason returns ResumeInput.Reason, and is useful for accessing the field via an interface.
 func (v *ResumeInput) GetReason() *string { return v.Reason }
+
+// A null value is that of the installation. From 0 to 36,500.
+type RetentionDaysInput struct {
+	ArchiveRuns *int `json:"archiveRuns"`
+	// More than archiveRuns, which it needs.
+	DeleteArchives *int `json:"deleteArchives"`
+	StepLogs       *int `json:"stepLogs"`
+	Receipts       *int `json:"receipts"`
+	DeadLetters    *int `json:"deadLetters"`
+	Alerts         *int `json:"alerts"`
+	// At most one of each kind. Kinds that are not named have the days of the installation.
+	Artifacts []ArtifactRetentionInput `json:"artifacts"`
+}
+
+// GetArchiveRuns returns RetentionDaysInput.ArchiveRuns, and is useful for accessing the field via an interface.
+func (v *RetentionDaysInput) GetArchiveRuns() *int { return v.ArchiveRuns }
+
+// GetDeleteArchives returns RetentionDaysInput.DeleteArchives, and is useful for accessing the field via an interface.
+func (v *RetentionDaysInput) GetDeleteArchives() *int { return v.DeleteArchives }
+
+// GetStepLogs returns RetentionDaysInput.StepLogs, and is useful for accessing the field via an interface.
+func (v *RetentionDaysInput) GetStepLogs() *int { return v.StepLogs }
+
+// GetReceipts returns RetentionDaysInput.Receipts, and is useful for accessing the field via an interface.
+func (v *RetentionDaysInput) GetReceipts() *int { return v.Receipts }
+
+// GetDeadLetters returns RetentionDaysInput.DeadLetters, and is useful for accessing the field via an interface.
+func (v *RetentionDaysInput) GetDeadLetters() *int { return v.DeadLetters }
+
+// GetAlerts returns RetentionDaysInput.Alerts, and is useful for accessing the field via an interface.
+func (v *RetentionDaysInput) GetAlerts() *int { return v.Alerts }
+
+// GetArtifacts returns RetentionDaysInput.Artifacts, and is useful for accessing the field via an interface.
+func (v *RetentionDaysInput) GetArtifacts() []ArtifactRetentionInput { return v.Artifacts }
+
+// RetentionPolicyRow includes the GraphQL fields of RetentionPolicy requested by the fragment RetentionPolicyRow.
+type RetentionPolicyRow struct {
+	// 0: the tenant has no policy of its own, that of the installation applies.
+	Version int `json:"version"`
+	// The values that the tenant set itself, as a document for setRetention.
+	Own    json.RawMessage `json:"own"`
+	Actor  *string         `json:"actor"`
+	Reason *string         `json:"reason"`
+	At     *time.Time      `json:"at"`
+	// What applies.
+	Days RetentionPolicyRowDaysRetentionDays `json:"days"`
+}
+
+// GetVersion returns RetentionPolicyRow.Version, and is useful for accessing the field via an interface.
+func (v *RetentionPolicyRow) GetVersion() int { return v.Version }
+
+// GetOwn returns RetentionPolicyRow.Own, and is useful for accessing the field via an interface.
+func (v *RetentionPolicyRow) GetOwn() json.RawMessage { return v.Own }
+
+// GetActor returns RetentionPolicyRow.Actor, and is useful for accessing the field via an interface.
+func (v *RetentionPolicyRow) GetActor() *string { return v.Actor }
+
+// GetReason returns RetentionPolicyRow.Reason, and is useful for accessing the field via an interface.
+func (v *RetentionPolicyRow) GetReason() *string { return v.Reason }
+
+// GetAt returns RetentionPolicyRow.At, and is useful for accessing the field via an interface.
+func (v *RetentionPolicyRow) GetAt() *time.Time { return v.At }
+
+// GetDays returns RetentionPolicyRow.Days, and is useful for accessing the field via an interface.
+func (v *RetentionPolicyRow) GetDays() RetentionPolicyRowDaysRetentionDays { return v.Days }
+
+// RetentionPolicyRowDaysRetentionDays includes the requested fields of the GraphQL type RetentionDays.
+// The GraphQL type's documentation follows.
+//
+// How long things live, in days after the end of their run. 0: for ever.
+type RetentionPolicyRowDaysRetentionDays struct {
+	// When the events of a run move into the archive. Its state stays.
+	ArchiveRuns int `json:"archiveRuns"`
+	// When an archived run is deleted with everything of it.
+	DeleteArchives int `json:"deleteArchives"`
+	StepLogs       int `json:"stepLogs"`
+	// Receipts of signals. Only those of archived runs are deleted; the archive has them.
+	Receipts int `json:"receipts"`
+	// After they were written.
+	DeadLetters int `json:"deadLetters"`
+	// After they were resolved, and incidents after they were closed.
+	Alerts    int                                                             `json:"alerts"`
+	Artifacts []RetentionPolicyRowDaysRetentionDaysArtifactsArtifactRetention `json:"artifacts"`
+}
+
+// GetArchiveRuns returns RetentionPolicyRowDaysRetentionDays.ArchiveRuns, and is useful for accessing the field via an interface.
+func (v *RetentionPolicyRowDaysRetentionDays) GetArchiveRuns() int { return v.ArchiveRuns }
+
+// GetDeleteArchives returns RetentionPolicyRowDaysRetentionDays.DeleteArchives, and is useful for accessing the field via an interface.
+func (v *RetentionPolicyRowDaysRetentionDays) GetDeleteArchives() int { return v.DeleteArchives }
+
+// GetStepLogs returns RetentionPolicyRowDaysRetentionDays.StepLogs, and is useful for accessing the field via an interface.
+func (v *RetentionPolicyRowDaysRetentionDays) GetStepLogs() int { return v.StepLogs }
+
+// GetReceipts returns RetentionPolicyRowDaysRetentionDays.Receipts, and is useful for accessing the field via an interface.
+func (v *RetentionPolicyRowDaysRetentionDays) GetReceipts() int { return v.Receipts }
+
+// GetDeadLetters returns RetentionPolicyRowDaysRetentionDays.DeadLetters, and is useful for accessing the field via an interface.
+func (v *RetentionPolicyRowDaysRetentionDays) GetDeadLetters() int { return v.DeadLetters }
+
+// GetAlerts returns RetentionPolicyRowDaysRetentionDays.Alerts, and is useful for accessing the field via an interface.
+func (v *RetentionPolicyRowDaysRetentionDays) GetAlerts() int { return v.Alerts }
+
+// GetArtifacts returns RetentionPolicyRowDaysRetentionDays.Artifacts, and is useful for accessing the field via an interface.
+func (v *RetentionPolicyRowDaysRetentionDays) GetArtifacts() []RetentionPolicyRowDaysRetentionDaysArtifactsArtifactRetention {
+	return v.Artifacts
+}
+
+// RetentionPolicyRowDaysRetentionDaysArtifactsArtifactRetention includes the requested fields of the GraphQL type ArtifactRetention.
+type RetentionPolicyRowDaysRetentionDaysArtifactsArtifactRetention struct {
+	// dbt-manifest, dbt-run-results, log-bundle, dataset-sample, or custom for all others.
+	Kind string `json:"kind"`
+	Days int    `json:"days"`
+}
+
+// GetKind returns RetentionPolicyRowDaysRetentionDaysArtifactsArtifactRetention.Kind, and is useful for accessing the field via an interface.
+func (v *RetentionPolicyRowDaysRetentionDaysArtifactsArtifactRetention) GetKind() string {
+	return v.Kind
+}
+
+// GetDays returns RetentionPolicyRowDaysRetentionDaysArtifactsArtifactRetention.Days, and is useful for accessing the field via an interface.
+func (v *RetentionPolicyRowDaysRetentionDaysArtifactsArtifactRetention) GetDays() int { return v.Days }
+
+// RetentionPreviewRow includes the GraphQL fields of RetentionPreview requested by the fragment RetentionPreviewRow.
+type RetentionPreviewRow struct {
+	Changed []string `json:"changed"`
+	// What the next pass would do, in words.
+	Warnings []string                                    `json:"warnings"`
+	Archive  RetentionPreviewRowArchiveRetentionEstimate `json:"archive"`
+	// Those of the runs to archive that are also old enough to be deleted.
+	Delete RetentionPreviewRowDeleteRetentionEstimate `json:"delete"`
+}
+
+// GetChanged returns RetentionPreviewRow.Changed, and is useful for accessing the field via an interface.
+func (v *RetentionPreviewRow) GetChanged() []string { return v.Changed }
+
+// GetWarnings returns RetentionPreviewRow.Warnings, and is useful for accessing the field via an interface.
+func (v *RetentionPreviewRow) GetWarnings() []string { return v.Warnings }
+
+// GetArchive returns RetentionPreviewRow.Archive, and is useful for accessing the field via an interface.
+func (v *RetentionPreviewRow) GetArchive() RetentionPreviewRowArchiveRetentionEstimate {
+	return v.Archive
+}
+
+// GetDelete returns RetentionPreviewRow.Delete, and is useful for accessing the field via an interface.
+func (v *RetentionPreviewRow) GetDelete() RetentionPreviewRowDeleteRetentionEstimate { return v.Delete }
+
+// RetentionPreviewRowArchiveRetentionEstimate includes the requested fields of the GraphQL type RetentionEstimate.
+type RetentionPreviewRowArchiveRetentionEstimate struct {
+	Runs   int `json:"runs"`
+	Events int `json:"events"`
+	// Estimated from a sample of the events.
+	Bytes int `json:"bytes"`
+	// Runs of that age that a legal hold keeps.
+	Held int `json:"held"`
+	// There are more runs than were counted.
+	More bool `json:"more"`
+}
+
+// GetRuns returns RetentionPreviewRowArchiveRetentionEstimate.Runs, and is useful for accessing the field via an interface.
+func (v *RetentionPreviewRowArchiveRetentionEstimate) GetRuns() int { return v.Runs }
+
+// GetEvents returns RetentionPreviewRowArchiveRetentionEstimate.Events, and is useful for accessing the field via an interface.
+func (v *RetentionPreviewRowArchiveRetentionEstimate) GetEvents() int { return v.Events }
+
+// GetBytes returns RetentionPreviewRowArchiveRetentionEstimate.Bytes, and is useful for accessing the field via an interface.
+func (v *RetentionPreviewRowArchiveRetentionEstimate) GetBytes() int { return v.Bytes }
+
+// GetHeld returns RetentionPreviewRowArchiveRetentionEstimate.Held, and is useful for accessing the field via an interface.
+func (v *RetentionPreviewRowArchiveRetentionEstimate) GetHeld() int { return v.Held }
+
+// GetMore returns RetentionPreviewRowArchiveRetentionEstimate.More, and is useful for accessing the field via an interface.
+func (v *RetentionPreviewRowArchiveRetentionEstimate) GetMore() bool { return v.More }
+
+// RetentionPreviewRowDeleteRetentionEstimate includes the requested fields of the GraphQL type RetentionEstimate.
+type RetentionPreviewRowDeleteRetentionEstimate struct {
+	Runs   int `json:"runs"`
+	Events int `json:"events"`
+	// Estimated from a sample of the events.
+	Bytes int `json:"bytes"`
+	// Runs of that age that a legal hold keeps.
+	Held int `json:"held"`
+	// There are more runs than were counted.
+	More bool `json:"more"`
+}
+
+// GetRuns returns RetentionPreviewRowDeleteRetentionEstimate.Runs, and is useful for accessing the field via an interface.
+func (v *RetentionPreviewRowDeleteRetentionEstimate) GetRuns() int { return v.Runs }
+
+// GetEvents returns RetentionPreviewRowDeleteRetentionEstimate.Events, and is useful for accessing the field via an interface.
+func (v *RetentionPreviewRowDeleteRetentionEstimate) GetEvents() int { return v.Events }
+
+// GetBytes returns RetentionPreviewRowDeleteRetentionEstimate.Bytes, and is useful for accessing the field via an interface.
+func (v *RetentionPreviewRowDeleteRetentionEstimate) GetBytes() int { return v.Bytes }
+
+// GetHeld returns RetentionPreviewRowDeleteRetentionEstimate.Held, and is useful for accessing the field via an interface.
+func (v *RetentionPreviewRowDeleteRetentionEstimate) GetHeld() int { return v.Held }
+
+// GetMore returns RetentionPreviewRowDeleteRetentionEstimate.More, and is useful for accessing the field via an interface.
+func (v *RetentionPreviewRowDeleteRetentionEstimate) GetMore() bool { return v.More }
 
 type RetryStepInput struct {
 	StepId string `json:"stepId"`
@@ -8608,6 +9141,58 @@ func (v *SetRecoverySetRecoveryServicePayload) GetService() ServiceRow { return 
 // GetChange returns SetRecoverySetRecoveryServicePayload.Change, and is useful for accessing the field via an interface.
 func (v *SetRecoverySetRecoveryServicePayload) GetChange() ChangeRow { return v.Change }
 
+type SetRetentionInput struct {
+	RequestId       string             `json:"requestId"`
+	ExpectedVersion int                `json:"expectedVersion"`
+	Reason          string             `json:"reason"`
+	Policy          RetentionDaysInput `json:"policy"`
+}
+
+// GetRequestId returns SetRetentionInput.RequestId, and is useful for accessing the field via an interface.
+func (v *SetRetentionInput) GetRequestId() string { return v.RequestId }
+
+// GetExpectedVersion returns SetRetentionInput.ExpectedVersion, and is useful for accessing the field via an interface.
+func (v *SetRetentionInput) GetExpectedVersion() int { return v.ExpectedVersion }
+
+// GetReason returns SetRetentionInput.Reason, and is useful for accessing the field via an interface.
+func (v *SetRetentionInput) GetReason() string { return v.Reason }
+
+// GetPolicy returns SetRetentionInput.Policy, and is useful for accessing the field via an interface.
+func (v *SetRetentionInput) GetPolicy() RetentionDaysInput { return v.Policy }
+
+// SetRetentionResponse is returned by SetRetention on success.
+type SetRetentionResponse struct {
+	// Replaces the retention policy of the viewer's tenant; the next pass follows it. Compare-and-set like setPolicy
+	// (RETENTION_MOVED). Requires the action SET_POLICY on the whole tenant. Errors: FORBIDDEN, RETENTION_MOVED,
+	// BAD_USER_INPUT, STORE_UNAVAILABLE. Example: `setRetention(input: {requestId: "r-1", expectedVersion: 0, reason: "GDPR",
+	// policy: {archiveRuns: 30, deleteArchives: 365}}) { policy { version } }`.
+	SetRetention SetRetentionSetRetentionSetRetentionPayload `json:"setRetention"`
+}
+
+// GetSetRetention returns SetRetentionResponse.SetRetention, and is useful for accessing the field via an interface.
+func (v *SetRetentionResponse) GetSetRetention() SetRetentionSetRetentionSetRetentionPayload {
+	return v.SetRetention
+}
+
+// SetRetentionSetRetentionSetRetentionPayload includes the requested fields of the GraphQL type SetRetentionPayload.
+type SetRetentionSetRetentionSetRetentionPayload struct {
+	Policy RetentionPolicyRow `json:"policy"`
+	// What the change did, as previewRetention says it before.
+	Effect RetentionPreviewRow `json:"effect"`
+	Change ChangeRow           `json:"change"`
+}
+
+// GetPolicy returns SetRetentionSetRetentionSetRetentionPayload.Policy, and is useful for accessing the field via an interface.
+func (v *SetRetentionSetRetentionSetRetentionPayload) GetPolicy() RetentionPolicyRow { return v.Policy }
+
+// GetEffect returns SetRetentionSetRetentionSetRetentionPayload.Effect, and is useful for accessing the field via an interface.
+func (v *SetRetentionSetRetentionSetRetentionPayload) GetEffect() RetentionPreviewRow {
+	return v.Effect
+}
+
+// GetChange returns SetRetentionSetRetentionSetRetentionPayload.Change, and is useful for accessing the field via an interface.
+func (v *SetRetentionSetRetentionSetRetentionPayload) GetChange() ChangeRow { return v.Change }
+
 type SetShareLinksInput struct {
 	RequestId string `json:"requestId"`
 	// From 0 (no links) to 168.
@@ -9315,6 +9900,184 @@ func (v *ShowQuotaResponse) GetQuotas() []QuotaRow { return v.Quotas }
 
 // GetQuotaSettings returns ShowQuotaResponse.QuotaSettings, and is useful for accessing the field via an interface.
 func (v *ShowQuotaResponse) GetQuotaSettings() QuotaSettingsRow { return v.QuotaSettings }
+
+// ShowRetentionResponse is returned by ShowRetention on success.
+type ShowRetentionResponse struct {
+	// How long things of the tenant live, and what the last pass over the tenant did. Requires READ_POLICY on the whole tenant.
+	// Errors: FORBIDDEN, STORE_UNAVAILABLE.
+	RetentionPolicy ShowRetentionRetentionPolicy `json:"retentionPolicy"`
+}
+
+// GetRetentionPolicy returns ShowRetentionResponse.RetentionPolicy, and is useful for accessing the field via an interface.
+func (v *ShowRetentionResponse) GetRetentionPolicy() ShowRetentionRetentionPolicy {
+	return v.RetentionPolicy
+}
+
+// ShowRetentionRetentionPolicy includes the requested fields of the GraphQL type RetentionPolicy.
+type ShowRetentionRetentionPolicy struct {
+	RetentionPolicyRow `json:"-"`
+	// What the last pass did; null before the first one. Only retentionPolicy fills it in.
+	LastPass *ShowRetentionRetentionPolicyLastPassRetentionPass `json:"lastPass"`
+}
+
+// GetLastPass returns ShowRetentionRetentionPolicy.LastPass, and is useful for accessing the field via an interface.
+func (v *ShowRetentionRetentionPolicy) GetLastPass() *ShowRetentionRetentionPolicyLastPassRetentionPass {
+	return v.LastPass
+}
+
+// GetVersion returns ShowRetentionRetentionPolicy.Version, and is useful for accessing the field via an interface.
+func (v *ShowRetentionRetentionPolicy) GetVersion() int { return v.RetentionPolicyRow.Version }
+
+// GetOwn returns ShowRetentionRetentionPolicy.Own, and is useful for accessing the field via an interface.
+func (v *ShowRetentionRetentionPolicy) GetOwn() json.RawMessage { return v.RetentionPolicyRow.Own }
+
+// GetActor returns ShowRetentionRetentionPolicy.Actor, and is useful for accessing the field via an interface.
+func (v *ShowRetentionRetentionPolicy) GetActor() *string { return v.RetentionPolicyRow.Actor }
+
+// GetReason returns ShowRetentionRetentionPolicy.Reason, and is useful for accessing the field via an interface.
+func (v *ShowRetentionRetentionPolicy) GetReason() *string { return v.RetentionPolicyRow.Reason }
+
+// GetAt returns ShowRetentionRetentionPolicy.At, and is useful for accessing the field via an interface.
+func (v *ShowRetentionRetentionPolicy) GetAt() *time.Time { return v.RetentionPolicyRow.At }
+
+// GetDays returns ShowRetentionRetentionPolicy.Days, and is useful for accessing the field via an interface.
+func (v *ShowRetentionRetentionPolicy) GetDays() RetentionPolicyRowDaysRetentionDays {
+	return v.RetentionPolicyRow.Days
+}
+
+func (v *ShowRetentionRetentionPolicy) UnmarshalJSON(b []byte) error {
+
+	if string(b) == "null" {
+		return nil
+	}
+
+	var firstPass struct {
+		*ShowRetentionRetentionPolicy
+		graphql.NoUnmarshalJSON
+	}
+	firstPass.ShowRetentionRetentionPolicy = v
+
+	err := json.Unmarshal(b, &firstPass)
+	if err != nil {
+		return err
+	}
+
+	err = json.Unmarshal(
+		b, &v.RetentionPolicyRow)
+	if err != nil {
+		return err
+	}
+	return nil
+}
+
+type __premarshalShowRetentionRetentionPolicy struct {
+	LastPass *ShowRetentionRetentionPolicyLastPassRetentionPass `json:"lastPass"`
+
+	Version int `json:"version"`
+
+	Own json.RawMessage `json:"own"`
+
+	Actor *string `json:"actor"`
+
+	Reason *string `json:"reason"`
+
+	At *time.Time `json:"at"`
+
+	Days RetentionPolicyRowDaysRetentionDays `json:"days"`
+}
+
+func (v *ShowRetentionRetentionPolicy) MarshalJSON() ([]byte, error) {
+	premarshaled, err := v.__premarshalJSON()
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(premarshaled)
+}
+
+func (v *ShowRetentionRetentionPolicy) __premarshalJSON() (*__premarshalShowRetentionRetentionPolicy, error) {
+	var retval __premarshalShowRetentionRetentionPolicy
+
+	retval.LastPass = v.LastPass
+	retval.Version = v.RetentionPolicyRow.Version
+	retval.Own = v.RetentionPolicyRow.Own
+	retval.Actor = v.RetentionPolicyRow.Actor
+	retval.Reason = v.RetentionPolicyRow.Reason
+	retval.At = v.RetentionPolicyRow.At
+	retval.Days = v.RetentionPolicyRow.Days
+	return &retval, nil
+}
+
+// ShowRetentionRetentionPolicyLastPassRetentionPass includes the requested fields of the GraphQL type RetentionPass.
+// The GraphQL type's documentation follows.
+//
+// What one pass did for the tenant. Counts are runs unless they say otherwise.
+type ShowRetentionRetentionPolicyLastPassRetentionPass struct {
+	StartedAt time.Time `json:"startedAt"`
+	// Null when the process that worked has died; the next pass continues.
+	EndedAt       *time.Time `json:"endedAt"`
+	Archived      int        `json:"archived"`
+	ArchivedBytes int        `json:"archivedBytes"`
+	// Events of archived runs that were deleted from the store.
+	DeletedEvents int `json:"deletedEvents"`
+	Deleted       int `json:"deleted"`
+	// Step logs and artifacts that were removed from the bucket.
+	RemovedObjects int `json:"removedObjects"`
+	// Dead letters and alerts.
+	DeletedRows int `json:"deletedRows"`
+	// Kept by a legal hold.
+	Held int `json:"held"`
+	// Kept because an open rerun needs them, or because something of them was not delivered.
+	Waiting int `json:"waiting"`
+	Failed  int `json:"failed"`
+	// The first failure.
+	Error *string `json:"error"`
+}
+
+// GetStartedAt returns ShowRetentionRetentionPolicyLastPassRetentionPass.StartedAt, and is useful for accessing the field via an interface.
+func (v *ShowRetentionRetentionPolicyLastPassRetentionPass) GetStartedAt() time.Time {
+	return v.StartedAt
+}
+
+// GetEndedAt returns ShowRetentionRetentionPolicyLastPassRetentionPass.EndedAt, and is useful for accessing the field via an interface.
+func (v *ShowRetentionRetentionPolicyLastPassRetentionPass) GetEndedAt() *time.Time { return v.EndedAt }
+
+// GetArchived returns ShowRetentionRetentionPolicyLastPassRetentionPass.Archived, and is useful for accessing the field via an interface.
+func (v *ShowRetentionRetentionPolicyLastPassRetentionPass) GetArchived() int { return v.Archived }
+
+// GetArchivedBytes returns ShowRetentionRetentionPolicyLastPassRetentionPass.ArchivedBytes, and is useful for accessing the field via an interface.
+func (v *ShowRetentionRetentionPolicyLastPassRetentionPass) GetArchivedBytes() int {
+	return v.ArchivedBytes
+}
+
+// GetDeletedEvents returns ShowRetentionRetentionPolicyLastPassRetentionPass.DeletedEvents, and is useful for accessing the field via an interface.
+func (v *ShowRetentionRetentionPolicyLastPassRetentionPass) GetDeletedEvents() int {
+	return v.DeletedEvents
+}
+
+// GetDeleted returns ShowRetentionRetentionPolicyLastPassRetentionPass.Deleted, and is useful for accessing the field via an interface.
+func (v *ShowRetentionRetentionPolicyLastPassRetentionPass) GetDeleted() int { return v.Deleted }
+
+// GetRemovedObjects returns ShowRetentionRetentionPolicyLastPassRetentionPass.RemovedObjects, and is useful for accessing the field via an interface.
+func (v *ShowRetentionRetentionPolicyLastPassRetentionPass) GetRemovedObjects() int {
+	return v.RemovedObjects
+}
+
+// GetDeletedRows returns ShowRetentionRetentionPolicyLastPassRetentionPass.DeletedRows, and is useful for accessing the field via an interface.
+func (v *ShowRetentionRetentionPolicyLastPassRetentionPass) GetDeletedRows() int {
+	return v.DeletedRows
+}
+
+// GetHeld returns ShowRetentionRetentionPolicyLastPassRetentionPass.Held, and is useful for accessing the field via an interface.
+func (v *ShowRetentionRetentionPolicyLastPassRetentionPass) GetHeld() int { return v.Held }
+
+// GetWaiting returns ShowRetentionRetentionPolicyLastPassRetentionPass.Waiting, and is useful for accessing the field via an interface.
+func (v *ShowRetentionRetentionPolicyLastPassRetentionPass) GetWaiting() int { return v.Waiting }
+
+// GetFailed returns ShowRetentionRetentionPolicyLastPassRetentionPass.Failed, and is useful for accessing the field via an interface.
+func (v *ShowRetentionRetentionPolicyLastPassRetentionPass) GetFailed() int { return v.Failed }
+
+// GetError returns ShowRetentionRetentionPolicyLastPassRetentionPass.Error, and is useful for accessing the field via an interface.
+func (v *ShowRetentionRetentionPolicyLastPassRetentionPass) GetError() *string { return v.Error }
 
 // ShowRunResponse is returned by ShowRun on success.
 type ShowRunResponse struct {
@@ -12253,6 +13016,14 @@ type __HeadOfRunInput struct {
 // GetRunId returns __HeadOfRunInput.RunId, and is useful for accessing the field via an interface.
 func (v *__HeadOfRunInput) GetRunId() string { return v.RunId }
 
+// __LiftHoldInput is used internally by genqlient
+type __LiftHoldInput struct {
+	Input LiftHoldInput `json:"input"`
+}
+
+// GetInput returns __LiftHoldInput.Input, and is useful for accessing the field via an interface.
+func (v *__LiftHoldInput) GetInput() LiftHoldInput { return v.Input }
+
 // __ListAlertsInput is used internally by genqlient
 type __ListAlertsInput struct {
 	Filter *AlertFilter `json:"filter"`
@@ -12360,6 +13131,22 @@ func (v *__ListFailedInput) GetFirst() *int { return v.First }
 
 // GetAfter returns __ListFailedInput.After, and is useful for accessing the field via an interface.
 func (v *__ListFailedInput) GetAfter() *string { return v.After }
+
+// __ListHoldsInput is used internally by genqlient
+type __ListHoldsInput struct {
+	Open  *bool   `json:"open"`
+	First *int    `json:"first"`
+	After *string `json:"after"`
+}
+
+// GetOpen returns __ListHoldsInput.Open, and is useful for accessing the field via an interface.
+func (v *__ListHoldsInput) GetOpen() *bool { return v.Open }
+
+// GetFirst returns __ListHoldsInput.First, and is useful for accessing the field via an interface.
+func (v *__ListHoldsInput) GetFirst() *int { return v.First }
+
+// GetAfter returns __ListHoldsInput.After, and is useful for accessing the field via an interface.
+func (v *__ListHoldsInput) GetAfter() *string { return v.After }
 
 // __ListIncidentsInput is used internally by genqlient
 type __ListIncidentsInput struct {
@@ -12489,6 +13276,18 @@ func (v *__ListRerunsInput) GetCreatedFrom() time.Time { return v.CreatedFrom }
 // GetFirst returns __ListRerunsInput.First, and is useful for accessing the field via an interface.
 func (v *__ListRerunsInput) GetFirst() int { return v.First }
 
+// __ListRetentionPoliciesInput is used internally by genqlient
+type __ListRetentionPoliciesInput struct {
+	First *int    `json:"first"`
+	After *string `json:"after"`
+}
+
+// GetFirst returns __ListRetentionPoliciesInput.First, and is useful for accessing the field via an interface.
+func (v *__ListRetentionPoliciesInput) GetFirst() *int { return v.First }
+
+// GetAfter returns __ListRetentionPoliciesInput.After, and is useful for accessing the field via an interface.
+func (v *__ListRetentionPoliciesInput) GetAfter() *string { return v.After }
+
 // __ListRunsInput is used internally by genqlient
 type __ListRunsInput struct {
 	First   *int       `json:"first"`
@@ -12561,6 +13360,14 @@ type __NoteIncidentInput struct {
 // GetInput returns __NoteIncidentInput.Input, and is useful for accessing the field via an interface.
 func (v *__NoteIncidentInput) GetInput() IncidentNoteInput { return v.Input }
 
+// __PlaceHoldInput is used internally by genqlient
+type __PlaceHoldInput struct {
+	Input PlaceHoldInput `json:"input"`
+}
+
+// GetInput returns __PlaceHoldInput.Input, and is useful for accessing the field via an interface.
+func (v *__PlaceHoldInput) GetInput() PlaceHoldInput { return v.Input }
+
 // __PreviewActionInput is used internally by genqlient
 type __PreviewActionInput struct {
 	Action ActionInput `json:"action"`
@@ -12596,6 +13403,14 @@ func (v *__PreviewReplayInput) GetUntil() *time.Time { return v.Until }
 
 // GetFilter returns __PreviewReplayInput.Filter, and is useful for accessing the field via an interface.
 func (v *__PreviewReplayInput) GetFilter() *DeliveryFilter { return v.Filter }
+
+// __PreviewRetentionInput is used internally by genqlient
+type __PreviewRetentionInput struct {
+	Policy RetentionDaysInput `json:"policy"`
+}
+
+// GetPolicy returns __PreviewRetentionInput.Policy, and is useful for accessing the field via an interface.
+func (v *__PreviewRetentionInput) GetPolicy() RetentionDaysInput { return v.Policy }
 
 // __ReadAuditInput is used internally by genqlient
 type __ReadAuditInput struct {
@@ -12776,6 +13591,14 @@ type __SetRecoveryInput struct {
 
 // GetInput returns __SetRecoveryInput.Input, and is useful for accessing the field via an interface.
 func (v *__SetRecoveryInput) GetInput() SetRecoveryInput { return v.Input }
+
+// __SetRetentionInput is used internally by genqlient
+type __SetRetentionInput struct {
+	Input SetRetentionInput `json:"input"`
+}
+
+// GetInput returns __SetRetentionInput.Input, and is useful for accessing the field via an interface.
+func (v *__SetRetentionInput) GetInput() SetRetentionInput { return v.Input }
 
 // __SetShareLinksInput is used internally by genqlient
 type __SetShareLinksInput struct {
@@ -14926,6 +15749,53 @@ func HeadOfRun(
 	return data_, err_
 }
 
+// The mutation executed by LiftHold.
+const LiftHold_Operation = `
+mutation LiftHold ($input: LiftHoldInput!) {
+	liftHold(input: $input) {
+		hold {
+			... LegalHoldRow
+		}
+	}
+}
+fragment LegalHoldRow on LegalHold {
+	id
+	kind
+	subject
+	reason
+	placedBy
+	placedAt
+	liftedBy
+	liftedAt
+	liftedFor
+}
+`
+
+func LiftHold(
+	ctx_ context.Context,
+	client_ graphql.Client,
+	input LiftHoldInput,
+) (data_ *LiftHoldResponse, err_ error) {
+	req_ := &graphql.Request{
+		OpName: "LiftHold",
+		Query:  LiftHold_Operation,
+		Variables: &__LiftHoldInput{
+			Input: input,
+		},
+	}
+
+	data_ = &LiftHoldResponse{}
+	resp_ := &graphql.Response{Data: data_}
+
+	err_ = client_.MakeRequest(
+		ctx_,
+		req_,
+		resp_,
+	)
+
+	return data_, err_
+}
+
 // The query executed by ListAlertSilences.
 const ListAlertSilences_Operation = `
 query ListAlertSilences {
@@ -15614,6 +16484,66 @@ func ListFailed(
 	return data_, err_
 }
 
+// The query executed by ListHolds.
+const ListHolds_Operation = `
+query ListHolds ($open: Boolean, $first: Int, $after: String) {
+	legalHolds(open: $open, first: $first, after: $after) {
+		edges {
+			node {
+				... LegalHoldRow
+			}
+		}
+		pageInfo {
+			... PageInfo
+		}
+	}
+}
+fragment LegalHoldRow on LegalHold {
+	id
+	kind
+	subject
+	reason
+	placedBy
+	placedAt
+	liftedBy
+	liftedAt
+	liftedFor
+}
+fragment PageInfo on PageInfo {
+	hasNextPage
+	endCursor
+}
+`
+
+func ListHolds(
+	ctx_ context.Context,
+	client_ graphql.Client,
+	open *bool,
+	first *int,
+	after *string,
+) (data_ *ListHoldsResponse, err_ error) {
+	req_ := &graphql.Request{
+		OpName: "ListHolds",
+		Query:  ListHolds_Operation,
+		Variables: &__ListHoldsInput{
+			Open:  open,
+			First: first,
+			After: after,
+		},
+	}
+
+	data_ = &ListHoldsResponse{}
+	resp_ := &graphql.Response{Data: data_}
+
+	err_ = client_.MakeRequest(
+		ctx_,
+		req_,
+		resp_,
+	)
+
+	return data_, err_
+}
+
 // The query executed by ListIncidents.
 const ListIncidents_Operation = `
 query ListIncidents ($openOnly: Boolean, $first: Int, $after: String) {
@@ -16154,6 +17084,73 @@ func ListReruns(
 	return data_, err_
 }
 
+// The query executed by ListRetentionPolicies.
+const ListRetentionPolicies_Operation = `
+query ListRetentionPolicies ($first: Int, $after: String) {
+	retentionHistory(first: $first, after: $after) {
+		edges {
+			node {
+				... RetentionPolicyRow
+				changed
+			}
+		}
+		pageInfo {
+			... PageInfo
+		}
+	}
+}
+fragment RetentionPolicyRow on RetentionPolicy {
+	version
+	own
+	actor
+	reason
+	at
+	days {
+		archiveRuns
+		deleteArchives
+		stepLogs
+		receipts
+		deadLetters
+		alerts
+		artifacts {
+			kind
+			days
+		}
+	}
+}
+fragment PageInfo on PageInfo {
+	hasNextPage
+	endCursor
+}
+`
+
+func ListRetentionPolicies(
+	ctx_ context.Context,
+	client_ graphql.Client,
+	first *int,
+	after *string,
+) (data_ *ListRetentionPoliciesResponse, err_ error) {
+	req_ := &graphql.Request{
+		OpName: "ListRetentionPolicies",
+		Query:  ListRetentionPolicies_Operation,
+		Variables: &__ListRetentionPoliciesInput{
+			First: first,
+			After: after,
+		},
+	}
+
+	data_ = &ListRetentionPoliciesResponse{}
+	resp_ := &graphql.Response{Data: data_}
+
+	err_ = client_.MakeRequest(
+		ctx_,
+		req_,
+		resp_,
+	)
+
+	return data_, err_
+}
+
 // The query executed by ListRuns.
 const ListRuns_Operation = `
 query ListRuns ($first: Int, $after: String, $filter: RunFilter, $orderBy: RunOrder) {
@@ -16465,6 +17462,53 @@ func NoteIncident(
 	return data_, err_
 }
 
+// The mutation executed by PlaceHold.
+const PlaceHold_Operation = `
+mutation PlaceHold ($input: PlaceHoldInput!) {
+	placeHold(input: $input) {
+		hold {
+			... LegalHoldRow
+		}
+	}
+}
+fragment LegalHoldRow on LegalHold {
+	id
+	kind
+	subject
+	reason
+	placedBy
+	placedAt
+	liftedBy
+	liftedAt
+	liftedFor
+}
+`
+
+func PlaceHold(
+	ctx_ context.Context,
+	client_ graphql.Client,
+	input PlaceHoldInput,
+) (data_ *PlaceHoldResponse, err_ error) {
+	req_ := &graphql.Request{
+		OpName: "PlaceHold",
+		Query:  PlaceHold_Operation,
+		Variables: &__PlaceHoldInput{
+			Input: input,
+		},
+	}
+
+	data_ = &PlaceHoldResponse{}
+	resp_ := &graphql.Response{Data: data_}
+
+	err_ = client_.MakeRequest(
+		ctx_,
+		req_,
+		resp_,
+	)
+
+	return data_, err_
+}
+
 // The query executed by PreviewAction.
 const PreviewAction_Operation = `
 query PreviewAction ($action: ActionInput!) {
@@ -16604,6 +17648,58 @@ func PreviewReplay(
 	}
 
 	data_ = &PreviewReplayResponse{}
+	resp_ := &graphql.Response{Data: data_}
+
+	err_ = client_.MakeRequest(
+		ctx_,
+		req_,
+		resp_,
+	)
+
+	return data_, err_
+}
+
+// The query executed by PreviewRetention.
+const PreviewRetention_Operation = `
+query PreviewRetention ($policy: RetentionDaysInput!) {
+	previewRetention(policy: $policy) {
+		... RetentionPreviewRow
+	}
+}
+fragment RetentionPreviewRow on RetentionPreview {
+	changed
+	warnings
+	archive {
+		runs
+		events
+		bytes
+		held
+		more
+	}
+	delete {
+		runs
+		events
+		bytes
+		held
+		more
+	}
+}
+`
+
+func PreviewRetention(
+	ctx_ context.Context,
+	client_ graphql.Client,
+	policy RetentionDaysInput,
+) (data_ *PreviewRetentionResponse, err_ error) {
+	req_ := &graphql.Request{
+		OpName: "PreviewRetention",
+		Query:  PreviewRetention_Operation,
+		Variables: &__PreviewRetentionInput{
+			Policy: policy,
+		},
+	}
+
+	data_ = &PreviewRetentionResponse{}
 	resp_ := &graphql.Response{Data: data_}
 
 	err_ = client_.MakeRequest(
@@ -17679,6 +18775,93 @@ func SetRecovery(
 	return data_, err_
 }
 
+// The mutation executed by SetRetention.
+const SetRetention_Operation = `
+mutation SetRetention ($input: SetRetentionInput!) {
+	setRetention(input: $input) {
+		policy {
+			... RetentionPolicyRow
+		}
+		effect {
+			... RetentionPreviewRow
+		}
+		change {
+			... ChangeRow
+		}
+	}
+}
+fragment RetentionPolicyRow on RetentionPolicy {
+	version
+	own
+	actor
+	reason
+	at
+	days {
+		archiveRuns
+		deleteArchives
+		stepLogs
+		receipts
+		deadLetters
+		alerts
+		artifacts {
+			kind
+			days
+		}
+	}
+}
+fragment RetentionPreviewRow on RetentionPreview {
+	changed
+	warnings
+	archive {
+		runs
+		events
+		bytes
+		held
+		more
+	}
+	delete {
+		runs
+		events
+		bytes
+		held
+		more
+	}
+}
+fragment ChangeRow on ChangeReceipt {
+	action
+	requestId
+	actor
+	at
+	version
+	versionBefore
+}
+`
+
+func SetRetention(
+	ctx_ context.Context,
+	client_ graphql.Client,
+	input SetRetentionInput,
+) (data_ *SetRetentionResponse, err_ error) {
+	req_ := &graphql.Request{
+		OpName: "SetRetention",
+		Query:  SetRetention_Operation,
+		Variables: &__SetRetentionInput{
+			Input: input,
+		},
+	}
+
+	data_ = &SetRetentionResponse{}
+	resp_ := &graphql.Response{Data: data_}
+
+	err_ = client_.MakeRequest(
+		ctx_,
+		req_,
+		resp_,
+	)
+
+	return data_, err_
+}
+
 // The mutation executed by SetShareLinks.
 const SetShareLinks_Operation = `
 mutation SetShareLinks ($input: SetShareLinksInput!) {
@@ -18368,6 +19551,69 @@ func ShowQuota(
 	}
 
 	data_ = &ShowQuotaResponse{}
+	resp_ := &graphql.Response{Data: data_}
+
+	err_ = client_.MakeRequest(
+		ctx_,
+		req_,
+		resp_,
+	)
+
+	return data_, err_
+}
+
+// The query executed by ShowRetention.
+const ShowRetention_Operation = `
+query ShowRetention {
+	retentionPolicy {
+		... RetentionPolicyRow
+		lastPass {
+			startedAt
+			endedAt
+			archived
+			archivedBytes
+			deletedEvents
+			deleted
+			removedObjects
+			deletedRows
+			held
+			waiting
+			failed
+			error
+		}
+	}
+}
+fragment RetentionPolicyRow on RetentionPolicy {
+	version
+	own
+	actor
+	reason
+	at
+	days {
+		archiveRuns
+		deleteArchives
+		stepLogs
+		receipts
+		deadLetters
+		alerts
+		artifacts {
+			kind
+			days
+		}
+	}
+}
+`
+
+func ShowRetention(
+	ctx_ context.Context,
+	client_ graphql.Client,
+) (data_ *ShowRetentionResponse, err_ error) {
+	req_ := &graphql.Request{
+		OpName: "ShowRetention",
+		Query:  ShowRetention_Operation,
+	}
+
+	data_ = &ShowRetentionResponse{}
 	resp_ := &graphql.Response{Data: data_}
 
 	err_ = client_.MakeRequest(

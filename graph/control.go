@@ -40,6 +40,7 @@ type UseCases interface { //nolint:interfacebloat // the sum of its subjects; a 
 	ShareLinks
 	IncidentService
 	QuotaService
+	RetentionService
 	InboxReads
 	Annotations
 	ViewService

@@ -29,7 +29,7 @@ var (
 	// costly are the fields that need I/O for each run or step.
 	costly = []string{"Run.events", "Run.signals", "Run.approval", "RunError.logLine", "Step.dbtNodes", "Step.medianMs",
 		"Run.lastGreen", "Run.forecast", "Run.planDocument", "Run.planDiff", "Run.request", "Step.inputs", "Run.diagnosis",
-		"Run.waits", "Step.evidence", "Step.secrets"}
+		"Run.waits", "Run.archive", "Step.evidence", "Step.secrets"}
 	// A stream sends a frame when its run changes. The poll of a worker changes no run, so pollerSeenAt would be stale.
 	notInStream = fieldSet(costly, "Run.actions", "Step.actions", "Bulk.rows", "Wait.pollerSeenAt")
 	notInPage   = fieldSet(costly, "Run.step")

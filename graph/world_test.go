@@ -236,6 +236,10 @@ func (c *counter) ReceiptsOf(ctx context.Context, f store.SenderFilter) ([]run.S
 	return c.count("ReceiptsOf").ReceiptsOf(ctx, f)
 }
 
+func (c *counter) FindArchived(ctx context.Context, runIDs ...string) ([]store.ArchivedRun, error) {
+	return c.count("FindArchived").FindArchived(ctx, runIDs...)
+}
+
 func (c *counter) ListWaits(ctx context.Context, f store.WaitFilter) ([]store.Wait, error) {
 	return c.count("Waiting").ListWaits(ctx, f)
 }

@@ -109,7 +109,7 @@ func (p *parts) detailedHealth(w http.ResponseWriter, r *http.Request) {
 				d.StartLatencyP95MS = new(float64(h.StartP95.Microseconds()) / 1000)
 			}
 		case "stateStore":
-			if s, ok := p.raw.(connectionCounter); ok {
+			if s, ok := p.opened.(connectionCounter); ok {
 				d.Connections = new(s.Connections())
 			}
 		case "secretsProvider":

@@ -326,6 +326,9 @@ func (p seedScope) addAlert(w *seededServer) {
 	_, err = w.store.ActOnIncident(w.t.Context(), opened[0].ID, store.IncidentNote{Actor: p.principal("ola"),
 		Act: store.IncidentAddNote, Text: p.text("alert")}, p.auditRow("NOTE_INCIDENT", "incident"))
 	must(w.t, err)
+	_, _, err = w.store.PlaceHold(w.t.Context(), store.Hold{ID: p.uuid("hold"), TenantID: p.tenant, Kind: store.HoldRun,
+		Subject: p.run("failed"), Reason: p.text("hold"), PlacedBy: p.principal("ola")}, p.auditRow("PLACE_HOLD", "hold"))
+	must(w.t, err)
 	_, err = w.store.Silence(w.t.Context(), store.AlertSilence{
 		ID: p.uuid("silence"), TenantID: p.tenant, ProjectID: p.project, Code: run.CodePauseDrain,
 		Until: time.Now().Add(time.Hour), Reason: p.text("silence"), Actor: p.principal("ola"),

@@ -48,6 +48,7 @@ import (
 	"github.com/dvt-engine/dvt/store/decorate"
 	"github.com/dvt-engine/dvt/store/postgres"
 	"github.com/dvt-engine/dvt/store/sqlite"
+	"github.com/dvt-engine/dvt/storeadmin/archive"
 )
 
 // drainTime is how long open requests and streams may take to end during a shutdown.
@@ -65,7 +66,8 @@ const (
 type parts struct {
 	cfg        config.Config
 	log        *slog.Logger
-	raw        store.Store
+	opened     store.Store // as it was opened
+	raw        store.Store // opened, with the archive of old runs
 	store      store.Store // raw, with hooks: a commit wakes the projector, and the end of a run notifies starters
 	bus        *redisbus.Bus
 	artifacts  *artifact.Store
@@ -119,8 +121,8 @@ func assemble(
 	if err := p.openTraces(ctx); err != nil {
 		return p, err
 	}
-	if p.raw = cfg.Parts.Store; p.raw == nil {
-		if p.raw, err = openStore(ctx, cfg, log); err != nil {
+	if p.opened = cfg.Parts.Store; p.opened == nil {
+		if p.opened, err = openStore(ctx, cfg, log); err != nil {
 			return p, err
 		}
 	}
@@ -130,6 +132,7 @@ func assemble(
 	if p.artifacts, err = artifact.Open(ctx, cfg.Artifacts); err != nil {
 		return p, err
 	}
+	p.raw = archive.Reading(p.opened, p.artifacts)
 	to, err := temporalConnection(&cfg, log, false)
 	if err != nil {
 		return p, err
@@ -199,8 +202,9 @@ func assemble(
 		Meter:         health.MeterSettings{Every: cfg.HealthInterval, Server: p.owner, ReadCounters: p.liveCounts},
 		Reconcile: duty.ReconcileSettings{NoWorkerAfter: cfg.NoWorkerAfter, StopWithin: cfg.StopWithin,
 			PauseDrain: cfg.PauseDrain, Heartbeat: cfg.Heartbeat},
-		Recovery: admission.RecoveryMode(strings.ToUpper(cfg.Recovery)),
-		Sessions: access.Sessions{Life: cfg.SessionLife, Idle: cfg.SessionIdle},
+		Recovery:  admission.RecoveryMode(strings.ToUpper(cfg.Recovery)),
+		Retention: cfg.Retention,
+		Sessions:  access.Sessions{Life: cfg.SessionLife, Idle: cfg.SessionIdle},
 	})
 	p.journal = journal.New(journal.Config{
 		Store: journal.On(p.store), Logs: p.artifacts, Blobs: p.artifacts, Queues: queues, MaxSteps: p.control.MaxSteps(),
@@ -229,8 +233,8 @@ func (p *parts) close() {
 	if p.spans != nil {
 		errs = append(errs, p.requests.Close(context.Background()), p.spans.Close(context.Background()))
 	}
-	if p.raw != nil {
-		errs = append(errs, p.raw.Close())
+	if p.opened != nil {
+		errs = append(errs, p.opened.Close())
 	}
 	if err := errors.Join(errs...); err != nil {
 		p.log.Warn("some connections or files could not be closed during the shutdown", slog.Any("error", err))
@@ -517,6 +521,8 @@ func (p *parts) serve(ctx context.Context, ln net.Listener, routes http.Handler,
 			if p.spans != nil {
 				keep(work, "trace", p.newTracer().Run)
 			}
+		case "retain":
+			keep(work, "retain", p.newRetention().Run)
 		case "notify":
 			if notify != nil {
 				keep(work, "notify", notify.Run)

@@ -9,12 +9,15 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
 	"time"
 
+	"github.com/dvt-engine/dvt/artifact"
 	"github.com/dvt-engine/dvt/server/config"
+	"github.com/dvt-engine/dvt/storeadmin/archive"
 
 	"github.com/dvt-engine/dvt/control/journal"
 	"github.com/dvt-engine/dvt/engine/temporal"
@@ -219,7 +222,30 @@ func onStore(ctx context.Context, cfg config.Config, log *slog.Logger, f func(st
 		return err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	return f(s)
+	objects, err := openArchived(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	if objects == nil {
+		return f(s)
+	}
+	defer func() { err = errors.Join(err, objects.Close()) }()
+	return f(archive.Reading(s, objects))
+}
+
+// openArchived opens the bucket with the archive of old runs; nil when the directory of the settings does not exist,
+// because then no run was archived there.
+func openArchived(ctx context.Context, cfg config.Config) (*artifact.Store, error) {
+	u, err := url.Parse(cfg.Artifacts)
+	if err != nil || u.Scheme == "" {
+		return nil, nil //nolint:nilnil // no bucket is not an error
+	}
+	if u.Scheme == "file" {
+		if _, err := os.Stat(u.Path); errors.Is(err, fs.ErrNotExist) {
+			return nil, nil //nolint:nilnil // no bucket is not an error
+		}
+	}
+	return artifact.Open(ctx, cfg.Artifacts)
 }
 
 // setDefaultStore sets the store of `dvt dev` when the settings name none. It returns an error when that store does not

@@ -71,6 +71,7 @@ var slotKeys = map[string]string{ //nolint:gochecknoglobals // a table
 	"DeliveryFilter.projects": "project",
 	"Query.incident.id":       "incident", "Query.incidentAlerts.id": "incident", "IncidentNoteInput.id": "incident",
 	"IncidentSeverityInput.id": "incident",
+	"LiftHoldInput.id":         "hold", "PlaceHoldInput.subject": "run",
 }
 
 // textValues has values for inputs of type String that name no thing.
@@ -82,7 +83,7 @@ var textValues = map[string]any{ //nolint:gochecknoglobals // a table
 	"topics": "events", "codes": "LAG_HIGH",
 	"action": "PAUSE", "status": "error", "role": "ADMIN", "outcome": "DENIED", "schemaVersion": "v1.2",
 	"planVersion": "1.0", "compression": "gzip", "code": "TIMEOUT", "account": "steps-1", "worker": "host/7",
-	"provider": "vault", "key": "db#password",
+	"kind": "custom", "provider": "vault", "key": "db#password",
 }
 
 // numbers has values for inputs of number types, by name. All others are 1.

@@ -16,7 +16,8 @@ const (
 	SettingMode   SettingKind = "MODE"   // of the installation: its tenant is ""
 	SettingShare  SettingKind = "SHARE"  // of a tenant
 
-	SettingRecovery SettingKind = "RECOVERY" // of a tenant
+	SettingRecovery  SettingKind = "RECOVERY"  // of a tenant
+	SettingRetention SettingKind = "RETENTION" // of a tenant
 )
 
 // Settings stores settings as insert-only versions. Every change increases Authority.AuthorityVersion, and

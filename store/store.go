@@ -82,6 +82,7 @@ type Store interface { //nolint:interfacebloat // the sum of the ports; callers 
 	Cursors
 	Destinations
 	DestinationOrders
+	Retention
 	Transactor
 	Reconciliation
 	Maintenance

@@ -65,6 +65,8 @@ func TestDocs_CommandsParseAsPrinted(t *testing.T) {
 							content = "grants: []"
 						case "quota":
 							content = "tenant: {}"
+						case "retention":
+							content = "stepLogs: 30"
 						}
 						if err := os.WriteFile(arg, []byte(content), 0o600); err != nil {
 							t.Fatal(err)

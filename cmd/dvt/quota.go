@@ -14,6 +14,7 @@ import (
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/cmdline"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/console"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/document"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/retentioncmd"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/runtext"
 	"github.com/dvt-engine/dvt/run"
 )
@@ -22,6 +23,17 @@ func quotaCommand() *cobra.Command {
 	s := &session{}
 	return s.command("quota", "Show what the tenant may use, and set its own limits", s.quotaShow(), s.quotaSet(),
 		s.quotaHistory())
+}
+
+func retentionCommand() *cobra.Command {
+	s := &session{}
+	return s.command("retention", "How long runs, logs and artifacts of the tenant live",
+		retentioncmd.Retention(s.shared())...)
+}
+
+func holdCommand() *cobra.Command {
+	s := &session{}
+	return s.command("hold", "Legal holds: what is neither archived nor deleted", retentioncmd.Holds(s.shared())...)
 }
 
 func (s *session) quotaShow() *cobra.Command {

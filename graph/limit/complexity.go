@@ -84,6 +84,8 @@ func Weights() exec.ComplexityRoot {
 		return page(first, nil, 50) * child
 	}
 	c.Query.PolicyHistory = func(child int, first *int, _ *string) int { return page(first, nil, 20) * child }
+	c.Query.RetentionHistory = func(child int, first *int, _ *string) int { return page(first, nil, 20) * child }
+	c.Query.LegalHolds = func(child int, _ *bool, first *int, _ *string) int { return page(first, nil, 50) * child }
 	c.Query.QuotaHistory = func(child int, first *int, _ *string) int { return page(first, nil, 20) * child }
 	c.Query.Tokens = func(child int, _, _ *bool, first *int, _ *string) int { return page(first, nil, 50) * child }
 	c.Query.Audit = func(child int, _ *model.AuditFilter, _ *bool, first *int, _ *string) int {
@@ -161,6 +163,8 @@ func Weights() exec.ComplexityRoot {
 	c.Query.BulkRunCounts = func(child int, ids []string) int { return countReads + len(ids)*child }
 	c.Query.PreviewPolicy = func(child int, _ model.PolicyInput) int { return policyEffect + child }
 	c.Mutation.SetPolicy = func(child int, _ model.SetPolicyInput) int { return policyEffect + child }
+	c.Query.PreviewRetention = func(child int, _ model.RetentionDaysInput) int { return countReads + child }
+	c.Mutation.SetRetention = func(child int, _ model.SetRetentionInput) int { return countReads + child }
 	c.Query.PreviewQuota = func(child int, _ model.QuotaSettingsInput) int { return countReads + child }
 	c.Query.RunNotes = func(child int, _ string) int { return 1 + notesOfRun*child }
 	c.Query.SavedViews = times(viewsOfViewer)

@@ -44,6 +44,8 @@ var imports = map[string][]string{
 	"store/feed":     {"store", "run", "internal/sizedlru"},
 	// A client of the store and, for repairs, of the engine's history: it stands above both.
 	"storeadmin": {"store", "engine", "run", "plan"},
+	// The archive of a run is an export of it, in a bucket behind a port.
+	"storeadmin/archive": {"store", "storeadmin", "run", "internal/sizedlru"},
 
 	// The port uses store's types, so that they are not copied.
 	"engine":        {"store", "run", "plan"},
@@ -112,17 +114,20 @@ var imports = map[string][]string{
 	// An engine's log is compared with what the use cases accepted, so the Journal knows their payloads.
 	"control/journal": {"control", "control/runs", "control/admission", "plan", "run", "store", "engine", "engine/ticket",
 		"authz", "artifact", "egress", "internal/sizedlru"},
+	// It removes what runs left in the bucket.
+	"control/retention": {"control", "plan", "run", "store", "authz", "artifact"},
 	// The fixture of the tests of the use cases: it wires a whole server without HTTP. Only tests import it.
 	"control/controltest": {everything},
 	"graph": {"control", "control/access", "control/admission", "control/bulk", "control/health", "control/reads",
-		"control/runs", "control/secrets", "control/watch", "control/delivery", "destination", "run", "run/doctor",
-		"run/trace", "plan", "live", "authz", "graph/limit", "graph/ws"},
+		"control/retention", "control/runs", "control/secrets", "control/watch", "control/delivery", "destination", "run",
+		"run/doctor", "run/trace", "plan", "live", "authz", "graph/limit", "graph/ws"},
 	"graph/ws": {},
 	// Bounds of operations, callers and addresses, with the weights of fields.
 	"graph/limit": {"control", "control/health", "control/reads", "run", "graph"},
 	// Settings: what each says is judged by the package that it is for.
 	"server/internal/machine": {},
-	"server/config": {"authz", "authz/oidc", "control/admission", "control/runs", "destination", "egress",
+	"server/config": {"authz", "authz/oidc", "control/admission", "control/retention", "control/runs", "destination",
+		"egress",
 		"engine/temporal", "engine/ticket", "plan", "run", "sandbox", "secret/providers", "store", "store/postgres"},
 	"server":   {everything},
 	"client":   {},

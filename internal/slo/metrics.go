@@ -234,6 +234,21 @@ func Metrics() []Metric {
 			Meaning: "rounds in which signed heads were not written"},
 		{Name: "dvt_audit_heads_written_timestamp_seconds", Type: Gauge, On: Stores, Rare: true,
 			Meaning: "when this server last saw signed heads written"},
+		// Retention; only on servers with the duty retain.
+		{Name: "dvt_retention_runs_total", Type: Counter, Labels: l("outcome"), On: API, Rare: true,
+			Meaning: "runs that passes of the retention `archived`, `deleted`, kept for a hold (`held`) or for another reason " +
+				"(`waiting`)"},
+		{Name: "dvt_retention_archived_bytes_total", Type: Counter, On: API, Meaning: "bytes of archives that were written"},
+		{Name: "dvt_retention_deleted_events_total", Type: Counter, On: API,
+			Meaning: "events of archived runs that were deleted from the store"},
+		{Name: "dvt_retention_removed_objects_total", Type: Counter, On: API,
+			Meaning: "step logs and artifacts that were removed from the bucket"},
+		{Name: "dvt_retention_failures_total", Type: Counter, On: API,
+			Meaning: "runs that could not be archived or deleted, and steps of a pass that failed"},
+		{Name: "dvt_retention_pauses_total", Type: Counter, On: API,
+			Meaning: "pauses of a pass because the projector was late"},
+		{Name: "dvt_retention_pass_ended_timestamp_seconds", Type: Gauge, On: API,
+			Meaning: "when a pass over all tenants last ended in this process"},
 		// Workers.
 		{Name: "worker_slots", Type: Gauge, Labels: l("type"), On: Workers,
 			Meaning: "most executions that this worker runs at once"},

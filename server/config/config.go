@@ -28,6 +28,7 @@ import (
 
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/control/admission"
+	"github.com/dvt-engine/dvt/control/retention"
 	"github.com/dvt-engine/dvt/egress"
 	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/store"
@@ -117,7 +118,7 @@ type Config struct {
 	ClockSkew      time.Duration `koanf:"clock-skew"`      // tolerated difference of the issuers' clocks
 	TrustedProxies []string      `koanf:"trusted-proxies"` // whose X-Forwarded-For is trusted
 	AllowedOrigins []string      `koanf:"allowed-origins"` // further origins whose pages may call this server
-	// any of api, project, dispatch, deliver, reconcile, trace, notify
+	// any of api, project, dispatch, deliver, reconcile, trace, notify, retain
 	Duties []string `koanf:"duties"`
 	// file of the destinations that events and alerts are sent to; empty: nothing is sent
 	Destinations string `koanf:"destinations"`
@@ -154,6 +155,8 @@ type Config struct {
 	HealthInterval time.Duration `koanf:"health-interval"` // time between two samples of a server's health history
 
 	Quotas *admission.Quotas `koanf:"-"` // quotas, in the file only; nil: no limits
+
+	Retention retention.Installation `koanf:"-"` // retention, in the file only
 
 	Encryption      `koanf:",squash"`
 	SandboxSettings `koanf:",squash"`
@@ -192,7 +195,7 @@ func Defaults(dev bool) map[string]any {
 		"approval-ttl": "24h", "health-interval": "15s", "concurrency": 4,
 		"requests-per-minute": 12_000, "address-requests-per-minute": 30_000,
 		"session-life": "12h", "session-idle": "2h", "clock-skew": "60s", "duties": []string{"api", "project", "dispatch",
-			"deliver", "reconcile", "trace", "notify"}, "trace-runs": 1.0, "trace-sample": 0.1,
+			"deliver", "reconcile", "trace", "notify", "retain"}, "trace-runs": 1.0, "trace-sample": 0.1,
 	}
 	maps.Copy(d, sandboxDefaults())
 	maps.Copy(d, runPolicyDefaults())
@@ -346,6 +349,9 @@ func Load(f *pflag.FlagSet, dev bool) (Config, error) {
 	if c.Quotas, err = quotas(k.Get("quotas"), dev); err != nil {
 		errs = append(errs, err)
 	}
+	if c.Retention, err = retentionPolicy(k.Get("retention"), dev); err != nil {
+		errs = append(errs, err)
+	}
 	if c.Egress, err = egressRules(k.Get("egress")); err != nil {
 		errs = append(errs, err)
 	}
@@ -409,7 +415,7 @@ func knownKeys() map[string]bool {
 		server worker-token allow-private accounts allowed-origins duties no-sample log-level log-format heartbeat
 		write-budget rotate-after manual-keys ticket-keys oidc public-url sign-in-key session-life session-idle clock-skew trusted-proxies operators-tenant approval-ttl health-interval quotas egress
 		requests-per-minute address-requests-per-minute audit-heads audit-heads-key audit-heads-interval
-		trace-runs trace-sample destinations secrets`) {
+		trace-runs trace-sample destinations secrets retention`) {
 		out[k] = true
 	}
 	for k := range groupedKeys() {
@@ -506,12 +512,12 @@ func (c *Config) verify() (errs []error) {
 	}
 	for _, d := range c.Duties {
 		switch d {
-		case "api", "project", "dispatch", "deliver", "reconcile", "trace", "notify":
+		case "api", "project", "dispatch", "deliver", "reconcile", "trace", "notify", "retain":
 		case "sweep": // reconcile had another meaning where sweep was in use, so its old meaning must not change silently
 			bad(`duties: "sweep" was renamed: on every server write "dispatch" in place of "reconcile", ` +
 				`and "reconcile" in place of "sweep"`)
 		default:
-			bad("duties: %q is not one of api, project, dispatch, deliver, reconcile, trace, notify", d)
+			bad("duties: %q is not one of api, project, dispatch, deliver, reconcile, trace, notify, retain", d)
 		}
 	}
 	errs = append(errs, c.verifyWorker()...)

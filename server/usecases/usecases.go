@@ -20,6 +20,7 @@ import (
 	"github.com/dvt-engine/dvt/control/duty"
 	"github.com/dvt-engine/dvt/control/health"
 	"github.com/dvt-engine/dvt/control/reads"
+	"github.com/dvt-engine/dvt/control/retention"
 	"github.com/dvt-engine/dvt/control/runs"
 	"github.com/dvt-engine/dvt/control/secrets"
 	"github.com/dvt-engine/dvt/control/watch"
@@ -68,6 +69,8 @@ type Config struct {
 	Searching reads.SearchLimits
 	// Reconcile contains the settings of Reconcile.
 	Reconcile duty.ReconcileSettings
+	// Retention is how long things live where a tenant says nothing.
+	Retention retention.Installation
 	// Recovery is what dvt does about runs that hang; "" is RecoveryOff.
 	Recovery admission.RecoveryMode
 	// OperatorsTenant is the tenant whose principals may set the engine's mode; "": nobody may.
@@ -114,6 +117,9 @@ type UseCases struct {
 	*admission.UsageMeter
 	*admission.QueueViews
 	*admission.ModeEditor
+	*retention.Editor
+	*retention.HoldKeeper
+	*retention.ArchiveReader
 	*health.Checks
 	*health.Reports
 	*health.Meter
@@ -234,6 +240,9 @@ func New(cfg Config) *UseCases {
 	s.UsageMeter = admission.NewUsageMeter(s.Rights, st, s.Allowances, usage, s.Alerts, s.Backlog)
 	s.QueueViews = admission.NewQueueViews(s.Rights, st, s.Allowances)
 	s.ModeEditor = admission.NewModeEditor(s.Rights, st, modes, s.Loader)
+	s.Editor = retention.NewEditor(s.Rights, st, cfg.Retention, now)
+	s.HoldKeeper = retention.NewHoldKeeper(s.Rights, st)
+	s.ArchiveReader = retention.NewArchiveReader(st)
 	admission := &admission.Admission{Modes: modes, Allowances: s.Allowances,
 		Sandboxes: admission.NewSandboxes(s.Rights, st, cfg.Queues),
 		Usage:     usage, Waker: waker, Leases: cfg.Leases}

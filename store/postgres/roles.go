@@ -70,6 +70,10 @@ var rights = []right{ //nolint:gochecknoglobals // a table
 	{"destination", "SELECT, INSERT, UPDATE, DELETE"},
 	{"destination_dead", "SELECT, INSERT, UPDATE, DELETE"},
 	{"destination_order", "SELECT, INSERT, UPDATE, DELETE"},
+	// functions of the database mark and delete what is archived, after they have checked that they may
+	{"run_archive", "SELECT"},
+	{"legal_hold", "SELECT, INSERT, UPDATE (lifted_by, lifted_at, lifted_for)"},
+	{"retention_pass", "SELECT, INSERT, UPDATE"},
 	{"goose_db_version", "SELECT"},
 	{"goose_lock", ""},
 }

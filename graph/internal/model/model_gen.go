@@ -218,6 +218,17 @@ type Artifact struct {
 	ContentType *string  `json:"contentType,omitempty"`
 }
 
+type ArtifactRetention struct {
+	// dbt-manifest, dbt-run-results, log-bundle, dataset-sample, or custom for all others.
+	Kind string `json:"kind"`
+	Days int    `json:"days"`
+}
+
+type ArtifactRetentionInput struct {
+	Kind string `json:"kind"`
+	Days int    `json:"days"`
+}
+
 type AttentionConnection struct {
 	Edges    []AttentionEdge `json:"edges"`
 	PageInfo *PageInfo       `json:"pageInfo"`
@@ -1188,6 +1199,11 @@ type HealthSample struct {
 	TemporalMs *time.Duration `json:"temporalMs,omitempty"`
 }
 
+type HoldPayload struct {
+	Hold   *LegalHold     `json:"hold"`
+	Change *ChangeReceipt `json:"change"`
+}
+
 // An item that waits for a person and that the viewer may see.
 type InboxItem struct {
 	RunID string `json:"runId"`
@@ -1295,6 +1311,36 @@ type InjectOverrideInput struct {
 	// A merge patch (RFC 7396) of the step's inputs, for attempts that start from now on; at most 1 MiB. The resulting inputs must be valid for the step's type and contain no secrets.
 	Override json.RawMessage `json:"override"`
 	Reason   string          `json:"reason"`
+}
+
+type LegalHold struct {
+	ID   string   `json:"id"`
+	Kind HoldKind `json:"kind"`
+	// A run id, a plan id or a person.
+	Subject  string    `json:"subject"`
+	Reason   string    `json:"reason"`
+	PlacedBy string    `json:"placedBy"`
+	PlacedAt time.Time `json:"placedAt"`
+	// Null while the hold is open.
+	LiftedBy  *string    `json:"liftedBy,omitempty"`
+	LiftedAt  *time.Time `json:"liftedAt,omitempty"`
+	LiftedFor *string    `json:"liftedFor,omitempty"`
+}
+
+type LegalHoldConnection struct {
+	Edges    []LegalHoldEdge `json:"edges"`
+	PageInfo *PageInfo       `json:"pageInfo"`
+}
+
+type LegalHoldEdge struct {
+	Cursor string     `json:"cursor"`
+	Node   *LegalHold `json:"node"`
+}
+
+type LiftHoldInput struct {
+	RequestID string `json:"requestId"`
+	ID        string `json:"id"`
+	Reason    string `json:"reason"`
 }
 
 type LogLine struct {
@@ -1436,6 +1482,14 @@ type PauseInput struct {
 type Place struct {
 	ProjectID     string `json:"projectId"`
 	EnvironmentID string `json:"environmentId"`
+}
+
+type PlaceHoldInput struct {
+	RequestID string   `json:"requestId"`
+	Kind      HoldKind `json:"kind"`
+	// From 1 to 256 bytes.
+	Subject string `json:"subject"`
+	Reason  string `json:"reason"`
 }
 
 type PlanCell struct {
@@ -2012,6 +2066,104 @@ type ResumeInput struct {
 	Reason *string `json:"reason,omitempty"`
 }
 
+// How long things live, in days after the end of their run. 0: for ever.
+type RetentionDays struct {
+	// When the events of a run move into the archive. Its state stays.
+	ArchiveRuns int `json:"archiveRuns"`
+	// When an archived run is deleted with everything of it.
+	DeleteArchives int `json:"deleteArchives"`
+	StepLogs       int `json:"stepLogs"`
+	// Receipts of signals. Only those of archived runs are deleted; the archive has them.
+	Receipts int `json:"receipts"`
+	// After they were written.
+	DeadLetters int `json:"deadLetters"`
+	// After they were resolved, and incidents after they were closed.
+	Alerts    int                 `json:"alerts"`
+	Artifacts []ArtifactRetention `json:"artifacts"`
+}
+
+// A null value is that of the installation. From 0 to 36,500.
+type RetentionDaysInput struct {
+	ArchiveRuns *int `json:"archiveRuns,omitempty"`
+	// More than archiveRuns, which it needs.
+	DeleteArchives *int `json:"deleteArchives,omitempty"`
+	StepLogs       *int `json:"stepLogs,omitempty"`
+	Receipts       *int `json:"receipts,omitempty"`
+	DeadLetters    *int `json:"deadLetters,omitempty"`
+	Alerts         *int `json:"alerts,omitempty"`
+	// At most one of each kind. Kinds that are not named have the days of the installation.
+	Artifacts []ArtifactRetentionInput `json:"artifacts"`
+}
+
+type RetentionEstimate struct {
+	Runs   int `json:"runs"`
+	Events int `json:"events"`
+	// Estimated from a sample of the events.
+	Bytes int `json:"bytes"`
+	// Runs of that age that a legal hold keeps.
+	Held int `json:"held"`
+	// There are more runs than were counted.
+	More bool `json:"more"`
+}
+
+// What one pass did for the tenant. Counts are runs unless they say otherwise.
+type RetentionPass struct {
+	StartedAt time.Time `json:"startedAt"`
+	// Null when the process that worked has died; the next pass continues.
+	EndedAt       *time.Time `json:"endedAt,omitempty"`
+	Archived      int        `json:"archived"`
+	ArchivedBytes int        `json:"archivedBytes"`
+	// Events of archived runs that were deleted from the store.
+	DeletedEvents int `json:"deletedEvents"`
+	Deleted       int `json:"deleted"`
+	// Step logs and artifacts that were removed from the bucket.
+	RemovedObjects int `json:"removedObjects"`
+	// Dead letters and alerts.
+	DeletedRows int `json:"deletedRows"`
+	// Kept by a legal hold.
+	Held int `json:"held"`
+	// Kept because an open rerun needs them, or because something of them was not delivered.
+	Waiting int `json:"waiting"`
+	Failed  int `json:"failed"`
+	// The first failure.
+	Error *string `json:"error,omitempty"`
+}
+
+type RetentionPolicy struct {
+	// 0: the tenant has no policy of its own, that of the installation applies.
+	Version int `json:"version"`
+	// What applies.
+	Days *RetentionDays `json:"days"`
+	// The values that the tenant set itself, as a document for setRetention.
+	Own    json.RawMessage `json:"own"`
+	Actor  *string         `json:"actor,omitempty"`
+	Reason *string         `json:"reason,omitempty"`
+	At     *time.Time      `json:"at,omitempty"`
+	// What this version changed, a line each after `- ` or `+ `. Only retentionHistory fills it in.
+	Changed []string `json:"changed"`
+	// What the last pass did; null before the first one. Only retentionPolicy fills it in.
+	LastPass *RetentionPass `json:"lastPass,omitempty"`
+}
+
+type RetentionPolicyConnection struct {
+	Edges    []RetentionPolicyEdge `json:"edges"`
+	PageInfo *PageInfo             `json:"pageInfo"`
+}
+
+type RetentionPolicyEdge struct {
+	Cursor string           `json:"cursor"`
+	Node   *RetentionPolicy `json:"node"`
+}
+
+type RetentionPreview struct {
+	Changed []string `json:"changed"`
+	// What the next pass would do, in words.
+	Warnings []string           `json:"warnings"`
+	Archive  *RetentionEstimate `json:"archive"`
+	// Those of the runs to archive that are also old enough to be deleted.
+	Delete *RetentionEstimate `json:"delete"`
+}
+
 type RetryStepInput struct {
 	StepID string `json:"stepId"`
 	// Retry even if the policy forbids it; audited.
@@ -2129,6 +2281,8 @@ type Run struct {
 	// How long a run with a failed step waits for a retry before it fails, as its plan or the server sets; 0 for not at all. Null
 	// before the start.
 	RetryWindowMs *time.Duration `json:"retryWindowMs,omitempty"`
+	// Null while the log of the run is in the store.
+	Archive *RunArchive `json:"archive,omitempty"`
 	// Null unless the run waits to be started, and in lists and subscriptions.
 	Queue *QueueEntry `json:"queue,omitempty"`
 	// The approval and its decisions; null when the run needs none. Not available in lists and subscriptions.
@@ -2178,6 +2332,13 @@ type RunApproval struct {
 	// When the run is cancelled without a decision; null: it is decided.
 	ExpiresAt *time.Time         `json:"expiresAt,omitempty"`
 	Decisions []ApprovalDecision `json:"decisions"`
+}
+
+// That the log of a run was moved into the archive. Everything about the run is read from there.
+type RunArchive struct {
+	At        time.Time `json:"at"`
+	Events    int       `json:"events"`
+	SizeBytes int       `json:"sizeBytes"`
 }
 
 type RunBucket struct {
@@ -2580,6 +2741,20 @@ type SetRecoveryInput struct {
 	RequestID string        `json:"requestId"`
 	Mode      *RecoveryMode `json:"mode,omitempty"`
 	Reason    string        `json:"reason"`
+}
+
+type SetRetentionInput struct {
+	RequestID       string              `json:"requestId"`
+	ExpectedVersion int                 `json:"expectedVersion"`
+	Reason          string              `json:"reason"`
+	Policy          *RetentionDaysInput `json:"policy"`
+}
+
+type SetRetentionPayload struct {
+	Policy *RetentionPolicy `json:"policy"`
+	// What the change did, as previewRetention says it before.
+	Effect *RetentionPreview `json:"effect"`
+	Change *ChangeReceipt    `json:"change"`
 }
 
 type SetRunTagsInput struct {
@@ -4521,6 +4696,66 @@ func (e *HealthStatus) UnmarshalJSON(b []byte) error {
 }
 
 func (e HealthStatus) MarshalJSON() ([]byte, error) {
+	var buf bytes.Buffer
+	e.MarshalGQL(&buf)
+	return buf.Bytes(), nil
+}
+
+type HoldKind string
+
+const (
+	// One run.
+	HoldKindRun HoldKind = "RUN"
+	// Every run of a plan.
+	HoldKindPlan HoldKind = "PLAN"
+	// Every run that a person started, signalled, decided about or wrote a note to.
+	HoldKindSubject HoldKind = "SUBJECT"
+)
+
+var AllHoldKind = []HoldKind{
+	HoldKindRun,
+	HoldKindPlan,
+	HoldKindSubject,
+}
+
+func (e HoldKind) IsValid() bool {
+	switch e {
+	case HoldKindRun, HoldKindPlan, HoldKindSubject:
+		return true
+	}
+	return false
+}
+
+func (e HoldKind) String() string {
+	return string(e)
+}
+
+func (e *HoldKind) UnmarshalGQL(v any) error {
+	str, ok := v.(string)
+	if !ok {
+		return fmt.Errorf("enums must be strings")
+	}
+
+	*e = HoldKind(str)
+	if !e.IsValid() {
+		return fmt.Errorf("%s is not a valid HoldKind", str)
+	}
+	return nil
+}
+
+func (e HoldKind) MarshalGQL(w io.Writer) {
+	_, _ = fmt.Fprint(w, strconv.Quote(e.String()))
+}
+
+func (e *HoldKind) UnmarshalJSON(b []byte) error {
+	s, err := strconv.Unquote(string(b))
+	if err != nil {
+		return err
+	}
+	return e.UnmarshalGQL(s)
+}
+
+func (e HoldKind) MarshalJSON() ([]byte, error) {
 	var buf bytes.Buffer
 	e.MarshalGQL(&buf)
 	return buf.Bytes(), nil

@@ -3,7 +3,14 @@ import { plural } from "../format/format";
 
 export const admin = {
   title: "Admin",
-  parts: { tokens: "Tokens", policy: "Policy", quotas: "Quotas", service: "Service", secrets: "Secret reads" },
+  parts: {
+    tokens: "Tokens",
+    policy: "Policy",
+    quotas: "Quotas",
+    service: "Service",
+    secrets: "Secret reads",
+    retention: "Retention",
+  },
   reason: "Reason (required)",
   edit: "Edit",
   save: "Save",

@@ -5,6 +5,7 @@ import { PolicyPanel } from "../admin/PolicyPanel";
 import { QuotasPanel } from "../admin/QuotasPanel";
 import { ServicePanel } from "../admin/ServicePanel";
 import { TokensPanel } from "../admin/TokensPanel";
+import { lazyPart } from "../ui/lazyPart";
 import { useDocumentStatus } from "../ui/documentStatus";
 import { lazyPart } from "../ui/lazyPart";
 import type { AdminPart } from "./search";
@@ -13,12 +14,14 @@ import page from "../styles/Page.module.css";
 const SecretReadsPanel = lazyPart(() => import("../admin/SecretReadsPanel").then((part) => part.SecretReadsPanel));
 
 const route = getRouteApi("/admin/$part");
+const RetentionPanel = lazyPart(() => import("../admin/RetentionPanel").then((part) => part.RetentionPanel));
 const PANELS = {
   tokens: TokensPanel,
   policy: PolicyPanel,
   quotas: QuotasPanel,
   service: ServicePanel,
   secrets: () => <SecretReadsPanel />,
+  retention: () => <RetentionPanel />,
 } as const satisfies Record<AdminPart, () => React.ReactNode>;
 
 export function AdminPage() {

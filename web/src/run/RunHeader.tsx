@@ -35,6 +35,7 @@ import { useWaits, type Wait } from "../waits/useWaits";
 const RunAlerts = lazyPart(() => import("../alerts/RunAlerts").then((part) => part.RunAlerts));
 const RunIncident = lazyPart(() => import("../incidents/RunIncident").then((part) => part.RunIncident));
 const RunCauses = lazyPart(() => import("../doctor/RunDoctor").then((part) => part.RunCauses));
+const RunArchived = lazyPart(() => import("../history/RunArchived").then((part) => part.RunArchived));
 const Reruns = lazyPart(() => import("../history/Reruns").then((part) => part.Reruns));
 
 const TASKS = 3;
@@ -91,6 +92,13 @@ function Known({ header }: { header: RunHeader }) {
   );
 }
 
+/** A younger run is not archived, so nobody asks. */
+const ARCHIVED_AFTER_MS = 86_400_000;
+
+function isOld({ completedAt }: RunHeader): boolean {
+  return completedAt !== null && completedAt < Date.now() - ARCHIVED_AFTER_MS;
+}
+
 /**
  * The open incident of a run, and the alerts of an open one: those of one that has ended are resolved. The bar has room
  * for them, so nothing moves.
@@ -102,6 +110,7 @@ function Alerts({ header }: { header: RunHeader }) {
     <Suspense>
       <RunIncident runId={header.runId} />
       {!ended(header) && <RunAlerts runId={header.runId} />}
+      {isOld(header) && <RunArchived runId={header.runId} />}
     </Suspense>
   );
 }

@@ -27,7 +27,7 @@ export interface Done {
 }
 
 /** A page that shows what a change did. */
-export type Effect = { page: "tokens" | "policy" | "quotas" | "service" | "runs" } | { run: string };
+export type Effect = { page: "tokens" | "policy" | "quotas" | "service" | "retention" | "runs" } | { run: string };
 
 type Kept = Pick<Storage, "getItem" | "setItem">;
 

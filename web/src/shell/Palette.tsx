@@ -40,6 +40,7 @@ const ADMIN = [
   { part: "policy", names: [m.admin.parts.policy] },
   { part: "quotas", names: [m.admin.parts.quotas] },
   { part: "service", names: [m.admin.parts.service, m.palette.shareLinks, m.palette.freeze] },
+  { part: "retention", names: [m.admin.parts.retention] },
 ] as const;
 
 interface Entry extends PaletteEntry {

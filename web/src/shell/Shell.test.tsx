@@ -92,6 +92,7 @@ it.each([
   ["policy", "Go to Admin: Policy"],
   ["quotas", "Go to Admin: Quotas"],
   ["service", "Go to Admin: Service"],
+  ["retention", "Go to Admin: Retention"],
   ["share", "Go to Admin: Share links (service)"],
   ["freeze", "Go to Admin: Freeze or unfreeze (service)"],
 ])("finds %s", async (typed, word) => {

@@ -22,6 +22,13 @@ var Examples = map[string]string{
 	"dvt tenant recovery":    "dvt tenant recovery observe --reason \"we retry ourselves\"",
 	"dvt alerts silences":    "dvt alerts silences\ndvt alerts silences --end 0d3c77e1-6a52-4f0e-9d0b-6f5a3c1b2a10",
 	"dvt alerts watch":       "dvt alerts watch\ndvt alerts watch --level high",
+	"dvt retention get":      "dvt retention get\ndvt retention get -o json | jq .own > retention.yaml",
+	"dvt retention set":      "dvt retention set retention.yaml --expected-version 3 --reason \"a year is enough\"",
+	"dvt retention preview":  "dvt retention preview retention.yaml",
+	"dvt retention history":  "dvt retention history",
+	"dvt hold place":         "dvt hold place --plan nightly --reason \"case 12\"\ndvt hold place --subject ola --reason \"case 12\"",
+	"dvt hold lift":          "dvt hold lift 0d3c77e1-6a52-5f0e-9d0b-6f5a3c1b2a10 --reason \"case 12 is closed\"",
+	"dvt hold list":          "dvt hold list\ndvt hold list --all -o json",
 	"dvt audit export": "dvt audit export --from 2026-11-21T00:00:00Z --outcome DENIED\ndvt audit export --run " +
 		"4fec12ab --format csv > audit.csv",
 	"dvt audit verify":       "dvt audit verify\ndvt audit verify --head 4120:9f2c",

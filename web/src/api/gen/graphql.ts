@@ -108,6 +108,11 @@ export type ApproveRunInput = {
   runId: string;
 };
 
+export type ArtifactRetentionInput = {
+  days: number;
+  kind: string;
+};
+
 export type AttentionKind =
   /** The run waits for approval, and is refused at `deadline`. */
   | 'APPROVAL'
@@ -439,6 +444,14 @@ export type HealthStatus =
   | 'HEALTHY'
   | 'UNHEALTHY';
 
+export type HoldKind =
+  /** Every run of a plan. */
+  | 'PLAN'
+  /** One run. */
+  | 'RUN'
+  /** Every run that a person started, signalled, decided about or wrote a note to. */
+  | 'SUBJECT';
+
 export type IncidentAct =
   | 'ACKNOWLEDGE'
   | 'CLOSE'
@@ -479,6 +492,12 @@ export type InjectOverrideInput = {
   stepId: string;
 };
 
+export type LiftHoldInput = {
+  id: string;
+  reason: string;
+  requestId: string;
+};
+
 /** The logs to search. */
 export type LogSearchInput =
   {   plan: LogSearchPlanInput; runId?: never; }
@@ -499,6 +518,14 @@ export type ManualOutcome =
 
 export type PauseInput = {
   reason?: string | null | undefined;
+};
+
+export type PlaceHoldInput = {
+  kind: HoldKind;
+  reason: string;
+  requestId: string;
+  /** From 1 to 256 bytes. */
+  subject: string;
 };
 
 export type PlanChange =
@@ -695,6 +722,19 @@ export type ResumeInput = {
   reason?: string | null | undefined;
 };
 
+/** A null value is that of the installation. From 0 to 36,500. */
+export type RetentionDaysInput = {
+  alerts?: number | null | undefined;
+  archiveRuns?: number | null | undefined;
+  /** At most one of each kind. Kinds that are not named have the days of the installation. */
+  artifacts?: Array<ArtifactRetentionInput>;
+  deadLetters?: number | null | undefined;
+  /** More than archiveRuns, which it needs. */
+  deleteArchives?: number | null | undefined;
+  receipts?: number | null | undefined;
+  stepLogs?: number | null | undefined;
+};
+
 export type RetryStepInput = {
   /** The failed attempt to retry; default the latest. */
   expectedLogicalAttemptId?: number | null | undefined;
@@ -782,19 +822,6 @@ export type SaveViewInput = {
   query: string;
 };
 
-/** Empty fields do not restrict. */
-export type SecretAccessFilter = {
-  /** Included. */
-  from?: string | null | undefined;
-  /** The whole key, as the plan has it. */
-  key?: string | null | undefined;
-  provider?: string | null | undefined;
-  runId?: string | null | undefined;
-  stepId?: string | null | undefined;
-  /** Excluded. */
-  to?: string | null | undefined;
-};
-
 export type SetEngineModeInput = {
   mode: EngineMode;
   reason: string;
@@ -816,6 +843,13 @@ export type SetQuotaInput = {
   reason: string;
   requestId: string;
   settings: QuotaSettingsInput;
+};
+
+export type SetRetentionInput = {
+  expectedVersion: number;
+  policy: RetentionDaysInput;
+  reason: string;
+  requestId: string;
 };
 
 export type SetShareLinksInput = {
@@ -1620,7 +1654,7 @@ export type StepInputsQueryVariables = Exact<{
 }>;
 
 
-export type StepInputsQuery = { run: { step: { secrets: Array<{ provider: string, key: string, version: string | null, as: string, resolved: boolean, answeredBy: string | null, answeredVersion: string | null, readAt: string | null, cached: boolean | null, code: string | null }> | null, inputs: { inputs: unknown, params: unknown, secrets: Array<{ provider: string, key: string, version: string | null }>, changes: Array<{ signalId: string, runId: string, type: SignalType, typeRaw: string, stepId: string | null, actor: string, reason: string | null, decision: SignalDecision, application: SignalApplication | null, applicationReason: string | null, duplicate: boolean, acceptedSeq: number | null, appliedSeq: number | null, quiescentSeq: number | null, receivedAt: string, deliveredAt: string | null, appliedAt: string | null, rejection: { code: string, message: string } | null }> } | null } | null } | null };
+export type StepInputsQuery = { run: { step: { inputs: { inputs: unknown, params: unknown, secrets: Array<{ provider: string, key: string, version: string | null }>, changes: Array<{ signalId: string, runId: string, type: SignalType, typeRaw: string, stepId: string | null, actor: string, reason: string | null, decision: SignalDecision, application: SignalApplication | null, applicationReason: string | null, duplicate: boolean, acceptedSeq: number | null, appliedSeq: number | null, quiescentSeq: number | null, receivedAt: string, deliveredAt: string | null, appliedAt: string | null, rejection: { code: string, message: string } | null }> } | null } | null } | null };
 
 export type PlanPartsFragment = { path: string, from: string | null, to: string | null };
 
@@ -2137,16 +2171,64 @@ export type RerunsQueryVariables = Exact<{
 
 export type RerunsQuery = { runs: { edges: Array<{ node: { runId: string, parentRunId: string | null, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null } }> } };
 
-export type SecretAccessFieldsFragment = { at: string, runId: string, stepId: string, logicalAttemptId: number, engineAttemptId: number, account: string, worker: string, provider: string, key: string, version: string | null, answeredVersion: string | null, as: string, cached: boolean, code: string | null };
+export type RetentionFieldsFragment = { version: number, own: unknown, actor: string | null, reason: string | null, at: string | null, days: { archiveRuns: number, deleteArchives: number, stepLogs: number, receipts: number, deadLetters: number, alerts: number, artifacts: Array<{ kind: string, days: number }> } };
 
-export type SecretReadsQueryVariables = Exact<{
-  filter?: SecretAccessFilter | null | undefined;
-  first?: number | null | undefined;
+export type RetentionQueryVariables = Exact<{ [key: string]: never; }>;
+
+
+export type RetentionQuery = { retentionPolicy: { version: number, own: unknown, actor: string | null, reason: string | null, at: string | null, lastPass: { startedAt: string, endedAt: string | null, archived: number, archivedBytes: number, deletedEvents: number, deleted: number, removedObjects: number, deletedRows: number, held: number, waiting: number, failed: number, error: string | null } | null, days: { archiveRuns: number, deleteArchives: number, stepLogs: number, receipts: number, deadLetters: number, alerts: number, artifacts: Array<{ kind: string, days: number }> } } };
+
+export type RetentionHistoryQueryVariables = Exact<{
+  first: number;
   after?: string | null | undefined;
 }>;
 
 
-export type SecretReadsQuery = { secretAccess: { edges: Array<{ cursor: string, node: { at: string, runId: string, stepId: string, logicalAttemptId: number, engineAttemptId: number, account: string, worker: string, provider: string, key: string, version: string | null, answeredVersion: string | null, as: string, cached: boolean, code: string | null } }>, pageInfo: { hasNextPage: boolean, endCursor: string | null } } };
+export type RetentionHistoryQuery = { retentionHistory: { edges: Array<{ node: { changed: Array<string>, version: number, own: unknown, actor: string | null, reason: string | null, at: string | null, days: { archiveRuns: number, deleteArchives: number, stepLogs: number, receipts: number, deadLetters: number, alerts: number, artifacts: Array<{ kind: string, days: number }> } } }>, pageInfo: { endCursor: string | null, hasNextPage: boolean } } };
+
+export type PreviewRetentionQueryVariables = Exact<{
+  policy: RetentionDaysInput;
+}>;
+
+
+export type PreviewRetentionQuery = { preview: { changed: Array<string>, warnings: Array<string> } };
+
+export type SetRetentionMutationVariables = Exact<{
+  input: SetRetentionInput;
+}>;
+
+
+export type SetRetentionMutation = { setRetention: { change: { action: string, requestId: string, actor: string, at: string, version: number | null, versionBefore: number | null } } };
+
+export type LegalHoldsQueryVariables = Exact<{
+  open: boolean;
+  first: number;
+  after?: string | null | undefined;
+}>;
+
+
+export type LegalHoldsQuery = { legalHolds: { edges: Array<{ node: { id: string, kind: HoldKind, subject: string, reason: string, placedBy: string, placedAt: string, liftedBy: string | null, liftedAt: string | null, liftedFor: string | null } }>, pageInfo: { endCursor: string | null, hasNextPage: boolean } } };
+
+export type PlaceHoldMutationVariables = Exact<{
+  input: PlaceHoldInput;
+}>;
+
+
+export type PlaceHoldMutation = { placeHold: { change: { action: string, requestId: string, actor: string, at: string, version: number | null, versionBefore: number | null } } };
+
+export type LiftHoldMutationVariables = Exact<{
+  input: LiftHoldInput;
+}>;
+
+
+export type LiftHoldMutation = { liftHold: { change: { action: string, requestId: string, actor: string, at: string, version: number | null, versionBefore: number | null } } };
+
+export type RunArchiveQueryVariables = Exact<{
+  runId: string;
+}>;
+
+
+export type RunArchiveQuery = { run: { archive: { at: string, events: number } | null } | null };
 
 export type WorkerFieldsFragment = { account: string, worker: string, queue: string, runtime: string, ok: boolean, problem: string | null, reportedAt: string, live: boolean, version: string | null, slots: number, inUse: number, drained: boolean, last: boolean, missing: Array<{ part: string, reason: string }>, steps: Array<{ tenantId: string, runId: string, stepId: string, since: string }>, drain: { actor: string, reason: string, at: string } | null };
 
@@ -3122,24 +3204,27 @@ export const ComparedStepFieldsFragmentDoc = new TypedDocumentString(`
   hasRun
 }
     `, {"fragmentName":"ComparedStepFields"}) as unknown as TypedDocumentString<ComparedStepFieldsFragment, unknown>;
-export const SecretAccessFieldsFragmentDoc = new TypedDocumentString(`
-    fragment SecretAccessFields on SecretAccess {
-  at
-  runId
-  stepId
-  logicalAttemptId
-  engineAttemptId
-  account
-  worker
-  provider
-  key
+export const RetentionFieldsFragmentDoc = new TypedDocumentString(`
+    fragment RetentionFields on RetentionPolicy {
   version
-  answeredVersion
-  as
-  cached
-  code
+  own
+  actor
+  reason
+  at
+  days {
+    archiveRuns
+    deleteArchives
+    stepLogs
+    receipts
+    deadLetters
+    alerts
+    artifacts {
+      kind
+      days
+    }
+  }
 }
-    `, {"fragmentName":"SecretAccessFields"}) as unknown as TypedDocumentString<SecretAccessFieldsFragment, unknown>;
+    `, {"fragmentName":"RetentionFields"}) as unknown as TypedDocumentString<RetentionFieldsFragment, unknown>;
 export const WorkerFieldsFragmentDoc = new TypedDocumentString(`
     fragment WorkerFields on WorkerReport {
   account
@@ -5414,18 +5499,6 @@ export const StepInputsDocument = new TypedDocumentString(`
     query StepInputs($runId: String!, $stepId: String!, $attempt: Int) {
   run(runId: $runId) {
     step(stepId: $stepId) {
-      secrets(attempt: $attempt) {
-        provider
-        key
-        version
-        as
-        resolved
-        answeredBy
-        answeredVersion
-        readAt
-        cached
-        code
-      }
       inputs(attempt: $attempt) {
         inputs
         params
@@ -7369,37 +7442,173 @@ export const RerunsDocument = new TypedDocumentString(`
   }
 }
     `) as unknown as TypedDocumentString<RerunsQuery, RerunsQueryVariables>;
-export const SecretReadsDocument = new TypedDocumentString(`
-    query SecretReads($filter: SecretAccessFilter, $first: Int, $after: String) {
-  secretAccess(filter: $filter, first: $first, after: $after) {
-    edges {
-      cursor
-      node {
-        ...SecretAccessFields
-      }
-    }
-    pageInfo {
-      hasNextPage
-      endCursor
+export const RetentionDocument = new TypedDocumentString(`
+    query Retention {
+  retentionPolicy {
+    ...RetentionFields
+    lastPass {
+      startedAt
+      endedAt
+      archived
+      archivedBytes
+      deletedEvents
+      deleted
+      removedObjects
+      deletedRows
+      held
+      waiting
+      failed
+      error
     }
   }
 }
-    fragment SecretAccessFields on SecretAccess {
-  at
-  runId
-  stepId
-  logicalAttemptId
-  engineAttemptId
-  account
-  worker
-  provider
-  key
+    fragment RetentionFields on RetentionPolicy {
   version
-  answeredVersion
-  as
-  cached
-  code
-}`) as unknown as TypedDocumentString<SecretReadsQuery, SecretReadsQueryVariables>;
+  own
+  actor
+  reason
+  at
+  days {
+    archiveRuns
+    deleteArchives
+    stepLogs
+    receipts
+    deadLetters
+    alerts
+    artifacts {
+      kind
+      days
+    }
+  }
+}`) as unknown as TypedDocumentString<RetentionQuery, RetentionQueryVariables>;
+export const RetentionHistoryDocument = new TypedDocumentString(`
+    query RetentionHistory($first: Int!, $after: String) {
+  retentionHistory(first: $first, after: $after) {
+    edges {
+      node {
+        ...RetentionFields
+        changed
+      }
+    }
+    pageInfo {
+      ...PageFields
+    }
+  }
+}
+    fragment PageFields on PageInfo {
+  endCursor
+  hasNextPage
+}
+fragment RetentionFields on RetentionPolicy {
+  version
+  own
+  actor
+  reason
+  at
+  days {
+    archiveRuns
+    deleteArchives
+    stepLogs
+    receipts
+    deadLetters
+    alerts
+    artifacts {
+      kind
+      days
+    }
+  }
+}`) as unknown as TypedDocumentString<RetentionHistoryQuery, RetentionHistoryQueryVariables>;
+export const PreviewRetentionDocument = new TypedDocumentString(`
+    query PreviewRetention($policy: RetentionDaysInput!) {
+  preview: previewRetention(policy: $policy) {
+    changed
+    warnings
+  }
+}
+    `) as unknown as TypedDocumentString<PreviewRetentionQuery, PreviewRetentionQueryVariables>;
+export const SetRetentionDocument = new TypedDocumentString(`
+    mutation SetRetention($input: SetRetentionInput!) {
+  setRetention(input: $input) {
+    change {
+      ...ChangeFields
+    }
+  }
+}
+    fragment ChangeFields on ChangeReceipt {
+  action
+  requestId
+  actor
+  at
+  version
+  versionBefore
+}`) as unknown as TypedDocumentString<SetRetentionMutation, SetRetentionMutationVariables>;
+export const LegalHoldsDocument = new TypedDocumentString(`
+    query LegalHolds($open: Boolean!, $first: Int!, $after: String) {
+  legalHolds(open: $open, first: $first, after: $after) {
+    edges {
+      node {
+        id
+        kind
+        subject
+        reason
+        placedBy
+        placedAt
+        liftedBy
+        liftedAt
+        liftedFor
+      }
+    }
+    pageInfo {
+      ...PageFields
+    }
+  }
+}
+    fragment PageFields on PageInfo {
+  endCursor
+  hasNextPage
+}`) as unknown as TypedDocumentString<LegalHoldsQuery, LegalHoldsQueryVariables>;
+export const PlaceHoldDocument = new TypedDocumentString(`
+    mutation PlaceHold($input: PlaceHoldInput!) {
+  placeHold(input: $input) {
+    change {
+      ...ChangeFields
+    }
+  }
+}
+    fragment ChangeFields on ChangeReceipt {
+  action
+  requestId
+  actor
+  at
+  version
+  versionBefore
+}`) as unknown as TypedDocumentString<PlaceHoldMutation, PlaceHoldMutationVariables>;
+export const LiftHoldDocument = new TypedDocumentString(`
+    mutation LiftHold($input: LiftHoldInput!) {
+  liftHold(input: $input) {
+    change {
+      ...ChangeFields
+    }
+  }
+}
+    fragment ChangeFields on ChangeReceipt {
+  action
+  requestId
+  actor
+  at
+  version
+  versionBefore
+}`) as unknown as TypedDocumentString<LiftHoldMutation, LiftHoldMutationVariables>;
+export const RunArchiveDocument = new TypedDocumentString(`
+    query RunArchive($runId: String!) {
+  run(runId: $runId) {
+    archive {
+      at
+      events
+    }
+  }
+}
+    `) as unknown as TypedDocumentString<RunArchiveQuery, RunArchiveQueryVariables>;
 export const WorkersDocument = new TypedDocumentString(`
     query Workers {
   workers {

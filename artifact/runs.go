@@ -1,0 +1,70 @@
+package artifact
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"io/fs"
+
+	"gocloud.dev/blob"
+	"gocloud.dev/gcerrors"
+)
+
+// archiveKey returns the key of an archived run in the bucket.
+func archiveKey(name string) (string, error) {
+	if !validName(name) {
+		return "", fmt.Errorf("artifact: %q is not the name of an archived run", name)
+	}
+	return string(KindArchive) + "/" + name, nil
+}
+
+// PutArchived stores the archive of a run.
+func (s *Store) PutArchived(ctx context.Context, name string, body io.Reader) error {
+	key, err := archiveKey(name)
+	if err != nil {
+		return err
+	}
+	ctx, abandon := context.WithCancel(ctx)
+	defer abandon() // closing the writer after abandon discards it
+	w, err := s.bucket.NewWriter(ctx, key, &blob.WriterOptions{ContentType: "application/gzip"})
+	if err != nil {
+		return fmt.Errorf("artifact: archive: %w", err)
+	}
+	if _, err := io.Copy(w, body); err != nil {
+		abandon()
+		_ = w.Close()
+		return fmt.Errorf("artifact: archive: %w", err)
+	}
+	if err := w.Close(); err != nil {
+		return fmt.Errorf("artifact: archive: %w", err)
+	}
+	return nil
+}
+
+// OpenArchived opens the archive of a run; fs.ErrNotExist.
+func (s *Store) OpenArchived(ctx context.Context, name string) (io.ReadCloser, error) {
+	key, err := archiveKey(name)
+	if err != nil {
+		return nil, err
+	}
+	r, err := s.bucket.NewReader(ctx, key, nil)
+	if gcerrors.Code(err) == gcerrors.NotFound {
+		return nil, fs.ErrNotExist
+	}
+	if err != nil {
+		return nil, fmt.Errorf("artifact: archive: %w", err)
+	}
+	return r, nil
+}
+
+// RemoveArchived removes the archive of a run. An archive that does not exist is no error.
+func (s *Store) RemoveArchived(ctx context.Context, name string) error {
+	key, err := archiveKey(name)
+	if err != nil {
+		return err
+	}
+	if err := s.bucket.Delete(ctx, key); err != nil && gcerrors.Code(err) != gcerrors.NotFound {
+		return fmt.Errorf("artifact: archive: %w", err)
+	}
+	return nil
+}

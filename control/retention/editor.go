@@ -1,0 +1,301 @@
+package retention
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/plan"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// ActionSetRetention is the action in audit rows about the policy. It needs the right SET_POLICY, because the policy
+// decides what dvt deletes by itself.
+const ActionSetRetention = "SET_RETENTION"
+
+// estimateLimit bounds the runs of each status that a preview counts.
+const estimateLimit = 20_000
+
+// PolicyStore reads and writes the versions of policies, and counts what they would delete.
+type PolicyStore interface {
+	PutSetting(ctx context.Context, s store.StoredSetting, audit store.AuditRow) (store.StoredSetting, error)
+	SettingHistory(ctx context.Context, kind store.SettingKind, tenantID string, before int64,
+		limit int) ([]store.StoredSetting, error)
+	EstimateEnded(ctx context.Context, tenantID string, before time.Time, limit int) (store.RetentionEstimate, error)
+	RetentionPass(ctx context.Context, tenantID string) (json.RawMessage, error)
+}
+
+// Editor reads and changes the policies of tenants. It is safe for concurrent use.
+type Editor struct {
+	rights    *control.Rights
+	store     PolicyStore
+	installed Installation
+	now       func() time.Time
+}
+
+// NewEditor makes an Editor.
+func NewEditor(rights *control.Rights, s PolicyStore, installed Installation, now func() time.Time) *Editor {
+	return &Editor{rights: rights, store: s, installed: installed, now: now}
+}
+
+// Policy is one version of the policy of the caller's tenant.
+type Policy struct {
+	Version   int64 // 0: the tenant set nothing
+	Document  Document
+	Effective Days
+	Actor     string
+	Reason    string
+	RequestID string
+	At        time.Time // zero for version 0
+	Changed   []string  // as control.ChangedLines; RetentionHistory and SetRetention fill it in
+	// LastPass is what the last pass did; only RetentionPolicy fills it in. Nil before the first pass.
+	LastPass *Pass
+}
+
+// SetRetention asks to replace the policy.
+type SetRetention struct {
+	RequestID       string
+	ExpectedVersion int64 // the version that Document was made from
+	Document        Document
+	Reason          string
+}
+
+// PolicyPage is a page of versions, newest first.
+type PolicyPage struct {
+	Policies []Policy
+	HasNext  bool
+}
+
+// Effect is what a policy would do now.
+type Effect struct {
+	Changed  []string
+	Warnings []string
+	Archive  store.RetentionEstimate // runs that would be archived
+	Delete   store.RetentionEstimate // of those, runs that are old enough to be deleted too
+}
+
+// RetentionPolicy reads the newest version. Error: FORBIDDEN without READ_POLICY on the whole tenant.
+func (s *Editor) RetentionPolicy(ctx context.Context, p authz.Principal) (Policy, error) {
+	if err := s.rights.MayOperate(ctx, p, store.AuditRow{Action: string(authz.ReadPolicy)}); err != nil {
+		return Policy{}, err
+	}
+	out, err := s.newest(ctx, p.TenantID)
+	if err != nil {
+		return Policy{}, control.Translate(err)
+	}
+	doc, err := s.store.RetentionPass(ctx, p.TenantID)
+	if errors.Is(err, store.ErrNotFound) {
+		return out, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(doc, &out.LastPass)
+	}
+	return out, control.Translate(err)
+}
+
+// newest reads the newest version of a tenant.
+func (s *Editor) newest(ctx context.Context, tenantID string) (Policy, error) {
+	rows, err := s.store.SettingHistory(ctx, store.SettingRetention, tenantID, 0, 1)
+	if err != nil {
+		return Policy{}, err
+	}
+	if len(rows) == 0 {
+		return Policy{Effective: s.installed.effective(Document{})}, nil
+	}
+	return s.version(rows[0])
+}
+
+func (s *Editor) version(v store.StoredSetting) (Policy, error) {
+	out := Policy{Version: v.Version, Actor: v.Actor, Reason: v.Reason, RequestID: v.RequestID, At: v.At}
+	if err := json.Unmarshal(v.Doc, &out.Document); err != nil {
+		return out, fmt.Errorf("control: retention %d of %s: %w", v.Version, v.TenantID, err)
+	}
+	out.Effective = s.installed.effective(out.Document)
+	return out, nil
+}
+
+// RetentionHistory reads the versions below before, or from the newest when before is 0, newest first. Errors:
+// FORBIDDEN, BAD_USER_INPUT.
+func (s *Editor) RetentionHistory(ctx context.Context, p authz.Principal, first int, before int64) (PolicyPage, error) {
+	n, err := control.PageSize(first, 20)
+	if err != nil {
+		return PolicyPage{}, err
+	}
+	if err := s.rights.MayOperate(ctx, p, store.AuditRow{Action: string(authz.ReadPolicy)}); err != nil {
+		return PolicyPage{}, err
+	}
+	rows, err := s.store.SettingHistory(ctx, store.SettingRetention, p.TenantID, before, n+1)
+	if err != nil {
+		return PolicyPage{}, control.Translate(err)
+	}
+	all, _, err := control.PageOf(rows, len(rows), s.version)
+	if err != nil {
+		return PolicyPage{}, control.Translate(err)
+	}
+	for i := range all {
+		var older Document
+		if i+1 < len(all) {
+			older = all[i+1].Document
+		}
+		all[i].Changed = control.ChangedLines(s.installed.lines(older), s.installed.lines(all[i].Document))
+	}
+	return PolicyPage{Policies: all[:min(n, len(all))], HasNext: len(all) > n}, nil
+}
+
+// PreviewRetention returns what doc would do as the next policy of the caller's tenant. It changes nothing. Errors:
+// FORBIDDEN without READ_POLICY on the whole tenant; BAD_USER_INPUT with all violations, as SetRetention.
+func (s *Editor) PreviewRetention(ctx context.Context, p authz.Principal, doc Document) (Effect, error) {
+	now, err := s.RetentionPolicy(ctx, p)
+	if err != nil {
+		return Effect{}, err
+	}
+	if vs := s.installed.check(doc); len(vs) > 0 {
+		return Effect{}, control.BadInput(vs)
+	}
+	out, err := s.effect(ctx, p.TenantID, now.Document, doc)
+	return out, control.Translate(err)
+}
+
+// effect compares two valid documents and counts what the second one would archive and delete now.
+func (s *Editor) effect(ctx context.Context, tenantID string, old, doc Document) (out Effect, err error) {
+	out.Changed = control.ChangedLines(s.installed.lines(old), s.installed.lines(doc))
+	d := s.installed.effective(doc)
+	if at := before(s.now(), d.ArchiveRuns); !at.IsZero() {
+		if out.Archive, err = s.store.EstimateEnded(ctx, tenantID, at, estimateLimit); err != nil {
+			return out, err
+		}
+	}
+	if at := before(s.now(), d.DeleteArchive); !at.IsZero() {
+		if out.Delete, err = s.store.EstimateEnded(ctx, tenantID, at, estimateLimit); err != nil {
+			return out, err
+		}
+	}
+	if e := out.Archive; e.Runs > 0 {
+		out.Warnings = append(out.Warnings, fmt.Sprintf("The next pass moves %s of about %s into the archive.",
+			atLeast(e), bytesText(e.Bytes)))
+	}
+	if e := out.Delete; e.Runs > 0 {
+		out.Warnings = append(out.Warnings, fmt.Sprintf("Of these it deletes %s for good.", atLeast(e)))
+	}
+	if held := out.Archive.Held; held > 0 {
+		out.Warnings = append(out.Warnings, fmt.Sprintf("%s on hold and stay.",
+			control.Plural(int(held), "run is", "runs are")))
+	}
+	return out, nil
+}
+
+// atLeast says how many runs an estimate found.
+func atLeast(e store.RetentionEstimate) string {
+	words := control.Plural(int(e.Runs), "run", "runs")
+	if e.More {
+		return "at least " + words
+	}
+	return words
+}
+
+// bytesText returns a size in words, with one decimal.
+func bytesText(n int64) string {
+	const unit = 1000
+	if n < unit {
+		return fmt.Sprintf("%d B", n)
+	}
+	size, exp := float64(n), 0
+	for size >= unit && exp < 5 {
+		size /= unit
+		exp++
+	}
+	return fmt.Sprintf("%.1f %cB", size, "kMGTP"[exp-1])
+}
+
+// SetRetention puts a new policy in force: the next pass follows it. It is safe to repeat. Errors: FORBIDDEN without
+// SET_POLICY on the whole tenant; RETENTION_MOVED when the policy is not at ExpectedVersion; BAD_USER_INPUT with all
+// violations. Accepted and refused changes are audited.
+func (s *Editor) SetRetention(ctx context.Context, p authz.Principal, in SetRetention) (Policy, Effect, error) {
+	vs := control.CheckReason(control.CheckID(nil, "requestId", in.RequestID), in.Reason)
+	if in.ExpectedVersion < 0 {
+		vs = append(vs, plan.Violation{Path: "expectedVersion", Code: "RANGE", Message: "must not be below 0"})
+	}
+	row := store.AuditRow{Action: ActionSetRetention, Reason: control.Clip(in.Reason), RequestID: in.RequestID}
+	tenant := authz.Object{TenantID: p.TenantID, ProjectID: "*", EnvironmentID: "*"}
+	if err := s.rights.MayOperateAs(ctx, p, authz.SetPolicy, row, tenant); err != nil {
+		return Policy{}, Effect{}, err
+	}
+	if vs = append(vs, s.installed.check(in.Document)...); len(vs) > 0 {
+		return Policy{}, Effect{}, s.rights.AuditRefused(ctx, p, row, control.BadInput(vs))
+	}
+	var old Document
+	if in.ExpectedVersion > 0 {
+		rows, err := s.store.SettingHistory(ctx, store.SettingRetention, p.TenantID, in.ExpectedVersion+1, 1)
+		if err != nil {
+			return Policy{}, Effect{}, control.Translate(err)
+		}
+		if len(rows) == 1 && rows[0].Version == in.ExpectedVersion {
+			v, err := s.version(rows[0])
+			if err != nil {
+				return Policy{}, Effect{}, control.Translate(err)
+			}
+			old = v.Document
+		}
+	}
+	effect, err := s.effect(ctx, p.TenantID, old, in.Document)
+	if err != nil {
+		return Policy{}, Effect{}, control.Translate(err)
+	}
+	out, err := s.put(ctx, p, in, row, effect.Changed)
+	if own := (*control.Error)(nil); errors.As(err, &own) && own.Code == run.CodeRetentionMoved {
+		return Policy{}, Effect{}, s.rights.AuditRefused(ctx, p, row, own)
+	}
+	out.Changed = effect.Changed
+	return out, effect, err
+}
+
+// put writes the next version.
+func (s *Editor) put(ctx context.Context, p authz.Principal, in SetRetention, row store.AuditRow,
+	changed []string) (Policy, error) {
+	doc, err := json.Marshal(in.Document)
+	if err != nil {
+		return Policy{}, control.Translate(err)
+	}
+	version := in.ExpectedVersion + 1
+	detail, err := json.Marshal(map[string]any{"policyVersion": s.rights.Authz.PolicyVersion(p.TenantID),
+		"retentionVersion": version, "changed": control.ClipLines(changed)})
+	if err != nil {
+		return Policy{}, control.Translate(err)
+	}
+	s.rights.Stamp(p, &row, "ACCEPTED", string(detail))
+	stored, err := s.store.PutSetting(ctx, store.StoredSetting{
+		Kind: store.SettingRetention, TenantID: p.TenantID, Version: version, Doc: doc, Actor: p.ID, Reason: in.Reason,
+		RequestID: in.RequestID,
+	}, row)
+	if errors.Is(err, store.ErrConflict) {
+		stored, err = s.repeated(ctx, p, in)
+	}
+	if err != nil {
+		return Policy{}, control.Translate(err)
+	}
+	out, err := s.version(stored)
+	return out, control.Translate(err)
+}
+
+// repeated returns the version that an earlier identical request wrote, or RETENTION_MOVED.
+func (s *Editor) repeated(ctx context.Context, p authz.Principal, in SetRetention) (store.StoredSetting, error) {
+	rows, err := s.store.SettingHistory(ctx, store.SettingRetention, p.TenantID, in.ExpectedVersion+2, 1)
+	if err != nil {
+		return store.StoredSetting{}, err
+	}
+	if len(rows) == 1 && rows[0].RequestID == in.RequestID && rows[0].Actor == p.ID &&
+		rows[0].Version == in.ExpectedVersion+1 {
+		return rows[0], nil
+	}
+	newest, err := s.newest(ctx, p.TenantID)
+	if err != nil {
+		return store.StoredSetting{}, err
+	}
+	return store.StoredSetting{}, control.Refuse(run.CodeRetentionMoved,
+		"The policy is at version %d, not %d. Look at it and decide again.", newest.Version, in.ExpectedVersion)
+}

@@ -1,0 +1,422 @@
+package retention
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/dvt-engine/dvt/artifact"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// Pass is what one pass did for a tenant.
+type Pass struct {
+	StartedAt time.Time  `json:"startedAt"`
+	EndedAt   *time.Time `json:"endedAt,omitempty"` // nil while it works
+	Archived  int64      `json:"archived"`          // runs
+	Bytes     int64      `json:"bytes"`             // of their objects
+	Events    int64      `json:"events"`            // deleted from the store
+	Receipts  int64      `json:"receipts"`          // runs whose receipts were deleted
+	Deleted   int64      `json:"deleted"`           // runs, with their archives
+	Objects   int64      `json:"objects"`           // step logs and artifacts removed from the bucket
+	Rows      int64      `json:"rows"`              // dead letters and alerts
+	Held      int64      `json:"held"`              // runs that a hold kept
+	Waiting   int64      `json:"waiting"`           // runs that another obstacle kept
+	Failed    int64      `json:"failed"`            // runs that failed; the next pass tries again
+	Error     string     `json:"error,omitempty"`   // of the first failure
+	// Marks say up to which end of a run step logs and artifacts were removed, by what was removed and status.
+	Marks map[string]Mark `json:"marks,omitempty"`
+	// LiftedAt is the newest lift of a hold that the marks know of. A later one resets them.
+	LiftedAt time.Time `json:"liftedAt,omitzero"`
+}
+
+// Mark is a position in the list of ended runs. Skipped are earlier runs that were kept and are looked at again.
+type Mark struct {
+	At      time.Time `json:"at"`
+	RunID   string    `json:"runId"`
+	Skipped []string  `json:"skipped,omitempty"`
+}
+
+// maxSkipped bounds Mark.Skipped; with more, the mark stays where it is.
+const maxSkipped = 1000
+
+// Batches of a pass.
+const (
+	pageRuns    = 200
+	pageEvents  = 500
+	pageObjects = 500
+	pageRows    = 500
+)
+
+// ended are the statuses of runs that have ended.
+var ended = []run.Status{run.Completed, run.Failed, run.Cancelled} //nolint:gochecknoglobals // a constant
+
+// PassStore is what a pass reads and writes.
+type PassStore interface {
+	store.Retention
+	store.Cursors
+	PassReads
+	Audit(ctx context.Context, rows ...store.AuditRow) error
+}
+
+// PassReads are the reads of a pass beside those of the retention.
+type PassReads interface {
+	SettingHistory(ctx context.Context, kind store.SettingKind, tenantID string, before int64,
+		limit int) ([]store.StoredSetting, error)
+	DestinationStates(ctx context.Context) ([]store.DestinationState, error)
+	Dirty(ctx context.Context, minAge time.Duration, limit int) ([]store.DirtyRun, error)
+	Load(ctx context.Context, runID string) (store.Loaded, error)
+}
+
+// Archive writes and removes the archived logs of runs.
+type Archive interface {
+	// WriteRun writes the log of an ended run, and verifies it by reading it back.
+	WriteRun(ctx context.Context, runID string) (store.ArchivedRun, error)
+	// RemoveRun removes an archived log. A log that does not exist is no error.
+	RemoveRun(ctx context.Context, a store.ArchivedRun) error
+}
+
+// passOf is one pass over one tenant.
+type passOf struct {
+	w      *Worker
+	tenant string
+	days   Days
+	now    time.Time
+	out    *Pass
+}
+
+// do carries the pass out. It returns an error that ends the whole pass: the end of ctx or the loss of the lease.
+func (p *passOf) do(ctx context.Context) error {
+	for _, step := range []func(context.Context) error{
+		p.archiveRuns, p.emptyRuns, p.deleteReceipts, p.deleteRuns, p.removeLogs, p.removeArtifacts, p.trimRows,
+	} {
+		if err := step(ctx); err != nil {
+			if isFinal(ctx, err) {
+				return err
+			}
+			p.fail("", err)
+		}
+	}
+	return nil
+}
+
+func isFinal(ctx context.Context, err error) bool {
+	return ctx.Err() != nil || errors.Is(err, errLeaseLost)
+}
+
+// fail counts a failure.
+func (p *passOf) fail(runID string, err error) {
+	p.out.Failed++
+	if p.out.Error == "" {
+		p.out.Error = err.Error()
+		if runID != "" {
+			p.out.Error = fmt.Sprintf("run %s: %v", runID, err)
+		}
+	}
+}
+
+// each does the work on one run: it waits for its turn, and counts obstacles and failures.
+func (p *passOf) each(ctx context.Context, runID string, f func() error) error {
+	if err := p.w.turn(ctx); err != nil {
+		return err
+	}
+	began := time.Now()
+	err := f()
+	p.w.rest(ctx, time.Since(began))
+	switch obstacle := store.ObstacleOf(err); {
+	case err == nil:
+	case isFinal(ctx, err):
+		return err
+	case obstacle == store.ObstacleHeld:
+		p.out.Held++
+	case obstacle != "":
+		p.out.Waiting++
+	default:
+		p.fail(runID, err)
+	}
+	return nil
+}
+
+// endedRuns calls f with the runs that ended before a time, after a mark of their status.
+func (p *passOf) endedRuns(ctx context.Context, status run.Status, until time.Time, from Mark,
+	f func(store.EndedRun) error) error {
+	filter := store.EndedFilter{TenantID: p.tenant, Status: status, Before: until, AfterAt: from.At, AfterRun: from.RunID,
+		Limit: pageRuns}
+	for {
+		page, err := p.w.cfg.Store.EndedRuns(ctx, filter)
+		if err != nil {
+			return err
+		}
+		for _, r := range page {
+			if err := f(r); err != nil {
+				return err
+			}
+			filter.AfterAt, filter.AfterRun = r.EndedAt, r.RunID
+		}
+		if len(page) < pageRuns {
+			return nil
+		}
+	}
+}
+
+// archiveRuns writes old runs into the archive and marks them. Runs that a destination has not read yet wait for it.
+func (p *passOf) archiveRuns(ctx context.Context) error {
+	until := before(p.now, p.days.ArchiveRuns)
+	if until.IsZero() {
+		return nil
+	}
+	states, err := p.w.cfg.Store.DestinationStates(ctx)
+	if err != nil {
+		return err
+	}
+	for _, d := range states {
+		if d.OldestWaiting != nil && d.DisabledFor == "" && d.RemovedAt == nil && d.OldestWaiting.Before(until) {
+			until = *d.OldestWaiting
+		}
+	}
+	for _, status := range ended {
+		err := p.endedRuns(ctx, status, until, Mark{}, func(r store.EndedRun) error {
+			switch {
+			case r.Archived:
+				return nil
+			case r.Obstacle == store.ObstacleHeld:
+				p.out.Held++
+				return nil
+			case r.Obstacle != "":
+				p.out.Waiting++
+				return nil
+			}
+			return p.each(ctx, r.RunID, func() error { return p.archiveRun(ctx, r.RunID) })
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// archiveRun writes, verifies and marks one run. Nothing of it is deleted before.
+func (p *passOf) archiveRun(ctx context.Context, runID string) error {
+	a, err := p.w.cfg.Archive.WriteRun(ctx, runID)
+	if err != nil {
+		return err
+	}
+	if err := p.w.cfg.Store.MarkArchived(ctx, a); err != nil {
+		return errors.Join(err, p.w.cfg.Archive.RemoveRun(ctx, a))
+	}
+	p.out.Archived++
+	p.out.Bytes += a.Bytes
+	return nil
+}
+
+// archivedRuns calls f with the archived runs that have a part and ended before a time.
+func (p *passOf) archivedRuns(ctx context.Context, part store.ArchivedPart, until time.Time,
+	f func(store.ArchivedRun) error) error {
+	filter := store.ArchivedFilter{TenantID: p.tenant, Part: part, Before: until, Limit: pageRuns}
+	for {
+		page, err := p.w.cfg.Store.ListArchived(ctx, filter)
+		if err != nil {
+			return err
+		}
+		for _, a := range page {
+			if err := f(a); err != nil {
+				return err
+			}
+			filter.AfterAt, filter.AfterRun = a.EndedAt, a.RunID
+		}
+		if len(page) < pageRuns {
+			return nil
+		}
+	}
+}
+
+// emptyRuns deletes the events of archived runs, in batches.
+func (p *passOf) emptyRuns(ctx context.Context) error {
+	return p.archivedRuns(ctx, store.PartEvents, p.now, func(a store.ArchivedRun) error {
+		for more := true; more; {
+			err := p.each(ctx, a.RunID, func() error {
+				more = false
+				n, err := p.w.cfg.Store.DeleteArchivedEvents(ctx, a.RunID, pageEvents)
+				p.out.Events += int64(n)
+				more = err == nil && n == pageEvents
+				return err
+			})
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func (p *passOf) deleteReceipts(ctx context.Context) error {
+	until := before(p.now, p.days.Receipts)
+	if until.IsZero() {
+		return nil
+	}
+	return p.archivedRuns(ctx, store.PartReceipts, until, func(a store.ArchivedRun) error {
+		return p.each(ctx, a.RunID, func() error {
+			_, err := p.w.cfg.Store.DeleteArchivedReceipts(ctx, a.RunID)
+			if err == nil {
+				p.out.Receipts++
+			}
+			return err
+		})
+	})
+}
+
+// deleteRuns deletes archived runs for good. The objects go first: after a crash in between, the row is still there and
+// the next pass continues.
+func (p *passOf) deleteRuns(ctx context.Context) error {
+	until := before(p.now, p.days.DeleteArchive)
+	if until.IsZero() || p.days.ArchiveRuns == 0 {
+		return nil
+	}
+	return p.archivedRuns(ctx, store.PartRun, until, func(a store.ArchivedRun) error {
+		return p.each(ctx, a.RunID, func() error {
+			free, err := p.isFree(ctx, a.RunID)
+			if err != nil || !free {
+				return err
+			}
+			for _, kind := range []artifact.Kind{artifact.KindLogs, artifact.KindArtifacts} {
+				if err := p.removeObjects(ctx, kind, a.RunID); err != nil {
+					return err
+				}
+			}
+			if err := p.w.cfg.Archive.RemoveRun(ctx, a); err != nil {
+				return err
+			}
+			if err := p.w.cfg.Store.DeleteArchivedRun(ctx, a.RunID); err != nil {
+				return err
+			}
+			p.out.Deleted++
+			return nil
+		})
+	})
+}
+
+// isFree reports whether nothing keeps a run, before its objects are removed.
+func (p *passOf) isFree(ctx context.Context, runID string) (bool, error) {
+	obstacle, err := p.w.cfg.Store.ArchiveObstacle(ctx, runID)
+	if err == nil && obstacle != "" {
+		err = &store.ObstacleError{RunID: runID, Obstacle: obstacle}
+	}
+	return err == nil, err
+}
+
+// removeObjects removes all objects of a kind of a run.
+func (p *passOf) removeObjects(ctx context.Context, kind artifact.Kind, runID string) error {
+	for more := true; more; {
+		removed, err := p.w.cfg.Bucket.Remove(ctx, artifact.Scope{Kind: kind, TenantID: p.tenant, RunID: runID}, pageObjects)
+		if err != nil {
+			return err
+		}
+		p.out.Objects += removed.Objects
+		more = removed.More
+	}
+	return nil
+}
+
+func (p *passOf) removeLogs(ctx context.Context) error {
+	return p.sweep(ctx, "logs", p.days.StepLogs, func(runID string) error {
+		return p.removeObjects(ctx, artifact.KindLogs, runID)
+	})
+}
+
+func (p *passOf) removeArtifacts(ctx context.Context) error {
+	for _, kind := range kinds {
+		err := p.sweep(ctx, kind, p.days.Artifacts[kind], func(runID string) error {
+			l, err := p.w.cfg.Store.Load(ctx, runID)
+			if err != nil {
+				return err
+			}
+			for _, ref := range l.State.Artifacts {
+				if kindOf(ref.Kind) != kind {
+					continue
+				}
+				if err := p.w.cfg.Bucket.RemoveArtifact(ctx, ref.URI); err != nil && !errors.Is(err, artifact.ErrNotFound) {
+					return err
+				}
+				p.out.Objects++
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sweep calls remove for every ended run that is older than days, and continues after its marks in the next pass.
+func (p *passOf) sweep(ctx context.Context, what string, days int, remove func(runID string) error) error {
+	until := before(p.now, days)
+	if until.IsZero() {
+		return nil
+	}
+	for _, status := range ended {
+		name := what + "/" + string(status)
+		m := p.out.Marks[name]
+		again, kept := m.Skipped, []string{}
+		one := func(runID string) error {
+			return p.each(ctx, runID, func() error {
+				free, err := p.isFree(ctx, runID)
+				if store.ObstacleOf(err) == store.ObstacleUnknown {
+					return nil
+				}
+				if err == nil && free {
+					err = remove(runID)
+				}
+				if err != nil {
+					kept = append(kept, runID)
+				}
+				return err
+			})
+		}
+		for _, runID := range again {
+			if err := one(runID); err != nil {
+				return err
+			}
+		}
+		err := p.endedRuns(ctx, status, until, m, func(r store.EndedRun) error {
+			if err := one(r.RunID); err != nil {
+				return err
+			}
+			if len(kept) <= maxSkipped {
+				m.At, m.RunID, m.Skipped = r.EndedAt, r.RunID, slices.Clone(kept)
+				p.out.Marks[name] = m
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		if len(kept) <= maxSkipped {
+			m.Skipped = kept
+			p.out.Marks[name] = m
+		}
+	}
+	return nil
+}
+
+func (p *passOf) trimRows(ctx context.Context) error {
+	for kind, days := range map[store.TrimKind]int{store.TrimDeadLetters: p.days.DeadLetters,
+		store.TrimAlerts: p.days.Alerts} {
+		until := before(p.now, days)
+		for n := pageRows; !until.IsZero() && n == pageRows; {
+			err := p.each(ctx, "", func() (err error) {
+				n = 0
+				n, err = p.w.cfg.Store.TrimRows(ctx, kind, p.tenant, until, pageRows)
+				p.out.Rows += int64(n)
+				return err
+			})
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

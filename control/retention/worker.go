@@ -1,0 +1,344 @@
+package retention
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"github.com/dvt-engine/dvt/artifact"
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// ActionRetain is the action of the audit row that says what a pass deleted.
+const ActionRetain = "RETAIN"
+
+// cursorName is the lease of the pass: one process at a time works.
+const cursorName = "retain"
+
+const (
+	leaseTTL   = time.Minute
+	renewEvery = 15 * time.Second
+	// busyAge is the age of an unpublished change from which on the projector counts as late.
+	busyAge = 5 * time.Second
+	// restFactor bounds the share of the time in which a pass works: after each call it rests this many times as long.
+	restFactor = 3
+	longRest   = 5 * time.Second
+)
+
+// WorkerConfig configures a Worker.
+type WorkerConfig struct {
+	Store     PassStore
+	Archive   Archive
+	Bucket    artifact.Remover
+	Installed Installation
+	Owner     string
+	Alerts    *control.Alerts
+	Now       func() time.Time
+	Metrics   prometheus.Registerer
+	Logger    *slog.Logger
+}
+
+// Worker archives and deletes what is older than the policies of the tenants say. It is safe for concurrent use.
+type Worker struct {
+	cfg     WorkerConfig
+	metrics *passMetrics
+	pace    time.Duration // between two runs
+	cursor  store.Cursor
+	saved   time.Time
+	next    time.Time // of the next run
+}
+
+type passMetrics struct {
+	runs     *prometheus.CounterVec
+	bytes    prometheus.Counter
+	events   prometheus.Counter
+	objects  prometheus.Counter
+	failures prometheus.Counter
+	paused   prometheus.Counter
+	ended    prometheus.Gauge
+}
+
+func newPassMetrics(r prometheus.Registerer) *passMetrics {
+	register := promauto.With(r)
+	counter := func(name, help string) prometheus.Counter {
+		return register.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
+	}
+	return &passMetrics{
+		runs: register.NewCounterVec(prometheus.CounterOpts{Name: "dvt_retention_runs_total",
+			Help: "Runs that the retention worked on, by what it did."}, []string{"outcome"}),
+		bytes:    counter("dvt_retention_archived_bytes_total", "Bytes of the archives that were written."),
+		events:   counter("dvt_retention_deleted_events_total", "Events of archived runs that were deleted from the store."),
+		objects:  counter("dvt_retention_removed_objects_total", "Step logs and artifacts that were removed from the bucket."),
+		failures: counter("dvt_retention_failures_total", "Runs that could not be archived or deleted, and steps that failed."),
+		paused:   counter("dvt_retention_pauses_total", "Pauses because the projector was late."),
+		ended: register.NewGauge(prometheus.GaugeOpts{Name: "dvt_retention_pass_ended_timestamp_seconds",
+			Help: "When the last pass over all tenants ended in this process; 0 before the first."}),
+	}
+}
+
+// NewWorker makes a Worker.
+func NewWorker(cfg WorkerConfig) *Worker {
+	cfg.Installed.Every = cmp.Or(cfg.Installed.Every, time.Hour)
+	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	return &Worker{cfg: cfg, metrics: newPassMetrics(cfg.Metrics),
+		pace: time.Minute / time.Duration(cmp.Or(cfg.Installed.RunsPerMinute, 600))}
+}
+
+// errLeaseLost says that another process works now.
+var errLeaseLost = errors.New("retention: the lease was lost")
+
+// Run makes a pass after each interval until ctx ends. It waits while another process holds the lease or the store
+// fails.
+func (w *Worker) Run(ctx context.Context) error {
+	for ctx.Err() == nil {
+		pause := renewEvery
+		switch due, err := w.lease(ctx); {
+		case err != nil && !errors.Is(err, store.ErrConflict) && ctx.Err() == nil:
+			w.cfg.Logger.WarnContext(ctx, "old runs are not archived until the store answers", slog.Any("error", err))
+		case err == nil && !due:
+			w.release(ctx)
+		case err == nil:
+			if err := w.Pass(ctx); err != nil && ctx.Err() == nil {
+				w.cfg.Logger.WarnContext(ctx, "a pass of the retention ended early; the next one continues",
+					slog.Any("error", err))
+			}
+			w.release(ctx)
+		}
+		sleep(ctx, pause)
+	}
+	return nil
+}
+
+// position is what the cursor keeps.
+type position struct {
+	Tenant  string    `json:"tenant"`            // finished last in the pass
+	EndedAt time.Time `json:"endedAt,omitempty"` // of the last complete pass
+}
+
+// lease takes the lease and reports whether a pass is due.
+func (w *Worker) lease(ctx context.Context) (due bool, err error) {
+	if w.cursor, err = w.cfg.Store.LeaseCursor(ctx, cursorName, w.cfg.Owner, leaseTTL); err != nil {
+		return false, err
+	}
+	w.saved = time.Now()
+	p := w.position()
+	return p.Tenant != "" || w.cfg.Now().Sub(p.EndedAt) >= w.cfg.Installed.Every, nil
+}
+
+func (w *Worker) position() (p position) {
+	if w.cursor.Position != "" && json.Unmarshal([]byte(w.cursor.Position), &p) != nil {
+		return position{}
+	}
+	return p
+}
+
+func (w *Worker) release(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+	defer cancel()
+	_ = w.cfg.Store.ReleaseCursor(ctx, w.cursor) // else the lease expires
+}
+
+// save stores the position and extends the lease.
+func (w *Worker) save(ctx context.Context, p position) error {
+	doc, err := json.Marshal(p)
+	if err != nil {
+		return err
+	}
+	w.cursor.Position = string(doc)
+	return w.renew(ctx)
+}
+
+func (w *Worker) renew(ctx context.Context) error {
+	err := w.cfg.Store.SaveCursor(ctx, w.cursor, leaseTTL)
+	if errors.Is(err, store.ErrConflict) {
+		return errLeaseLost
+	}
+	w.saved = time.Now()
+	return err
+}
+
+// PassNow takes the lease and makes a whole pass, whether or not one is due. store.ErrConflict while another process
+// works.
+func (w *Worker) PassNow(ctx context.Context) error {
+	if _, err := w.lease(ctx); err != nil {
+		return err
+	}
+	defer w.release(ctx)
+	return w.Pass(ctx)
+}
+
+// Pass works on all tenants, from where an earlier pass ended early. The caller holds the lease. A failure of one
+// tenant does not stop the others.
+func (w *Worker) Pass(ctx context.Context) error {
+	at := w.position()
+	for {
+		tenants, err := w.cfg.Store.RetentionTenants(ctx, at.Tenant, pageRuns)
+		if err != nil {
+			return err
+		}
+		for _, tenant := range tenants {
+			if err := w.passTenant(ctx, tenant); err != nil {
+				return err
+			}
+			at.Tenant = tenant
+			if err := w.save(ctx, at); err != nil {
+				return err
+			}
+		}
+		if len(tenants) < pageRuns {
+			break
+		}
+	}
+	w.metrics.ended.Set(float64(w.cfg.Now().Unix()))
+	return w.save(ctx, position{EndedAt: w.cfg.Now()})
+}
+
+// passTenant makes a pass over one tenant and stores what it did, also when it ends early.
+func (w *Worker) passTenant(ctx context.Context, tenant string) error {
+	p := &passOf{w: w, tenant: tenant, now: w.cfg.Now(), out: &Pass{StartedAt: w.cfg.Now(), Marks: map[string]Mark{}}}
+	if err := p.prepare(ctx); err != nil {
+		return err
+	}
+	err := p.do(ctx)
+	end := w.cfg.Now()
+	p.out.EndedAt = &end
+	w.count(p.out)
+	keep := context.WithoutCancel(ctx)
+	doc, jsonErr := json.Marshal(p.out)
+	if jsonErr == nil {
+		jsonErr = w.cfg.Store.SaveRetentionPass(keep, tenant, doc)
+	}
+	return errors.Join(err, jsonErr, w.audit(keep, tenant, p.out), w.alert(ctx, p))
+}
+
+// prepare reads the policy and what the last pass left. A policy that cannot be read deletes nothing.
+func (p *passOf) prepare(ctx context.Context) error {
+	rows, err := p.w.cfg.Store.SettingHistory(ctx, store.SettingRetention, p.tenant, 0, 1)
+	if err != nil {
+		return err
+	}
+	doc := Document{}
+	if len(rows) > 0 {
+		if err := json.Unmarshal(rows[0].Doc, &doc); err != nil {
+			p.fail("", fmt.Errorf("version %d of the policy cannot be read: %w", rows[0].Version, err))
+			doc = KeepAll()
+			doc.Artifacts = map[string]int{}
+			for _, kind := range kinds {
+				doc.Artifacts[kind] = 0
+			}
+		}
+	}
+	p.days = p.w.cfg.Installed.effective(doc)
+	last, err := p.w.cfg.Store.RetentionPass(ctx, p.tenant)
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return err
+	}
+	old := Pass{}
+	if err == nil && json.Unmarshal(last, &old) == nil && old.Marks != nil {
+		p.out.Marks, p.out.LiftedAt = old.Marks, old.LiftedAt
+	}
+	holds, err := p.w.cfg.Store.ListHolds(ctx, store.HoldFilter{TenantID: p.tenant, Limit: store.MaxPage})
+	if err != nil {
+		return err
+	}
+	for _, h := range holds {
+		if h.LiftedAt != nil && h.LiftedAt.After(p.out.LiftedAt) {
+			p.out.LiftedAt, p.out.Marks = *h.LiftedAt, map[string]Mark{}
+		}
+	}
+	return nil
+}
+
+func (w *Worker) count(p *Pass) {
+	w.metrics.runs.WithLabelValues("archived").Add(float64(p.Archived))
+	w.metrics.runs.WithLabelValues("deleted").Add(float64(p.Deleted))
+	w.metrics.runs.WithLabelValues("held").Add(float64(p.Held))
+	w.metrics.runs.WithLabelValues("waiting").Add(float64(p.Waiting))
+	w.metrics.bytes.Add(float64(p.Bytes))
+	w.metrics.events.Add(float64(p.Events))
+	w.metrics.objects.Add(float64(p.Objects))
+	w.metrics.failures.Add(float64(p.Failed))
+}
+
+// audit writes what a pass deleted.
+func (w *Worker) audit(ctx context.Context, tenant string, p *Pass) error {
+	if p.Archived+p.Deleted+p.Receipts+p.Rows+p.Objects == 0 {
+		return nil
+	}
+	detail, err := json.Marshal(map[string]int64{"archived": p.Archived, "deleted": p.Deleted, "events": p.Events,
+		"receipts": p.Receipts, "objects": p.Objects, "rows": p.Rows})
+	if err != nil {
+		return err
+	}
+	return w.cfg.Store.Audit(ctx, store.AuditRow{ID: uuid.NewString(), TenantID: tenant, Actor: control.EngineActor,
+		Action: ActionRetain, Outcome: "ACCEPTED", Detail: detail})
+}
+
+// alert raises or resolves the alert about the retention of a tenant.
+func (w *Worker) alert(ctx context.Context, p *passOf) error {
+	if w.cfg.Alerts == nil || ctx.Err() != nil {
+		return nil
+	}
+	a := store.Alert{TenantID: p.tenant, Level: store.AlertMedium, Code: run.CodeRetentionFailing, Subject: "retention"}
+	if p.out.Failed == 0 {
+		return w.cfg.Alerts.Resolve(ctx, "A pass ended without a failure.", a)
+	}
+	a.Note = fmt.Sprintf("The last pass of the retention failed %d times, and what failed is kept. The first failure: %s",
+		p.out.Failed, run.Text(p.out.Error, 500))
+	_, err := w.cfg.Alerts.Raise(ctx, a)
+	return err
+}
+
+// turn waits until the next run may be worked on: for the pace, and while the projector is late. It extends the lease.
+func (w *Worker) turn(ctx context.Context) error {
+	if wait := time.Until(w.next); wait > 0 {
+		sleep(ctx, wait)
+	}
+	w.next = time.Now().Add(w.pace)
+	for {
+		if time.Since(w.saved) > renewEvery {
+			if err := w.renew(ctx); err != nil {
+				return err
+			}
+		}
+		late, err := w.isLate(ctx)
+		if err != nil || !late || ctx.Err() != nil {
+			return errors.Join(err, ctx.Err())
+		}
+		w.metrics.paused.Inc()
+		sleep(ctx, time.Second)
+	}
+}
+
+// isLate reports whether changes wait to be published for so long that the store has too much to do.
+func (w *Worker) isLate(ctx context.Context) (bool, error) {
+	late, err := w.cfg.Store.Dirty(ctx, busyAge, 1)
+	return len(late) > 0, err
+}
+
+// rest bounds the load: the slower the store answers, the longer a pass rests.
+func (w *Worker) rest(ctx context.Context, took time.Duration) {
+	sleep(ctx, min(restFactor*took, longRest))
+}
+
+func sleep(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+	case <-t.C:
+	}
+}

@@ -1,0 +1,190 @@
+// Package archive keeps the logs of ended runs outside of the store. The archive of a run is one object, the export of
+// the run as gzip: the plan, the facts, every event byte for byte and the receipts. So `dvt store import` and any
+// program that reads JSON lines can read it. Write verifies an object by reading it back, before anything is deleted;
+// Reading makes a store that answers from the archive as if nothing had been deleted.
+package archive
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+	"github.com/dvt-engine/dvt/storeadmin"
+)
+
+// Objects stores archived runs. Names are relative and contain slashes. It is safe for concurrent use.
+type Objects interface {
+	// PutArchived stores an object, and replaces one of the same name.
+	PutArchived(ctx context.Context, name string, body io.Reader) error
+	// OpenArchived opens an object; fs.ErrNotExist.
+	OpenArchived(ctx context.Context, name string) (io.ReadCloser, error)
+	// RemoveArchived removes an object. An object that does not exist is no error.
+	RemoveArchived(ctx context.Context, name string) error
+}
+
+// ErrTorn says that an object does not have the content that was archived.
+var ErrTorn = errors.New("archive: the archived log of the run is damaged")
+
+// maxUnpacked bounds what is unpacked from one object, so that a forged object cannot fill the memory.
+const maxUnpacked = 4 << 30
+
+// Write writes the log of an ended run into the archive, reads it back, and compares it with the log in the store. It
+// changes nothing in the store: the caller marks the run. It returns an error of the store or of the objects, or
+// ErrTorn when what was read back differs.
+func Write(ctx context.Context, s store.Store, to Objects, runID string) (store.ArchivedRun, error) {
+	r, err := s.Get(ctx, runID)
+	if err != nil {
+		return store.ArchivedRun{}, err
+	}
+	heads, err := s.Heads(ctx, []string{runID})
+	if err != nil {
+		return store.ArchivedRun{}, err
+	}
+	head := heads.ByRun[runID]
+	if !head.Terminal {
+		return store.ArchivedRun{}, &store.ObstacleError{RunID: runID, Obstacle: store.ObstacleOpen}
+	}
+	seal, err := store.LogHash(ctx, s, runID, store.LogSeal{}, head.LastSeq)
+	if err != nil {
+		return store.ArchivedRun{}, err
+	}
+	spool, err := os.CreateTemp("", "dvt-archive-*")
+	if err != nil {
+		return store.ArchivedRun{}, fmt.Errorf("archive: %w", err)
+	}
+	defer func() { _, _ = spool.Close(), os.Remove(spool.Name()) }()
+	a := store.ArchivedRun{RunID: runID, TenantID: r.TenantID, Head: head.LastSeq, Events: int64(head.LastSeq)}
+	if err := pack(ctx, s, spool, &a); err != nil {
+		return store.ArchivedRun{}, err
+	}
+	a.Location = location(r, head.LastAt, a.SHA256)
+	if err := to.PutArchived(ctx, a.Location, spool); err != nil {
+		return store.ArchivedRun{}, err
+	}
+	return a, verify(ctx, to, a, seal)
+}
+
+// pack writes the export of the run to a file, rewinds it, and sets the size and the hash.
+func pack(ctx context.Context, s store.Store, file *os.File, a *store.ArchivedRun) error {
+	sum := sha256.New()
+	size := &sizer{}
+	z := gzip.NewWriter(io.MultiWriter(file, sum, size))
+	if _, err := storeadmin.Export(ctx, s, []string{a.RunID}, z, nil); err != nil {
+		return err
+	}
+	if err := z.Close(); err != nil {
+		return fmt.Errorf("archive: %w", err)
+	}
+	if _, err := file.Seek(0, io.SeekStart); err != nil {
+		return fmt.Errorf("archive: %w", err)
+	}
+	a.SHA256, a.Bytes = hex.EncodeToString(sum.Sum(nil)), size.n
+	return nil
+}
+
+// sizer counts the bytes that are written.
+type sizer struct{ n int64 }
+
+func (s *sizer) Write(p []byte) (int, error) {
+	s.n += int64(len(p))
+	return len(p), nil
+}
+
+// location is the name of an object. It contains the hash, so that two processes that archive the same run do not
+// replace what the other one has verified.
+func location(r store.Run, ended time.Time, sum string) string {
+	return fmt.Sprintf("%s/%s/%s-%s.ndjson.gz", r.TenantID, ended.UTC().Format("2006/01"), r.RunID, sum[:16])
+}
+
+// verify reads an object and compares its events with the hash of the log in the store.
+func verify(ctx context.Context, from Objects, a store.ArchivedRun, want store.LogSeal) error {
+	file, err := Read(ctx, from, a)
+	if err != nil {
+		return err
+	}
+	got := store.LogSeal{}
+	for _, e := range file.Events {
+		if e.Seq != got.Seq+1 {
+			return ErrTorn
+		}
+		got = store.LogSeal{Seq: e.Seq, Hash: store.NextLogHash(got, e)}
+	}
+	if got != want {
+		return ErrTorn
+	}
+	return nil
+}
+
+// Read reads the archived log of a run and checks its hash. ErrTorn for an object that is missing or differs.
+func Read(ctx context.Context, from Objects, a store.ArchivedRun) (storeadmin.RunFile, error) {
+	in, err := from.OpenArchived(ctx, a.Location)
+	if err != nil {
+		return storeadmin.RunFile{}, fmt.Errorf("archive: the log of run %s: %w", a.RunID, err)
+	}
+	defer func() { _ = in.Close() }() // everything was read
+	sum := sha256.New()
+	hashed := io.TeeReader(in, sum)
+	z, err := gzip.NewReader(hashed)
+	if err != nil {
+		return storeadmin.RunFile{}, errors.Join(ErrTorn, err)
+	}
+	file, err := storeadmin.ReadRun(ctx, io.LimitReader(z, maxUnpacked))
+	if err == nil {
+		_, err = io.Copy(io.Discard, hashed)
+	}
+	if err != nil {
+		return storeadmin.RunFile{}, errors.Join(ErrTorn, err)
+	}
+	if hex.EncodeToString(sum.Sum(nil)) != a.SHA256 || file.Run.RunID != a.RunID || file.Run.TenantID != a.TenantID {
+		return storeadmin.RunFile{}, ErrTorn
+	}
+	for i := range file.Events {
+		file.Events[i].Identity = file.Run.Identity
+	}
+	return file, nil
+}
+
+// Archive is the archive of a store in a bucket. It is safe for concurrent use.
+type Archive struct {
+	Store   store.Store
+	Objects Objects
+}
+
+// WriteRun is Write.
+func (a Archive) WriteRun(ctx context.Context, runID string) (store.ArchivedRun, error) {
+	return Write(ctx, a.Store, a.Objects, runID)
+}
+
+// RemoveRun removes the object of a run. An object that does not exist is no error.
+func (a Archive) RemoveRun(ctx context.Context, r store.ArchivedRun) error {
+	return a.Objects.RemoveArchived(ctx, r.Location)
+}
+
+// eventsAfter returns the events after a seq, up to limit.
+func eventsAfter(events []run.Event, after run.Seq, limit int) []run.Event {
+	for i, e := range events {
+		if e.Seq > after {
+			return cloneEvents(events[i:min(len(events), i+limit)])
+		}
+	}
+	return nil
+}
+
+// cloneEvents copies events, so that callers cannot change what the cache keeps.
+func cloneEvents(events []run.Event) []run.Event {
+	out := make([]run.Event, len(events))
+	copy(out, events)
+	for i := range out {
+		out[i].Payload = bytes.Clone(out[i].Payload)
+	}
+	return out
+}
