@@ -6897,6 +6897,10 @@ type ReadAuditAuditAuditConnectionEdgesAuditEdgeNodeAuditEntryRowAuditRow struct
 	Object string `json:"object"`
 	// SHA-256 in hex of the content of the object.
 	Digest string `json:"digest"`
+	// The stored texts of actor, reason and address, where they are sealed by a key of the actor; the hash covers these.
+	// Null for a row whose texts are stored in plain text. Erasing the actor destroys the key: actor then reads
+	// "erased subject", and the stored texts and the hash stay.
+	Sealed *ReadAuditAuditAuditConnectionEdgesAuditEdgeNodeAuditEntryRowAuditRowSealedSealedTexts `json:"sealed"`
 }
 
 // GetAt returns ReadAuditAuditAuditConnectionEdgesAuditEdgeNodeAuditEntryRowAuditRow.At, and is useful for accessing the field via an interface.
@@ -6982,6 +6986,36 @@ func (v *ReadAuditAuditAuditConnectionEdgesAuditEdgeNodeAuditEntryRowAuditRow) G
 // GetDigest returns ReadAuditAuditAuditConnectionEdgesAuditEdgeNodeAuditEntryRowAuditRow.Digest, and is useful for accessing the field via an interface.
 func (v *ReadAuditAuditAuditConnectionEdgesAuditEdgeNodeAuditEntryRowAuditRow) GetDigest() string {
 	return v.Digest
+}
+
+// GetSealed returns ReadAuditAuditAuditConnectionEdgesAuditEdgeNodeAuditEntryRowAuditRow.Sealed, and is useful for accessing the field via an interface.
+func (v *ReadAuditAuditAuditConnectionEdgesAuditEdgeNodeAuditEntryRowAuditRow) GetSealed() *ReadAuditAuditAuditConnectionEdgesAuditEdgeNodeAuditEntryRowAuditRowSealedSealedTexts {
+	return v.Sealed
+}
+
+// ReadAuditAuditAuditConnectionEdgesAuditEdgeNodeAuditEntryRowAuditRowSealedSealedTexts includes the requested fields of the GraphQL type SealedTexts.
+// The GraphQL type's documentation follows.
+//
+// The texts of a sealed audit row as they are stored and hashed.
+type ReadAuditAuditAuditConnectionEdgesAuditEdgeNodeAuditEntryRowAuditRowSealedSealedTexts struct {
+	Actor   string `json:"actor"`
+	Reason  string `json:"reason"`
+	Address string `json:"address"`
+}
+
+// GetActor returns ReadAuditAuditAuditConnectionEdgesAuditEdgeNodeAuditEntryRowAuditRowSealedSealedTexts.Actor, and is useful for accessing the field via an interface.
+func (v *ReadAuditAuditAuditConnectionEdgesAuditEdgeNodeAuditEntryRowAuditRowSealedSealedTexts) GetActor() string {
+	return v.Actor
+}
+
+// GetReason returns ReadAuditAuditAuditConnectionEdgesAuditEdgeNodeAuditEntryRowAuditRowSealedSealedTexts.Reason, and is useful for accessing the field via an interface.
+func (v *ReadAuditAuditAuditConnectionEdgesAuditEdgeNodeAuditEntryRowAuditRowSealedSealedTexts) GetReason() string {
+	return v.Reason
+}
+
+// GetAddress returns ReadAuditAuditAuditConnectionEdgesAuditEdgeNodeAuditEntryRowAuditRowSealedSealedTexts.Address, and is useful for accessing the field via an interface.
+func (v *ReadAuditAuditAuditConnectionEdgesAuditEdgeNodeAuditEntryRowAuditRowSealedSealedTexts) GetAddress() string {
+	return v.Address
 }
 
 // ReadAuditResponse is returned by ReadAudit on success.
@@ -16103,6 +16137,11 @@ query ReadAudit ($filter: AuditFilter, $oldestFirst: Boolean, $first: Int, $afte
 					via
 					object
 					digest
+					sealed {
+						actor
+						reason
+						address
+					}
 				}
 			}
 		}

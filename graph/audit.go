@@ -46,6 +46,9 @@ func (q queries) Audit(ctx context.Context, f *model.AuditFilter, oldestFirst *b
 				Code: string(r.Code), Reason: r.Reason, RequestID: r.RequestID, Detail: string(r.Detail), Format: r.Format,
 				Credential: r.Credential, Address: r.Address, Via: r.Via, Object: r.Object, Digest: r.Digest,
 			}
+			if s := r.Sealed; s != nil {
+				e.Row.Sealed = &model.SealedTexts{Actor: s.Actor, Reason: s.Reason, Address: s.Address}
+			}
 		}
 		edges[i] = model.AuditEdge{Cursor: mapping.EncodeCursor(control.AuditCursor(l)), Node: e}
 	}

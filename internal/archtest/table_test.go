@@ -34,7 +34,11 @@ var imports = map[string][]string{
 
 	"store":           {"run", "plan"},
 	"store/storetest": {"store", "run", "plan", "internal/testtime", "internal/testserver"},
-	"store/coalesce":  {"store", "internal/contain"},
+	// Keys of actors seal audit rows; one form for both adapters.
+	"store/subject": {"store", "run"},
+	// Erasures delete what servers cannot; one form for both databases.
+	"store/owner":    {"store", "run"},
+	"store/coalesce": {"store", "internal/contain"},
 	// One arithmetic of quotas for both adapters.
 	"store/admission": {"store", "run"},
 	"store/postgres":  {"store", "store/admission", "run", "plan"},
@@ -114,7 +118,8 @@ var imports = map[string][]string{
 	// Settings: what each says is judged by the package that it is for.
 	"server/internal/machine": {},
 	"server/config": {"authz", "authz/oidc", "control/admission", "control/runs", "destination", "egress",
-		"engine/temporal", "engine/ticket", "plan", "run", "sandbox", "secret/providers", "store", "store/postgres"},
+		"engine/temporal", "engine/ticket", "plan", "run", "sandbox", "secret/providers", "store", "store/postgres",
+		"store/subject"},
 	"server":   {everything},
 	"client":   {},
 	"web":      {},

@@ -30,6 +30,7 @@ import (
 	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store"
+	"github.com/dvt-engine/dvt/store/subject"
 )
 
 // Config contains the dependencies and settings of the use cases. Store must wake the projector, see
@@ -45,6 +46,8 @@ type Config struct {
 	Logs  artifact.Logs
 	// AuditHeads is the archive for the signed heads of the audit; the zero value writes none.
 	AuditHeads control.AuditHeads
+	// AuditRows opens the sealed texts of audit rows; nil: they cannot be read.
+	AuditRows control.RowOpener
 	// Blobs stores payloads of signals that are too large for a row.
 	Blobs  artifact.Blobs
 	Queues plan.Queues // templates; an engine gets the queues of its run
@@ -202,6 +205,9 @@ func (c Config) withDefaults() Config {
 func New(cfg Config) *UseCases {
 	cfg = cfg.withDefaults()
 	st, now, log := cfg.Store, cfg.Now, cfg.Logger
+	if cfg.AuditRows == nil {
+		cfg.AuditRows = (*subject.Keyring)(nil)
+	}
 	s := &UseCases{maxSteps: cfg.Limits.MaxSteps}
 	s.Rights = control.NewRights(control.RightsConfig{
 		Authz: cfg.Authz, Store: st, OperatorsTenant: cfg.OperatorsTenant, CheckInterval: cfg.RightsCheckInterval, Now: now,
@@ -214,7 +220,7 @@ func New(cfg Config) *UseCases {
 	cfg.Beats.Seen = modes.FollowBreakers
 	s.Heartbeats = control.NewHeartbeats(st, s.Alerts, cfg.Beats)
 	s.Background = control.NewBackground(st, s.Alerts, s.Heartbeats, contain.New(cfg.Metrics, log), now, log)
-	s.Audits = control.NewAudits(s.Rights, st, st, cfg.OperatorsTenant, now)
+	s.Audits = control.NewAudits(s.Rights, st, st, cfg.AuditRows, cfg.OperatorsTenant, now)
 	s.AuditLinker = control.NewAuditLinker(st, s.Alerts, cfg.Metrics, now, log)
 	cfg.AuditHeads.OperatorsTenant = cfg.OperatorsTenant
 	s.AuditHeadWriter = control.NewAuditHeadWriter(st, cfg.AuditHeads, s.Alerts, cfg.Metrics, now, log)

@@ -67,6 +67,9 @@ var rights = []right{ //nolint:gochecknoglobals // a table
 	{"destination", "SELECT, INSERT, UPDATE, DELETE"},
 	{"destination_dead", "SELECT, INSERT, UPDATE, DELETE"},
 	{"destination_order", "SELECT, INSERT, UPDATE, DELETE"},
+	{"subject_key", "SELECT, INSERT"}, // only the owner destroys a key
+	{"erasure", "SELECT, INSERT (id, kind, tenant_id, subject, reason, requested_by, expires_at), " +
+		"UPDATE (confirmed_by, confirmed_at, cancelled_by, cancelled_at)"}, // only the owner carries one out
 	{"goose_db_version", "SELECT"},
 	{"goose_lock", ""},
 }

@@ -249,6 +249,7 @@ type ComplexityRoot struct {
 		Reason     func(childComplexity int) int
 		RequestID  func(childComplexity int) int
 		RunID      func(childComplexity int) int
+		Sealed     func(childComplexity int) int
 		SignalID   func(childComplexity int) int
 		TenantID   func(childComplexity int) int
 		Via        func(childComplexity int) int
@@ -1545,6 +1546,12 @@ type ComplexityRoot struct {
 		Query     func(childComplexity int) int
 		ViewID    func(childComplexity int) int
 		Yours     func(childComplexity int) int
+	}
+
+	SealedTexts struct {
+		Actor   func(childComplexity int) int
+		Address func(childComplexity int) int
+		Reason  func(childComplexity int) int
 	}
 
 	SecretRef struct {
@@ -2959,6 +2966,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.AuditRow.RunID(childComplexity), true
+	case "AuditRow.sealed":
+		if e.ComplexityRoot.AuditRow.Sealed == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AuditRow.Sealed(childComplexity), true
 	case "AuditRow.signalId":
 		if e.ComplexityRoot.AuditRow.SignalID == nil {
 			break
@@ -8743,6 +8756,25 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.SavedView.Yours(childComplexity), true
 
+	case "SealedTexts.actor":
+		if e.ComplexityRoot.SealedTexts.Actor == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SealedTexts.Actor(childComplexity), true
+	case "SealedTexts.address":
+		if e.ComplexityRoot.SealedTexts.Address == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SealedTexts.Address(childComplexity), true
+	case "SealedTexts.reason":
+		if e.ComplexityRoot.SealedTexts.Reason == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SealedTexts.Reason(childComplexity), true
+
 	case "SecretRef.key":
 		if e.ComplexityRoot.SecretRef.Key == nil {
 			break
@@ -13528,6 +13560,18 @@ type AuditRow {
   object: String!
   "SHA-256 in hex of the content of the object."
   digest: String!
+  """
+  The stored texts of actor, reason and address, where they are sealed by a key of the actor; the hash covers these.
+  Null for a row whose texts are stored in plain text. Erasing the actor destroys the key: actor then reads
+  "erased subject", and the stored texts and the hash stay.
+  """
+  sealed: SealedTexts
+}
+"The texts of a sealed audit row as they are stored and hashed."
+type SealedTexts {
+  actor: String!
+  reason: String!
+  address: String!
 }
 
 input RedriveDeadLettersInput {
@@ -14696,6 +14740,8 @@ func (ec *executionContext) childFields_AuditRow(ctx context.Context, field grap
 		return ec.fieldContext_AuditRow_object(ctx, field)
 	case "digest":
 		return ec.fieldContext_AuditRow_digest(ctx, field)
+	case "sealed":
+		return ec.fieldContext_AuditRow_sealed(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type AuditRow", field.Name)
 }
@@ -17090,6 +17136,18 @@ func (ec *executionContext) childFields_SavedView(ctx context.Context, field gra
 		return ec.fieldContext_SavedView_at(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type SavedView", field.Name)
+}
+
+func (ec *executionContext) childFields_SealedTexts(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "actor":
+		return ec.fieldContext_SealedTexts_actor(ctx, field)
+	case "reason":
+		return ec.fieldContext_SealedTexts_reason(ctx, field)
+	case "address":
+		return ec.fieldContext_SealedTexts_address(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type SealedTexts", field.Name)
 }
 
 func (ec *executionContext) childFields_SecretRef(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -23502,6 +23560,38 @@ func (ec *executionContext) _AuditRow_digest(ctx context.Context, field graphql.
 }
 func (ec *executionContext) fieldContext_AuditRow_digest(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("AuditRow", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _AuditRow_sealed(ctx context.Context, field graphql.CollectedField, obj *model.AuditRow) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AuditRow_sealed(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Sealed, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.SealedTexts) graphql.Marshaler {
+			return ec.marshalOSealedTexts2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐSealedTexts(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_AuditRow_sealed(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "AuditRow",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_SealedTexts(ctx, field)
+		},
+	}
+	return fc, nil
 }
 
 func (ec *executionContext) _AuditSearched_from(ctx context.Context, field graphql.CollectedField, obj *model.AuditSearched) (ret graphql.Marshaler) {
@@ -46752,6 +46842,75 @@ func (ec *executionContext) fieldContext_SavedView_at(_ context.Context, field g
 	return graphql.NewScalarFieldContext("SavedView", field, false, false, errors.New("field of type Time does not have child fields"))
 }
 
+func (ec *executionContext) _SealedTexts_actor(ctx context.Context, field graphql.CollectedField, obj *model.SealedTexts) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SealedTexts_actor(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Actor, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_SealedTexts_actor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("SealedTexts", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _SealedTexts_reason(ctx context.Context, field graphql.CollectedField, obj *model.SealedTexts) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SealedTexts_reason(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Reason, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_SealedTexts_reason(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("SealedTexts", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _SealedTexts_address(ctx context.Context, field graphql.CollectedField, obj *model.SealedTexts) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SealedTexts_address(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Address, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_SealedTexts_address(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("SealedTexts", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
 func (ec *executionContext) _SecretRef_provider(ctx context.Context, field graphql.CollectedField, obj *model.SecretRef) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -59729,6 +59888,11 @@ func (ec *executionContext) _AuditRow(ctx context.Context, sel ast.SelectionSet,
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
+		case "sealed":
+			out.Values[i] = ec._AuditRow_sealed(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}
@@ -70372,6 +70536,54 @@ func (ec *executionContext) _SavedView(ctx context.Context, sel ast.SelectionSet
 	return out
 }
 
+var sealedTextsImplementors = []string{"SealedTexts"}
+
+func (ec *executionContext) _SealedTexts(ctx context.Context, sel ast.SelectionSet, obj *model.SealedTexts) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, sealedTextsImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("SealedTexts")
+		case "actor":
+			out.Values[i] = ec._SealedTexts_actor(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "reason":
+			out.Values[i] = ec._SealedTexts_reason(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "address":
+			out.Values[i] = ec._SealedTexts_address(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
 var secretRefImplementors = []string{"SecretRef"}
 
 func (ec *executionContext) _SecretRef(ctx context.Context, sel ast.SelectionSet, obj *model.SecretRef) graphql.Marshaler {
@@ -78428,6 +78640,13 @@ func (ec *executionContext) marshalORunSubstatus2ᚖgithubᚗcomᚋdvtᚑengine�
 		return graphql.Null
 	}
 	return v
+}
+
+func (ec *executionContext) marshalOSealedTexts2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐSealedTexts(ctx context.Context, sel ast.SelectionSet, v *model.SealedTexts) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._SealedTexts(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalOSeq2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋrunᚐSeq(ctx context.Context, v any) (*run.Seq, error) {

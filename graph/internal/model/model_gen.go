@@ -369,6 +369,10 @@ type AuditRow struct {
 	Object string `json:"object"`
 	// SHA-256 in hex of the content of the object.
 	Digest string `json:"digest"`
+	// The stored texts of actor, reason and address, where they are sealed by a key of the actor; the hash covers these.
+	// Null for a row whose texts are stored in plain text. Erasing the actor destroys the key: actor then reads
+	// "erased subject", and the stored texts and the hash stay.
+	Sealed *SealedTexts `json:"sealed,omitempty"`
 }
 
 // The numbers of the rows that a page with a filter searched, both included.
@@ -2396,6 +2400,13 @@ type SavedView struct {
 	// As the filter of the UI writes it; dvt does not read it.
 	Query string    `json:"query"`
 	At    time.Time `json:"at"`
+}
+
+// The texts of a sealed audit row as they are stored and hashed.
+type SealedTexts struct {
+	Actor   string `json:"actor"`
+	Reason  string `json:"reason"`
+	Address string `json:"address"`
 }
 
 type SecretRef struct {
