@@ -129,7 +129,7 @@ type RestoredError struct{ IDs []string }
 // Error implements error.
 func (e *RestoredError) Error() string {
 	return fmt.Sprintf("the store is older than %d erasures of the ledger (%s): it holds data of erased tenants or people, as "+
-		"after a restore; run dvt erasure replay as the owner of the database, then start again", len(e.IDs),
+		"after a restore; run dvt store replay-erasures as the owner of the database, then start again", len(e.IDs),
 		strings.Join(e.IDs, ", "))
 }
 

@@ -139,6 +139,9 @@ func assemble(
 			return p, err
 		}
 	}
+	if err := p.checkErasures(ctx); err != nil {
+		return p, err
+	}
 	if p.bus, err = openBus(&cfg, log); err != nil {
 		return p, err
 	}

@@ -71,6 +71,7 @@ var slotKeys = map[string]string{ //nolint:gochecknoglobals // a table
 	"DeliveryFilter.projects": "project",
 	"Query.incident.id":       "incident", "Query.incidentAlerts.id": "incident", "IncidentNoteInput.id": "incident",
 	"IncidentSeverityInput.id": "incident",
+	"DecideErasureInput.id":    "request", "RequestErasureInput.subject": "principal",
 }
 
 // textValues has values for inputs of type String that name no thing.

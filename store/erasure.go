@@ -16,7 +16,7 @@ const (
 )
 
 // Erasure is a request to erase a tenant or a person, and what became of it. When it has finished it is a tombstone:
-// TenantID, Subject, Reason and the names are then empty, and Certificate says what was erased.
+// Subject, Reason, the names, and TenantID of an erased tenant are then empty. Certificate says what was erased.
 type Erasure struct {
 	Pos         int64
 	ID          string

@@ -16,6 +16,7 @@ import (
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/cmdline"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/console"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/destinationcmd"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/erasecmd"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/incidentcmd"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/runtext"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/watchview"
@@ -36,6 +37,16 @@ func destinationsCommand() *cobra.Command {
 	s := &session{}
 	return s.command("destinations", "Systems that events and alerts are delivered to",
 		destinationcmd.All(s.shared())...)
+}
+
+func erasureCommand() *cobra.Command {
+	s := &session{}
+	return s.command("erasure", "Decide about requests to erase a tenant or a person", erasecmd.All(s.shared())...)
+}
+
+func subjectCommand() *cobra.Command {
+	s := &session{}
+	return s.command("subject", "Erase a person", erasecmd.Subject(s.shared()))
 }
 
 // shared returns what commands of other packages need of the session, whose fields are set when a command runs.

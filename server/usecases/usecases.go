@@ -18,6 +18,7 @@ import (
 	"github.com/dvt-engine/dvt/control/delivery"
 	"github.com/dvt-engine/dvt/control/diagnosis"
 	"github.com/dvt-engine/dvt/control/duty"
+	"github.com/dvt-engine/dvt/control/erasing"
 	"github.com/dvt-engine/dvt/control/health"
 	"github.com/dvt-engine/dvt/control/reads"
 	"github.com/dvt-engine/dvt/control/runs"
@@ -154,6 +155,7 @@ type UseCases struct {
 	*delivery.DestinationReader
 	*delivery.DestinationSteerer
 	*delivery.ReplayPreviewer
+	*erasing.ErasureDesk
 	*bulk.Requester
 	*bulk.Reader
 	*bulk.Estimator
@@ -292,6 +294,7 @@ func New(cfg Config) *UseCases {
 	s.AlertDesk = reads.NewAlertDesk(s.Rights, st)
 	s.IncidentDesk = reads.NewIncidentDesk(s.Rights, st, s.AlertDesk)
 
+	s.ErasureDesk = erasing.New(s.Rights, st)
 	s.DestinationReader = delivery.NewDestinationReader(s.Rights, st)
 	s.DestinationSteerer = delivery.NewDestinationSteerer(s.Rights, st, s.DestinationReader)
 	s.ReplayPreviewer = delivery.NewReplayPreviewer(s.Rights, s.DestinationReader, notifier.NewReplayCounter(st))

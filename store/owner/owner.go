@@ -178,15 +178,23 @@ func (d *DB) Save(ctx context.Context, e store.Erasure) error {
 	return nil
 }
 
-// Finish makes a tombstone of an erasure: it keeps the certificate and the times, and removes every name.
+// Finish makes a tombstone of an erasure: it keeps the certificate and the times, and removes every name. That of a
+// person still belongs to the tenant, until the tenant is erased, too.
 func (d *DB) Finish(ctx context.Context, e store.Erasure) error {
-	_, err := d.db.ExecContext(ctx, d.q(`UPDATE erasure SET tenant_id = '', subject = '', reason = '', requested_by = '',
-		confirmed_by = '', cancelled_by = '', phase = $2, position = '', certificate = $3, finished_at = {now}
-		WHERE id = $1`), e.ID, e.Phase, string(e.Certificate))
-	if err != nil {
-		return fmt.Errorf("owner: %w", err)
-	}
-	return nil
+	const names = `subject = '', reason = '', requested_by = '', confirmed_by = '', cancelled_by = '', position = ''`
+	return d.inTx(ctx, func(tx *sql.Tx) error {
+		if e.Kind == store.EraseTenant { // the tombstones of its people
+			if _, err := tx.ExecContext(ctx, d.q(`UPDATE erasure SET tenant_id = '', `+names+`,
+				finished_at = coalesce(finished_at, {now}) WHERE tenant_id = $1 AND tenant_id <> '' AND id <> $2`), e.TenantID,
+				e.ID); err != nil {
+				return err
+			}
+			e.TenantID = ""
+		}
+		_, err := tx.ExecContext(ctx, d.q(`UPDATE erasure SET tenant_id = $2, `+names+`, phase = $3, certificate = $4,
+			finished_at = {now} WHERE id = $1`), e.ID, e.TenantID, e.Phase, string(e.Certificate))
+		return err
+	})
 }
 
 // Tenants lists the tenants that have anything in the store.

@@ -645,6 +645,45 @@ type ComplexityRoot struct {
 		WorkflowID  func(childComplexity int) int
 	}
 
+	ErasedPlace struct {
+		Count func(childComplexity int) int
+		Place func(childComplexity int) int
+	}
+
+	Erasure struct {
+		CancelledAt func(childComplexity int) int
+		CancelledBy func(childComplexity int) int
+		Certificate func(childComplexity int) int
+		ConfirmedAt func(childComplexity int) int
+		ConfirmedBy func(childComplexity int) int
+		Erased      func(childComplexity int) int
+		ExpiresAt   func(childComplexity int) int
+		FinishedAt  func(childComplexity int) int
+		ID          func(childComplexity int) int
+		Kind        func(childComplexity int) int
+		Phase       func(childComplexity int) int
+		Reason      func(childComplexity int) int
+		RequestedAt func(childComplexity int) int
+		RequestedBy func(childComplexity int) int
+		StartedAt   func(childComplexity int) int
+		Subject     func(childComplexity int) int
+	}
+
+	ErasureConnection struct {
+		Edges    func(childComplexity int) int
+		PageInfo func(childComplexity int) int
+	}
+
+	ErasureEdge struct {
+		Cursor func(childComplexity int) int
+		Node   func(childComplexity int) int
+	}
+
+	ErasurePayload struct {
+		Change  func(childComplexity int) int
+		Erasure func(childComplexity int) int
+	}
+
 	EventConnection struct {
 		Edges    func(childComplexity int) int
 		PageInfo func(childComplexity int) int
@@ -864,6 +903,7 @@ type ComplexityRoot struct {
 		CloseIncident       func(childComplexity int, input model.IncidentNoteInput) int
 		CompleteManualStep  func(childComplexity int, input model.CompleteManualStepInput) int
 		CreateToken         func(childComplexity int, input model.CreateTokenInput) int
+		DecideErasure       func(childComplexity int, input model.DecideErasureInput) int
 		DeleteView          func(childComplexity int, input model.DeleteViewInput) int
 		DisableDestination  func(childComplexity int, input model.SwitchDestinationInput) int
 		DrainWorker         func(childComplexity int, input model.DrainWorkerInput) int
@@ -875,6 +915,7 @@ type ComplexityRoot struct {
 		RedriveDeadLetters  func(childComplexity int, input model.RedriveDeadLettersInput) int
 		RedriveDeliveries   func(childComplexity int, input model.RedriveDeliveriesInput) int
 		ReplayDestination   func(childComplexity int, input model.ReplayDestinationInput) int
+		RequestErasure      func(childComplexity int, input model.RequestErasureInput) int
 		Rerun               func(childComplexity int, input model.RerunInput) int
 		RevokeToken         func(childComplexity int, input model.RevokeTokenInput) int
 		SaveView            func(childComplexity int, input model.SaveViewInput) int
@@ -1167,6 +1208,7 @@ type ComplexityRoot struct {
 		DeadLetters    func(childComplexity int, runID *string, open *bool, first *int, after *string) int
 		Destination    func(childComplexity int, name string) int
 		Destinations   func(childComplexity int) int
+		Erasures       func(childComplexity int, first *int, after *string) int
 		Health         func(childComplexity int) int
 		HealthHistory  func(childComplexity int, last *int) int
 		Incident       func(childComplexity int, id string) int
@@ -1961,6 +2003,8 @@ type MutationResolver interface {
 	ApproveRun(ctx context.Context, input model.ApproveRunInput) (*model.RunPayload, error)
 	SetQuota(ctx context.Context, input model.SetQuotaInput) (*model.SetQuotaPayload, error)
 	FreezeTenant(ctx context.Context, input model.FreezeTenantInput) (*model.ServicePayload, error)
+	RequestErasure(ctx context.Context, input model.RequestErasureInput) (*model.ErasurePayload, error)
+	DecideErasure(ctx context.Context, input model.DecideErasureInput) (*model.ErasurePayload, error)
 	SetShareLinks(ctx context.Context, input model.SetShareLinksInput) (*model.ServicePayload, error)
 	SetRecovery(ctx context.Context, input model.SetRecoveryInput) (*model.ServicePayload, error)
 	ShareRun(ctx context.Context, input model.ShareRunInput) (*model.ShareRunPayload, error)
@@ -1998,6 +2042,7 @@ type QueryResolver interface {
 	Alert(ctx context.Context, id string) (*model.Alert, error)
 	Incidents(ctx context.Context, openOnly *bool, runID *string, first *int, after *string) (*model.IncidentConnection, error)
 	Incident(ctx context.Context, id string) (*model.Incident, error)
+	Erasures(ctx context.Context, first *int, after *string) (*model.ErasureConnection, error)
 	Destinations(ctx context.Context) ([]model.Destination, error)
 	Destination(ctx context.Context, name string) (*model.Destination, error)
 	DeadDeliveries(ctx context.Context, name string, first *int, after *string) (*model.DeadDeliveryConnection, error)
@@ -4520,6 +4565,155 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.EngineRunRef.WorkflowID(childComplexity), true
 
+	case "ErasedPlace.count":
+		if e.ComplexityRoot.ErasedPlace.Count == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ErasedPlace.Count(childComplexity), true
+	case "ErasedPlace.place":
+		if e.ComplexityRoot.ErasedPlace.Place == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ErasedPlace.Place(childComplexity), true
+
+	case "Erasure.cancelledAt":
+		if e.ComplexityRoot.Erasure.CancelledAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Erasure.CancelledAt(childComplexity), true
+	case "Erasure.cancelledBy":
+		if e.ComplexityRoot.Erasure.CancelledBy == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Erasure.CancelledBy(childComplexity), true
+	case "Erasure.certificate":
+		if e.ComplexityRoot.Erasure.Certificate == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Erasure.Certificate(childComplexity), true
+	case "Erasure.confirmedAt":
+		if e.ComplexityRoot.Erasure.ConfirmedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Erasure.ConfirmedAt(childComplexity), true
+	case "Erasure.confirmedBy":
+		if e.ComplexityRoot.Erasure.ConfirmedBy == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Erasure.ConfirmedBy(childComplexity), true
+	case "Erasure.erased":
+		if e.ComplexityRoot.Erasure.Erased == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Erasure.Erased(childComplexity), true
+	case "Erasure.expiresAt":
+		if e.ComplexityRoot.Erasure.ExpiresAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Erasure.ExpiresAt(childComplexity), true
+	case "Erasure.finishedAt":
+		if e.ComplexityRoot.Erasure.FinishedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Erasure.FinishedAt(childComplexity), true
+	case "Erasure.id":
+		if e.ComplexityRoot.Erasure.ID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Erasure.ID(childComplexity), true
+	case "Erasure.kind":
+		if e.ComplexityRoot.Erasure.Kind == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Erasure.Kind(childComplexity), true
+	case "Erasure.phase":
+		if e.ComplexityRoot.Erasure.Phase == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Erasure.Phase(childComplexity), true
+	case "Erasure.reason":
+		if e.ComplexityRoot.Erasure.Reason == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Erasure.Reason(childComplexity), true
+	case "Erasure.requestedAt":
+		if e.ComplexityRoot.Erasure.RequestedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Erasure.RequestedAt(childComplexity), true
+	case "Erasure.requestedBy":
+		if e.ComplexityRoot.Erasure.RequestedBy == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Erasure.RequestedBy(childComplexity), true
+	case "Erasure.startedAt":
+		if e.ComplexityRoot.Erasure.StartedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Erasure.StartedAt(childComplexity), true
+	case "Erasure.subject":
+		if e.ComplexityRoot.Erasure.Subject == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Erasure.Subject(childComplexity), true
+
+	case "ErasureConnection.edges":
+		if e.ComplexityRoot.ErasureConnection.Edges == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ErasureConnection.Edges(childComplexity), true
+	case "ErasureConnection.pageInfo":
+		if e.ComplexityRoot.ErasureConnection.PageInfo == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ErasureConnection.PageInfo(childComplexity), true
+
+	case "ErasureEdge.cursor":
+		if e.ComplexityRoot.ErasureEdge.Cursor == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ErasureEdge.Cursor(childComplexity), true
+	case "ErasureEdge.node":
+		if e.ComplexityRoot.ErasureEdge.Node == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ErasureEdge.Node(childComplexity), true
+
+	case "ErasurePayload.change":
+		if e.ComplexityRoot.ErasurePayload.Change == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ErasurePayload.Change(childComplexity), true
+	case "ErasurePayload.erasure":
+		if e.ComplexityRoot.ErasurePayload.Erasure == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ErasurePayload.Erasure(childComplexity), true
+
 	case "EventConnection.edges":
 		if e.ComplexityRoot.EventConnection.Edges == nil {
 			break
@@ -5441,6 +5635,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.CreateToken(childComplexity, args["input"].(model.CreateTokenInput)), true
+	case "Mutation.decideErasure":
+		if e.ComplexityRoot.Mutation.DecideErasure == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_decideErasure_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.DecideErasure(childComplexity, args["input"].(model.DecideErasureInput)), true
 	case "Mutation.deleteView":
 		if e.ComplexityRoot.Mutation.DeleteView == nil {
 			break
@@ -5562,6 +5767,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.ReplayDestination(childComplexity, args["input"].(model.ReplayDestinationInput)), true
+	case "Mutation.requestErasure":
+		if e.ComplexityRoot.Mutation.RequestErasure == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_requestErasure_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.RequestErasure(childComplexity, args["input"].(model.RequestErasureInput)), true
 	case "Mutation.rerun":
 		if e.ComplexityRoot.Mutation.Rerun == nil {
 			break
@@ -6932,6 +7148,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Query.Destinations(childComplexity), true
+	case "Query.erasures":
+		if e.ComplexityRoot.Query.Erasures == nil {
+			break
+		}
+
+		args, err := ec.field_Query_erasures_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Query.Erasures(childComplexity, args["first"].(*int), args["after"].(*string)), true
 	case "Query.health":
 		if e.ComplexityRoot.Query.Health == nil {
 			break
@@ -10430,6 +10657,7 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 		ec.unmarshalInputCompleteManualStepInput,
 		ec.unmarshalInputCreateTokenInput,
 		ec.unmarshalInputDeadLettersInput,
+		ec.unmarshalInputDecideErasureInput,
 		ec.unmarshalInputDeleteViewInput,
 		ec.unmarshalInputDeliveryFilter,
 		ec.unmarshalInputDrainWorkerInput,
@@ -10459,6 +10687,7 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 		ec.unmarshalInputRedriveDeadLettersInput,
 		ec.unmarshalInputRedriveDeliveriesInput,
 		ec.unmarshalInputReplayDestinationInput,
+		ec.unmarshalInputRequestErasureInput,
 		ec.unmarshalInputRerunFromInput,
 		ec.unmarshalInputRerunInput,
 		ec.unmarshalInputResumeInput,
@@ -10721,6 +10950,12 @@ type Query {
   incidents(openOnly: Boolean = false, runId: String, first: Int = 50, after: String): IncidentConnection!
   "With its notes. Null when there is no such incident, or it is not yours."
   incident(id: ID!): Incident
+  """
+  Requests to erase the viewer's tenant, or a person of it, and what became of them, the newest first. Requires the action
+  READ_AUDIT on the whole tenant. Errors: FORBIDDEN, BAD_USER_INPUT, CURSOR_INVALID, STORE_UNAVAILABLE.
+  Example: ` + "`" + `erasures { edges { node { id kind subject phase finishedAt } } }` + "`" + `.
+  """
+  erasures(first: Int = 20, after: String): ErasureConnection!
   """
   The systems that events and alerts are delivered to, by name. Only for who may see the health of the installation in detail.
   Processes with the duty notify report them every 15 s. Errors: FORBIDDEN, STORE_UNAVAILABLE.
@@ -11020,6 +11255,17 @@ type Mutation {
   requires SET_ENGINE_MODE. Safe to repeat. Errors: FORBIDDEN, NOT_FOUND, BAD_USER_INPUT, STORE_UNAVAILABLE.
   """
   freezeTenant(input: FreezeTenantInput!): ServicePayload!
+  """
+  Asks to erase a person of the viewer's tenant, or the whole tenant. Nothing is erased before another person confirms it
+  within seven days and the owner of the database carries it out. Requires the action SET_POLICY on the whole tenant. Safe
+  to repeat. Errors: FORBIDDEN, BAD_USER_INPUT, REQUEST_ID_CONFLICT, STORE_UNAVAILABLE.
+  """
+  requestErasure(input: RequestErasureInput!): ErasurePayload!
+  """
+  Confirms or cancels a request to erase. The person who asked cannot confirm it. Requires the action READ_AUDIT on the
+  whole tenant. Safe to repeat. Errors: FORBIDDEN, NOT_FOUND, BAD_USER_INPUT, INVALID_TRANSITION, STORE_UNAVAILABLE.
+  """
+  decideErasure(input: DecideErasureInput!): ErasurePayload!
   """
   Permits links that show the status of a run without sign-in, for hours after they were made; 0 forbids them, as long as
   nobody set it. Every change revokes all links of the tenant, here with the answer and on every other server within 2 s.
@@ -13574,6 +13820,72 @@ type SealedTexts {
   address: String!
 }
 
+input RequestErasureInput {
+  "Client key, alphabet [A-Za-z0-9_.-], at most 128; it stands in the audit."
+  requestId: String!
+  "The viewer's tenant. Required when the whole tenant is to be erased, so that nobody erases another one by mistake."
+  tenantId: String
+  "The principal to erase; null: the whole tenant."
+  subject: String
+  "For the audit and for the person who confirms it."
+  reason: String!
+}
+input DecideErasureInput {
+  "Client key, alphabet [A-Za-z0-9_.-], at most 128; it stands in the audit."
+  requestId: String!
+  id: ID!
+  "False cancels the request, also one that was confirmed and has not begun."
+  confirm: Boolean!
+  reason: String!
+}
+type ErasurePayload {
+  erasure: Erasure!
+  "Null when the request was already decided as asked."
+  change: ChangeReceipt
+}
+enum ErasureKind {
+  "Everything of the tenant."
+  TENANT
+  "One person."
+  SUBJECT
+}
+"A request to erase, and what became of it. A finished one names nobody."
+type Erasure {
+  id: ID!
+  kind: ErasureKind!
+  "The person to erase; null for a tenant and once it is erased."
+  subject: String
+  reason: String!
+  requestedBy: String
+  requestedAt: Time!
+  "A request cannot be confirmed after this time."
+  expiresAt: Time!
+  confirmedBy: String
+  confirmedAt: Time
+  cancelledBy: String
+  cancelledAt: Time
+  startedAt: Time
+  "LEDGER, FREEZE, END, DRAIN, ROWS, KEYS, BUCKET, ENGINE, AGAIN or CERTIFY; null before the start."
+  phase: String
+  finishedAt: Time
+  "What was erased so far, by place."
+  erased: [ErasedPlace!]!
+  "The signed certificate, a JSON document; null before the end. ` + "`" + `dvt erasure verify` + "`" + ` checks it."
+  certificate: String
+}
+type ErasedPlace {
+  "For example ` + "`" + `table event` + "`" + ` or ` + "`" + `bucket logs` + "`" + `."
+  place: String!
+  count: Seq!
+}
+type ErasureConnection {
+  edges: [ErasureEdge!]!
+  pageInfo: PageInfo!
+}
+type ErasureEdge {
+  cursor: String!
+  node: Erasure!
+}
 input RedriveDeadLettersInput {
   "Client key, alphabet [A-Za-z0-9_.-], at most 128; it stands in the audit."
   requestId: String!
@@ -15524,6 +15836,84 @@ func (ec *executionContext) childFields_EngineRunRef(ctx context.Context, field 
 		return ec.fieldContext_EngineRunRef_taskQueue(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type EngineRunRef", field.Name)
+}
+
+func (ec *executionContext) childFields_ErasedPlace(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "place":
+		return ec.fieldContext_ErasedPlace_place(ctx, field)
+	case "count":
+		return ec.fieldContext_ErasedPlace_count(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ErasedPlace", field.Name)
+}
+
+func (ec *executionContext) childFields_Erasure(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "id":
+		return ec.fieldContext_Erasure_id(ctx, field)
+	case "kind":
+		return ec.fieldContext_Erasure_kind(ctx, field)
+	case "subject":
+		return ec.fieldContext_Erasure_subject(ctx, field)
+	case "reason":
+		return ec.fieldContext_Erasure_reason(ctx, field)
+	case "requestedBy":
+		return ec.fieldContext_Erasure_requestedBy(ctx, field)
+	case "requestedAt":
+		return ec.fieldContext_Erasure_requestedAt(ctx, field)
+	case "expiresAt":
+		return ec.fieldContext_Erasure_expiresAt(ctx, field)
+	case "confirmedBy":
+		return ec.fieldContext_Erasure_confirmedBy(ctx, field)
+	case "confirmedAt":
+		return ec.fieldContext_Erasure_confirmedAt(ctx, field)
+	case "cancelledBy":
+		return ec.fieldContext_Erasure_cancelledBy(ctx, field)
+	case "cancelledAt":
+		return ec.fieldContext_Erasure_cancelledAt(ctx, field)
+	case "startedAt":
+		return ec.fieldContext_Erasure_startedAt(ctx, field)
+	case "phase":
+		return ec.fieldContext_Erasure_phase(ctx, field)
+	case "finishedAt":
+		return ec.fieldContext_Erasure_finishedAt(ctx, field)
+	case "erased":
+		return ec.fieldContext_Erasure_erased(ctx, field)
+	case "certificate":
+		return ec.fieldContext_Erasure_certificate(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type Erasure", field.Name)
+}
+
+func (ec *executionContext) childFields_ErasureConnection(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "edges":
+		return ec.fieldContext_ErasureConnection_edges(ctx, field)
+	case "pageInfo":
+		return ec.fieldContext_ErasureConnection_pageInfo(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ErasureConnection", field.Name)
+}
+
+func (ec *executionContext) childFields_ErasureEdge(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "cursor":
+		return ec.fieldContext_ErasureEdge_cursor(ctx, field)
+	case "node":
+		return ec.fieldContext_ErasureEdge_node(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ErasureEdge", field.Name)
+}
+
+func (ec *executionContext) childFields_ErasurePayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "erasure":
+		return ec.fieldContext_ErasurePayload_erasure(ctx, field)
+	case "change":
+		return ec.fieldContext_ErasurePayload_change(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ErasurePayload", field.Name)
 }
 
 func (ec *executionContext) childFields_EventConnection(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -18168,6 +18558,20 @@ func (ec *executionContext) field_Mutation_createToken_args(ctx context.Context,
 	return args, nil
 }
 
+func (ec *executionContext) field_Mutation_decideErasure_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (model.DecideErasureInput, error) {
+			return ec.unmarshalNDecideErasureInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐDecideErasureInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
 func (ec *executionContext) field_Mutation_deleteView_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
@@ -18314,6 +18718,20 @@ func (ec *executionContext) field_Mutation_replayDestination_args(ctx context.Co
 	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
 		func(ctx context.Context, v any) (model.ReplayDestinationInput, error) {
 			return ec.unmarshalNReplayDestinationInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐReplayDestinationInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Mutation_requestErasure_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (model.RequestErasureInput, error) {
+			return ec.unmarshalNRequestErasureInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRequestErasureInput(ctx, v)
 		})
 	if err != nil {
 		return nil, err
@@ -18851,6 +19269,28 @@ func (ec *executionContext) field_Query_destination_args(ctx context.Context, ra
 		return nil, err
 	}
 	args["name"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Query_erasures_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "first",
+		func(ctx context.Context, v any) (*int, error) {
+			return ec.unmarshalOInt2ᚖint(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["first"] = arg0
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "after",
+		func(ctx context.Context, v any) (*string, error) {
+			return ec.unmarshalOString2ᚖstring(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["after"] = arg1
 	return args, nil
 }
 
@@ -29687,6 +30127,612 @@ func (ec *executionContext) fieldContext_EngineRunRef_taskQueue(_ context.Contex
 	return graphql.NewScalarFieldContext("EngineRunRef", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
+func (ec *executionContext) _ErasedPlace_place(ctx context.Context, field graphql.CollectedField, obj *model.ErasedPlace) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ErasedPlace_place(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Place, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ErasedPlace_place(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ErasedPlace", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _ErasedPlace_count(ctx context.Context, field graphql.CollectedField, obj *model.ErasedPlace) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ErasedPlace_count(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Count, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v run.Seq) graphql.Marshaler {
+			return ec.marshalNSeq2githubᚗcomᚋdvtᚑengineᚋdvtᚋrunᚐSeq(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ErasedPlace_count(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ErasedPlace", field, false, false, errors.New("field of type Seq does not have child fields"))
+}
+
+func (ec *executionContext) _Erasure_id(ctx context.Context, field graphql.CollectedField, obj *model.Erasure) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Erasure_id(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNID2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Erasure_id(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Erasure", field, false, false, errors.New("field of type ID does not have child fields"))
+}
+
+func (ec *executionContext) _Erasure_kind(ctx context.Context, field graphql.CollectedField, obj *model.Erasure) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Erasure_kind(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Kind, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v model.ErasureKind) graphql.Marshaler {
+			return ec.marshalNErasureKind2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐErasureKind(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Erasure_kind(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Erasure", field, false, false, errors.New("field of type ErasureKind does not have child fields"))
+}
+
+func (ec *executionContext) _Erasure_subject(ctx context.Context, field graphql.CollectedField, obj *model.Erasure) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Erasure_subject(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Subject, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Erasure_subject(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Erasure", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _Erasure_reason(ctx context.Context, field graphql.CollectedField, obj *model.Erasure) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Erasure_reason(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Reason, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Erasure_reason(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Erasure", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _Erasure_requestedBy(ctx context.Context, field graphql.CollectedField, obj *model.Erasure) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Erasure_requestedBy(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.RequestedBy, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Erasure_requestedBy(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Erasure", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _Erasure_requestedAt(ctx context.Context, field graphql.CollectedField, obj *model.Erasure) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Erasure_requestedAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.RequestedAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Erasure_requestedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Erasure", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _Erasure_expiresAt(ctx context.Context, field graphql.CollectedField, obj *model.Erasure) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Erasure_expiresAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ExpiresAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Erasure_expiresAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Erasure", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _Erasure_confirmedBy(ctx context.Context, field graphql.CollectedField, obj *model.Erasure) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Erasure_confirmedBy(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ConfirmedBy, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Erasure_confirmedBy(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Erasure", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _Erasure_confirmedAt(ctx context.Context, field graphql.CollectedField, obj *model.Erasure) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Erasure_confirmedAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ConfirmedAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Erasure_confirmedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Erasure", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _Erasure_cancelledBy(ctx context.Context, field graphql.CollectedField, obj *model.Erasure) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Erasure_cancelledBy(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.CancelledBy, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Erasure_cancelledBy(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Erasure", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _Erasure_cancelledAt(ctx context.Context, field graphql.CollectedField, obj *model.Erasure) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Erasure_cancelledAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.CancelledAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Erasure_cancelledAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Erasure", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _Erasure_startedAt(ctx context.Context, field graphql.CollectedField, obj *model.Erasure) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Erasure_startedAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.StartedAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Erasure_startedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Erasure", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _Erasure_phase(ctx context.Context, field graphql.CollectedField, obj *model.Erasure) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Erasure_phase(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Phase, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Erasure_phase(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Erasure", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _Erasure_finishedAt(ctx context.Context, field graphql.CollectedField, obj *model.Erasure) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Erasure_finishedAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.FinishedAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Erasure_finishedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Erasure", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _Erasure_erased(ctx context.Context, field graphql.CollectedField, obj *model.Erasure) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Erasure_erased(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Erased, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []model.ErasedPlace) graphql.Marshaler {
+			return ec.marshalNErasedPlace2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐErasedPlaceᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Erasure_erased(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Erasure",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ErasedPlace(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Erasure_certificate(ctx context.Context, field graphql.CollectedField, obj *model.Erasure) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Erasure_certificate(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Certificate, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Erasure_certificate(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Erasure", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _ErasureConnection_edges(ctx context.Context, field graphql.CollectedField, obj *model.ErasureConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ErasureConnection_edges(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Edges, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []model.ErasureEdge) graphql.Marshaler {
+			return ec.marshalNErasureEdge2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐErasureEdgeᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ErasureConnection_edges(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "ErasureConnection",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ErasureEdge(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _ErasureConnection_pageInfo(ctx context.Context, field graphql.CollectedField, obj *model.ErasureConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ErasureConnection_pageInfo(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.PageInfo, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.PageInfo) graphql.Marshaler {
+			return ec.marshalNPageInfo2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐPageInfo(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ErasureConnection_pageInfo(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "ErasureConnection",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_PageInfo(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _ErasureEdge_cursor(ctx context.Context, field graphql.CollectedField, obj *model.ErasureEdge) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ErasureEdge_cursor(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Cursor, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ErasureEdge_cursor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ErasureEdge", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _ErasureEdge_node(ctx context.Context, field graphql.CollectedField, obj *model.ErasureEdge) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ErasureEdge_node(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Node, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.Erasure) graphql.Marshaler {
+			return ec.marshalNErasure2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐErasure(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ErasureEdge_node(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "ErasureEdge",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Erasure(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _ErasurePayload_erasure(ctx context.Context, field graphql.CollectedField, obj *model.ErasurePayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ErasurePayload_erasure(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Erasure, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.Erasure) graphql.Marshaler {
+			return ec.marshalNErasure2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐErasure(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ErasurePayload_erasure(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "ErasurePayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Erasure(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _ErasurePayload_change(ctx context.Context, field graphql.CollectedField, obj *model.ErasurePayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ErasurePayload_change(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Change, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.ChangeReceipt) graphql.Marshaler {
+			return ec.marshalOChangeReceipt2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐChangeReceipt(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ErasurePayload_change(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "ErasurePayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ChangeReceipt(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _EventConnection_edges(ctx context.Context, field graphql.CollectedField, obj *model.EventConnection) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -34078,6 +35124,94 @@ func (ec *executionContext) fieldContext_Mutation_freezeTenant(ctx context.Conte
 	}()
 	ctx = graphql.WithFieldContext(ctx, fc)
 	if fc.Args, err = ec.field_Mutation_freezeTenant_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_requestErasure(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_requestErasure(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().RequestErasure(ctx, fc.Args["input"].(model.RequestErasureInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.ErasurePayload) graphql.Marshaler {
+			return ec.marshalNErasurePayload2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐErasurePayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_requestErasure(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ErasurePayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_requestErasure_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_decideErasure(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_decideErasure(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().DecideErasure(ctx, fc.Args["input"].(model.DecideErasureInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.ErasurePayload) graphql.Marshaler {
+			return ec.marshalNErasurePayload2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐErasurePayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_decideErasure(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ErasurePayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_decideErasure_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
 		ec.Error(ctx, err)
 		return fc, err
 	}
@@ -39687,6 +40821,50 @@ func (ec *executionContext) fieldContext_Query_incident(ctx context.Context, fie
 	}()
 	ctx = graphql.WithFieldContext(ctx, fc)
 	if fc.Args, err = ec.field_Query_incident_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Query_erasures(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Query_erasures(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Query().Erasures(ctx, fc.Args["first"].(*int), fc.Args["after"].(*string))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.ErasureConnection) graphql.Marshaler {
+			return ec.marshalNErasureConnection2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐErasureConnection(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Query_erasures(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Query",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ErasureConnection(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Query_erasures_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
 		ec.Error(ctx, err)
 		return fc, err
 	}
@@ -55593,6 +56771,57 @@ func (ec *executionContext) unmarshalInputDeadLettersInput(ctx context.Context, 
 	return it, nil
 }
 
+func (ec *executionContext) unmarshalInputDecideErasureInput(ctx context.Context, obj any) (model.DecideErasureInput, error) {
+	var it model.DecideErasureInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"requestId", "id", "confirm", "reason"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "requestId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("requestId"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.RequestID = data
+		case "id":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("id"))
+			data, err := ec.unmarshalNID2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ID = data
+		case "confirm":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("confirm"))
+			data, err := ec.unmarshalNBoolean2bool(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Confirm = data
+		case "reason":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("reason"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Reason = data
+		}
+	}
+	return it, nil
+}
+
 func (ec *executionContext) unmarshalInputDeleteViewInput(ctx context.Context, obj any) (model.DeleteViewInput, error) {
 	var it model.DeleteViewInput
 	if obj == nil {
@@ -57085,6 +58314,57 @@ func (ec *executionContext) unmarshalInputReplayDestinationInput(ctx context.Con
 				return it, err
 			}
 			it.Filter = data
+		}
+	}
+	return it, nil
+}
+
+func (ec *executionContext) unmarshalInputRequestErasureInput(ctx context.Context, obj any) (model.RequestErasureInput, error) {
+	var it model.RequestErasureInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"requestId", "tenantId", "subject", "reason"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "requestId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("requestId"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.RequestID = data
+		case "tenantId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("tenantId"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.TenantID = data
+		case "subject":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("subject"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Subject = data
+		case "reason":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("reason"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Reason = data
 		}
 	}
 	return it, nil
@@ -62827,6 +64107,291 @@ func (ec *executionContext) _EngineRunRef(ctx context.Context, sel ast.Selection
 	return out
 }
 
+var erasedPlaceImplementors = []string{"ErasedPlace"}
+
+func (ec *executionContext) _ErasedPlace(ctx context.Context, sel ast.SelectionSet, obj *model.ErasedPlace) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, erasedPlaceImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("ErasedPlace")
+		case "place":
+			out.Values[i] = ec._ErasedPlace_place(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "count":
+			out.Values[i] = ec._ErasedPlace_count(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var erasureImplementors = []string{"Erasure"}
+
+func (ec *executionContext) _Erasure(ctx context.Context, sel ast.SelectionSet, obj *model.Erasure) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, erasureImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("Erasure")
+		case "id":
+			out.Values[i] = ec._Erasure_id(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "kind":
+			out.Values[i] = ec._Erasure_kind(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "subject":
+			out.Values[i] = ec._Erasure_subject(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "reason":
+			out.Values[i] = ec._Erasure_reason(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "requestedBy":
+			out.Values[i] = ec._Erasure_requestedBy(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "requestedAt":
+			out.Values[i] = ec._Erasure_requestedAt(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "expiresAt":
+			out.Values[i] = ec._Erasure_expiresAt(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "confirmedBy":
+			out.Values[i] = ec._Erasure_confirmedBy(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "confirmedAt":
+			out.Values[i] = ec._Erasure_confirmedAt(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "cancelledBy":
+			out.Values[i] = ec._Erasure_cancelledBy(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "cancelledAt":
+			out.Values[i] = ec._Erasure_cancelledAt(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "startedAt":
+			out.Values[i] = ec._Erasure_startedAt(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "phase":
+			out.Values[i] = ec._Erasure_phase(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "finishedAt":
+			out.Values[i] = ec._Erasure_finishedAt(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "erased":
+			out.Values[i] = ec._Erasure_erased(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "certificate":
+			out.Values[i] = ec._Erasure_certificate(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var erasureConnectionImplementors = []string{"ErasureConnection"}
+
+func (ec *executionContext) _ErasureConnection(ctx context.Context, sel ast.SelectionSet, obj *model.ErasureConnection) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, erasureConnectionImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("ErasureConnection")
+		case "edges":
+			out.Values[i] = ec._ErasureConnection_edges(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "pageInfo":
+			out.Values[i] = ec._ErasureConnection_pageInfo(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var erasureEdgeImplementors = []string{"ErasureEdge"}
+
+func (ec *executionContext) _ErasureEdge(ctx context.Context, sel ast.SelectionSet, obj *model.ErasureEdge) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, erasureEdgeImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("ErasureEdge")
+		case "cursor":
+			out.Values[i] = ec._ErasureEdge_cursor(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "node":
+			out.Values[i] = ec._ErasureEdge_node(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var erasurePayloadImplementors = []string{"ErasurePayload"}
+
+func (ec *executionContext) _ErasurePayload(ctx context.Context, sel ast.SelectionSet, obj *model.ErasurePayload) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, erasurePayloadImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("ErasurePayload")
+		case "erasure":
+			out.Values[i] = ec._ErasurePayload_erasure(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "change":
+			out.Values[i] = ec._ErasurePayload_change(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
 var eventConnectionImplementors = []string{"EventConnection"}
 
 func (ec *executionContext) _EventConnection(ctx context.Context, sel ast.SelectionSet, obj *model.EventConnection) graphql.Marshaler {
@@ -64542,6 +66107,20 @@ func (ec *executionContext) _Mutation(ctx context.Context, sel ast.SelectionSet)
 		case "freezeTenant":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_freezeTenant(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "requestErasure":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_requestErasure(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "decideErasure":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_decideErasure(ctx, field)
 			})
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
@@ -67021,6 +68600,28 @@ func (ec *executionContext) _Query(ctx context.Context, sel ast.SelectionSet) gr
 				}()
 				res = ec._Query_incident(ctx, field)
 				if res == graphql.RequiredNull {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			rrm := func(ctx context.Context) graphql.Marshaler {
+				return ec.OperationContext.RootResolverMiddleware(ctx,
+					func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return rrm(innerCtx) })
+		case "erasures":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Query_erasures(ctx, field)
+				if res == graphql.Null {
 					atomic.AddUint32(&fs.Invalids, 1)
 				}
 				return res
@@ -74866,6 +76467,11 @@ func (ec *executionContext) unmarshalNDeadLettersInput2ᚖgithubᚗcomᚋdvtᚑe
 	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
+func (ec *executionContext) unmarshalNDecideErasureInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐDecideErasureInput(ctx context.Context, v any) (model.DecideErasureInput, error) {
+	res, err := ec.unmarshalInputDecideErasureInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
 func (ec *executionContext) marshalNDecidedRun2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐDecidedRun(ctx context.Context, sel ast.SelectionSet, v model.DecidedRun) graphql.Marshaler {
 	return ec._DecidedRun(ctx, sel, &v)
 }
@@ -75130,6 +76736,86 @@ func (ec *executionContext) unmarshalNEngineMode2githubᚗcomᚋdvtᚑengineᚋd
 
 func (ec *executionContext) marshalNEngineMode2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐEngineMode(ctx context.Context, sel ast.SelectionSet, v model.EngineMode) graphql.Marshaler {
 	return v
+}
+
+func (ec *executionContext) marshalNErasedPlace2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐErasedPlace(ctx context.Context, sel ast.SelectionSet, v model.ErasedPlace) graphql.Marshaler {
+	return ec._ErasedPlace(ctx, sel, &v)
+}
+
+func (ec *executionContext) marshalNErasedPlace2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐErasedPlaceᚄ(ctx context.Context, sel ast.SelectionSet, v []model.ErasedPlace) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNErasedPlace2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐErasedPlace(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNErasure2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐErasure(ctx context.Context, sel ast.SelectionSet, v *model.Erasure) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._Erasure(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNErasureConnection2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐErasureConnection(ctx context.Context, sel ast.SelectionSet, v *model.ErasureConnection) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._ErasureConnection(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNErasureEdge2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐErasureEdge(ctx context.Context, sel ast.SelectionSet, v model.ErasureEdge) graphql.Marshaler {
+	return ec._ErasureEdge(ctx, sel, &v)
+}
+
+func (ec *executionContext) marshalNErasureEdge2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐErasureEdgeᚄ(ctx context.Context, sel ast.SelectionSet, v []model.ErasureEdge) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNErasureEdge2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐErasureEdge(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) unmarshalNErasureKind2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐErasureKind(ctx context.Context, v any) (model.ErasureKind, error) {
+	var res model.ErasureKind
+	err := res.UnmarshalGQL(v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNErasureKind2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐErasureKind(ctx context.Context, sel ast.SelectionSet, v model.ErasureKind) graphql.Marshaler {
+	return v
+}
+
+func (ec *executionContext) marshalNErasurePayload2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐErasurePayload(ctx context.Context, sel ast.SelectionSet, v *model.ErasurePayload) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._ErasurePayload(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalNEventConnection2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐEventConnection(ctx context.Context, sel ast.SelectionSet, v *model.EventConnection) graphql.Marshaler {
@@ -76484,6 +78170,11 @@ func (ec *executionContext) marshalNReplayPreview2ᚖgithubᚗcomᚋdvtᚑengine
 		return graphql.Null
 	}
 	return ec._ReplayPreview(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNRequestErasureInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRequestErasureInput(ctx context.Context, v any) (model.RequestErasureInput, error) {
+	res, err := ec.unmarshalInputRequestErasureInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) unmarshalNRerunFromInput2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRerunFromInput(ctx context.Context, v any) (*model.RerunFromInput, error) {

@@ -868,6 +868,15 @@ type DeadLettersInput struct {
 	AllOpen *bool `json:"allOpen,omitempty"`
 }
 
+type DecideErasureInput struct {
+	// Client key, alphabet [A-Za-z0-9_.-], at most 128; it stands in the audit.
+	RequestID string `json:"requestId"`
+	ID        string `json:"id"`
+	// False cancels the request, also one that was confirmed and has not begun.
+	Confirm bool   `json:"confirm"`
+	Reason  string `json:"reason"`
+}
+
 // A run about which the viewer has decided.
 type DecidedRun struct {
 	RunID         string    `json:"runId"`
@@ -1048,6 +1057,53 @@ type EngineRunRef struct {
 	EngineRunID *string `json:"engineRunId,omitempty"`
 	// The task queue of the workflow, for the search for its workers; null for runs that an earlier version started.
 	TaskQueue *string `json:"taskQueue,omitempty"`
+}
+
+type ErasedPlace struct {
+	// For example `table event` or `bucket logs`.
+	Place string  `json:"place"`
+	Count run.Seq `json:"count"`
+}
+
+// A request to erase, and what became of it. A finished one names nobody.
+type Erasure struct {
+	ID   string      `json:"id"`
+	Kind ErasureKind `json:"kind"`
+	// The person to erase; null for a tenant and once it is erased.
+	Subject     *string   `json:"subject,omitempty"`
+	Reason      string    `json:"reason"`
+	RequestedBy *string   `json:"requestedBy,omitempty"`
+	RequestedAt time.Time `json:"requestedAt"`
+	// A request cannot be confirmed after this time.
+	ExpiresAt   time.Time  `json:"expiresAt"`
+	ConfirmedBy *string    `json:"confirmedBy,omitempty"`
+	ConfirmedAt *time.Time `json:"confirmedAt,omitempty"`
+	CancelledBy *string    `json:"cancelledBy,omitempty"`
+	CancelledAt *time.Time `json:"cancelledAt,omitempty"`
+	StartedAt   *time.Time `json:"startedAt,omitempty"`
+	// LEDGER, FREEZE, END, DRAIN, ROWS, KEYS, BUCKET, ENGINE, AGAIN or CERTIFY; null before the start.
+	Phase      *string    `json:"phase,omitempty"`
+	FinishedAt *time.Time `json:"finishedAt,omitempty"`
+	// What was erased so far, by place.
+	Erased []ErasedPlace `json:"erased"`
+	// The signed certificate, a JSON document; null before the end. `dvt erasure verify` checks it.
+	Certificate *string `json:"certificate,omitempty"`
+}
+
+type ErasureConnection struct {
+	Edges    []ErasureEdge `json:"edges"`
+	PageInfo *PageInfo     `json:"pageInfo"`
+}
+
+type ErasureEdge struct {
+	Cursor string   `json:"cursor"`
+	Node   *Erasure `json:"node"`
+}
+
+type ErasurePayload struct {
+	Erasure *Erasure `json:"erasure"`
+	// Null when the request was already decided as asked.
+	Change *ChangeReceipt `json:"change,omitempty"`
 }
 
 type EscalateAlertInput struct {
@@ -1977,6 +2033,17 @@ type ReplayPreview struct {
 	// The times of the first and the last message that were counted; null without one.
 	First *time.Time `json:"first,omitempty"`
 	Last  *time.Time `json:"last,omitempty"`
+}
+
+type RequestErasureInput struct {
+	// Client key, alphabet [A-Za-z0-9_.-], at most 128; it stands in the audit.
+	RequestID string `json:"requestId"`
+	// The viewer's tenant. Required when the whole tenant is to be erased, so that nobody erases another one by mistake.
+	TenantID *string `json:"tenantId,omitempty"`
+	// The principal to erase; null: the whole tenant.
+	Subject *string `json:"subject,omitempty"`
+	// For the audit and for the person who confirms it.
+	Reason string `json:"reason"`
 }
 
 // The steps that run again. The new run takes over the outputs of the others.
@@ -4206,6 +4273,63 @@ func (e *EngineMode) UnmarshalJSON(b []byte) error {
 }
 
 func (e EngineMode) MarshalJSON() ([]byte, error) {
+	var buf bytes.Buffer
+	e.MarshalGQL(&buf)
+	return buf.Bytes(), nil
+}
+
+type ErasureKind string
+
+const (
+	// Everything of the tenant.
+	ErasureKindTenant ErasureKind = "TENANT"
+	// One person.
+	ErasureKindSubject ErasureKind = "SUBJECT"
+)
+
+var AllErasureKind = []ErasureKind{
+	ErasureKindTenant,
+	ErasureKindSubject,
+}
+
+func (e ErasureKind) IsValid() bool {
+	switch e {
+	case ErasureKindTenant, ErasureKindSubject:
+		return true
+	}
+	return false
+}
+
+func (e ErasureKind) String() string {
+	return string(e)
+}
+
+func (e *ErasureKind) UnmarshalGQL(v any) error {
+	str, ok := v.(string)
+	if !ok {
+		return fmt.Errorf("enums must be strings")
+	}
+
+	*e = ErasureKind(str)
+	if !e.IsValid() {
+		return fmt.Errorf("%s is not a valid ErasureKind", str)
+	}
+	return nil
+}
+
+func (e ErasureKind) MarshalGQL(w io.Writer) {
+	_, _ = fmt.Fprint(w, strconv.Quote(e.String()))
+}
+
+func (e *ErasureKind) UnmarshalJSON(b []byte) error {
+	s, err := strconv.Unquote(string(b))
+	if err != nil {
+		return err
+	}
+	return e.UnmarshalGQL(s)
+}
+
+func (e ErasureKind) MarshalJSON() ([]byte, error) {
 	var buf bytes.Buffer
 	e.MarshalGQL(&buf)
 	return buf.Bytes(), nil
