@@ -35,15 +35,16 @@ const (
 	PhaseBucket  = "BUCKET"  // artifacts and logs are deleted
 	PhaseEngine  = "ENGINE"  // the engine forgets the histories of the tenant
 	PhaseAgain   = "AGAIN"   // what was written meanwhile is deleted, until a pass finds nothing
+	PhaseCompact = "COMPACT" // the files of the database lose what deleted rows left in them
 	PhaseCertify = "CERTIFY" // the certificate is signed, and the request becomes a tombstone
 )
 
 func phasesOf(k store.ErasureKind) []string {
 	if k == store.EraseSubject {
-		return []string{PhaseLedger, PhaseKeys, PhaseRows, PhaseCertify}
+		return []string{PhaseLedger, PhaseKeys, PhaseRows, PhaseCompact, PhaseCertify}
 	}
 	return []string{PhaseLedger, PhaseFreeze, PhaseEnd, PhaseDrain, PhaseRows, PhaseBucket, PhaseEngine, PhaseAgain,
-		PhaseCertify}
+		PhaseCompact, PhaseCertify}
 }
 
 // Forgetter is the part of an engine that erases. Both methods may be repeated.
@@ -86,6 +87,9 @@ const (
 	// keep an erasure from finishing.
 	mostPasses = 20
 	passPause  = time.Second
+	// The engine may take this many pauses to delete; it is asked again every forgetEvery of them.
+	mostForgets = 300
+	forgetEvery = 30
 )
 
 // reason is the reason of terminated runs and of the freeze.
@@ -221,6 +225,8 @@ func (r *Runner) phase(ctx context.Context, e *store.Erasure) error {
 		return err
 	case PhaseAgain:
 		return r.again(ctx, e)
+	case PhaseCompact:
+		return r.cfg.Owner.Compact(ctx, owner.Scope{TenantID: e.TenantID}) // also the keys of a person
 	case PhaseCertify:
 		return r.certify(ctx, e)
 	}
@@ -341,22 +347,46 @@ func (r *Runner) deleteObjects(ctx context.Context, e *store.Erasure) (total int
 	return total, nil
 }
 
-// forgetExecutions deletes the histories of the tenant's runs.
+// forgetExecutions deletes the histories of the tenant's runs, and waits until the engine lists none: it deletes in the
+// background, up to a minute later. It counts each execution once.
 func (r *Runner) forgetExecutions(ctx context.Context, e *store.Erasure) (total int64, err error) {
-	for more := true; more; {
-		var n int64
-		n, more, err = r.cfg.Engine.ForgetTenant(ctx, e.TenantID, r.cfg.Batch)
-		add(e, "engine executions", n)
-		total += n
-		if err == nil {
-			err = r.save(ctx, e)
-		}
-		if err != nil {
+	total, err = r.cfg.Engine.CountTenant(ctx, e.TenantID)
+	if err != nil || total == 0 {
+		return 0, err
+	}
+	if e.Position != forgetting {
+		add(e, "engine executions", total)
+		e.Position = forgetting
+		if err := r.save(ctx, e); err != nil {
 			return total, err
 		}
 	}
-	return total, nil
+	left := total
+	for try := 0; left > 0; try++ {
+		if try == mostForgets {
+			return total, fmt.Errorf("the engine still lists %d executions of the tenant: check that it deletes, and run the "+
+				"erasure again", left)
+		}
+		if try%forgetEvery == 0 {
+			for more := true; more; {
+				if _, more, err = r.cfg.Engine.ForgetTenant(ctx, e.TenantID, r.cfg.Batch); err != nil {
+					return total, err
+				}
+			}
+		}
+		if left, err = r.cfg.Engine.CountTenant(ctx, e.TenantID); err != nil || left == 0 {
+			break
+		}
+		if err := pause(ctx, passPause); err != nil {
+			return total, err
+		}
+	}
+	e.Position = ""
+	return total, err
 }
+
+// forgetting is the position of an erasure whose executions are counted.
+const forgetting = "forgetting"
 
 // again repeats the deletions until they find nothing.
 func (r *Runner) again(ctx context.Context, e *store.Erasure) error {

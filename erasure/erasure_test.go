@@ -48,6 +48,7 @@ type installation struct {
 	engine *fakeEngine
 	// bucketDir is the directory of the bucket.
 	bucketDir, ledger string
+	file              string // of the database; "" on PostgreSQL
 	keys              *subject.Keyring
 	sign              ed25519.PrivateKey
 	pg                bool
@@ -145,6 +146,7 @@ func openSQLite(i *installation, path string) string {
 	if path == "" {
 		path = filepath.Join(i.TempDir(), "dvt.db")
 	}
+	i.file = path
 	raw := must[*sqlite.Store](i.T)(sqlite.Open(i.Context(), path, sqlite.Options{}))
 	i.Cleanup(func() { _ = raw.Close() })
 	i.store = decorate.SealAudit(raw, i.keys)

@@ -1,6 +1,7 @@
 package erasure_test
 
 import (
+	"bytes"
 	"crypto/ed25519"
 	"encoding/json"
 	"errors"
@@ -33,6 +34,11 @@ func (i *installation) checkNothingLeft(of string) {
 	i.Helper()
 	if found := i.scan(of); len(found) > 0 {
 		i.Errorf("%d traces of %q are left, the first ones:\n%s", len(found), of, strings.Join(found[:min(len(found), 5)], "\n"))
+	}
+	if i.file != "" {
+		if body := must[[]byte](i.T)(os.ReadFile(i.file)); bytes.Contains(body, []byte("tenant-"+of)) {
+			i.Errorf("the file of the database still has bytes of %q", of)
+		}
 	}
 	if n := len(i.dump("incident_alert", "")); n != 1 { // its rows name nobody
 		i.Errorf("incident_alert has %d rows, want that of the other tenant", n)

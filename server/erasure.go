@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/dvt-engine/dvt/artifact"
@@ -43,11 +44,12 @@ func openLedger(ctx context.Context, cfg *config.Config) (*erasure.Ledger, error
 	if err != nil {
 		return nil, err
 	}
-	ledger, err := erasure.OpenLedger(ctx, at, keys)
-	if err != nil {
-		return nil, fmt.Errorf("erasure-ledger: %w", err)
-	}
-	return ledger, nil
+	return erasure.OpenLedger(ctx, at, keys)
+}
+
+func fileExists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
 }
 
 // Erasing is an opened installation that can be erased from. OpenErasing makes one.
@@ -79,6 +81,11 @@ func OpenErasing(ctx context.Context, cfg config.Config, log *slog.Logger) (out 
 	}()
 	if err := setDefaultStore(&cfg); err != nil {
 		return out, err
+	}
+	if len(cfg.SubjectKeys) == 0 && cfg.SubjectKeysFile == "" { // that of dvt dev
+		if path := filepath.Join(cfg.Data, "subject-key"); fileExists(path) {
+			cfg.SubjectKeysFile = path
+		}
 	}
 	work := erasure.Config{Installation: cfg.PublicURL, Logger: log}
 	if work.Keys, err = openSubjects(&cfg); err != nil {

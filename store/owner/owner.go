@@ -182,7 +182,7 @@ func (d *DB) Save(ctx context.Context, e store.Erasure) error {
 // person still belongs to the tenant, until the tenant is erased, too.
 func (d *DB) Finish(ctx context.Context, e store.Erasure) error {
 	const names = `subject = '', reason = '', requested_by = '', confirmed_by = '', cancelled_by = '', position = ''`
-	return d.inTx(ctx, func(tx *sql.Tx) error {
+	err := d.inTx(ctx, func(tx *sql.Tx) error {
 		if e.Kind == store.EraseTenant { // the tombstones of its people
 			if _, err := tx.ExecContext(ctx, d.q(`UPDATE erasure SET tenant_id = '', `+names+`,
 				finished_at = coalesce(finished_at, {now}) WHERE tenant_id = $1 AND tenant_id <> '' AND id <> $2`), e.TenantID,
@@ -195,6 +195,10 @@ func (d *DB) Finish(ctx context.Context, e store.Erasure) error {
 			finished_at = {now} WHERE id = $1`), e.ID, e.TenantID, e.Phase, string(e.Certificate))
 		return err
 	})
+	if err == nil && d.dialect == SQLite { // the file forgets the names of the request
+		_, err = d.db.ExecContext(ctx, `PRAGMA wal_checkpoint(TRUNCATE)`)
+	}
+	return err
 }
 
 // Tenants lists the tenants that have anything in the store.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/dvt-engine/dvt/store"
 )
@@ -210,6 +211,35 @@ func (d *DB) DeleteRows(ctx context.Context, e *store.Erasure, s Scope, name str
 		delete(e.Counts, place)
 	}
 	return n, err
+}
+
+// Compact removes what deleted rows left in the files of the database: SQLite writes its file anew, PostgreSQL frees the
+// space of the rows for others. Backups and the WAL of the database keep them for as long as the operator keeps these.
+func (d *DB) Compact(ctx context.Context, s Scope) error {
+	statements := []string{`VACUUM`, `PRAGMA wal_checkpoint(TRUNCATE)`}
+	if d.dialect == Postgres {
+		statements = nil
+		for _, name := range d.Tables(s) {
+			statements = append(statements, `VACUUM `+name)
+		}
+	}
+	for _, statement := range statements {
+		var err error
+		for range lockTries {
+			if _, err = d.db.ExecContext(ctx, statement); err == nil || !isBusy(err) {
+				break
+			}
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-time.After(lockPause):
+			}
+		}
+		if err != nil {
+			return fmt.Errorf("owner: %s: %w", statement, err)
+		}
+	}
+	return nil
 }
 
 // permitDeletes lets this transaction alone delete rows of an insert-only table, until the returned function is called.

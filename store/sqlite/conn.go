@@ -13,7 +13,8 @@ import (
 
 // OpenOwner opens the file at path for package owner, which may delete rows of insert-only tables. It migrates nothing.
 func OpenOwner(ctx context.Context, path string) (*sql.DB, error) {
-	db, err := sql.Open("sqlite", dsn(path, Options{}.withDefaults()))
+	// secure_delete overwrites what is deleted, so that no byte of it stays in the file.
+	db, err := sql.Open("sqlite", dsn(path, Options{}.withDefaults())+"&_pragma=secure_delete(1)")
 	if err != nil {
 		return nil, fmt.Errorf("sqlite: open: %w", err)
 	}
