@@ -3050,7 +3050,7 @@ type ErasureRow struct {
 	CancelledBy *string    `json:"cancelledBy"`
 	CancelledAt *time.Time `json:"cancelledAt"`
 	StartedAt   *time.Time `json:"startedAt"`
-	// LEDGER, FREEZE, END, DRAIN, ROWS, KEYS, BUCKET, ENGINE, AGAIN or CERTIFY; null before the start.
+	// LEDGER, FREEZE, END, DRAIN, ROWS, KEYS, BUCKET, ENGINE, AGAIN, COMPACT or CERTIFY; null before the start.
 	Phase      *string    `json:"phase"`
 	FinishedAt *time.Time `json:"finishedAt"`
 	// What was erased so far, by place.

@@ -34,7 +34,7 @@ const (
 	PhaseKeys    = "KEYS"    // the keys of a person are destroyed
 	PhaseBucket  = "BUCKET"  // artifacts and logs are deleted
 	PhaseEngine  = "ENGINE"  // the engine forgets the histories of the tenant
-	PhaseAgain   = "AGAIN"   // what was written meanwhile is deleted, until a pass finds nothing
+	PhaseAgain   = "AGAIN"   // late writes are deleted, until a pass finds nothing
 	PhaseCompact = "COMPACT" // the files of the database lose what deleted rows left in them
 	PhaseCertify = "CERTIFY" // the certificate is signed, and the request becomes a tombstone
 )
@@ -102,12 +102,12 @@ type Runner struct{ cfg Config }
 func New(cfg Config) (*Runner, error) {
 	var errs []error
 	if cfg.Ledger == nil {
-		errs = append(errs, errors.New("erasure-ledger is missing: without a ledger outside the store, a restored backup would "+
-			"bring back what was erased; name a bucket URL or a directory that is not part of the store's backup"))
+		errs = append(errs, errors.New("erasure-ledger is missing: without a ledger outside the store, a restored backup "+
+			"would bring back what was erased; name a bucket URL or a directory that is not part of the store's backup"))
 	}
 	if cfg.Keys == nil {
-		errs = append(errs, errors.New("subject-keys-file is missing: the ledger and the certificate name what was erased only "+
-			"by a hash with that key"))
+		errs = append(errs, errors.New("subject-keys-file is missing: the ledger and the certificate name what was erased "+
+			"only by a hash with that key"))
 	}
 	if cfg.Sign == nil {
 		errs = append(errs, errors.New("audit-heads-key is missing: it signs the certificate"))
@@ -312,8 +312,8 @@ func (r *Runner) deleteRows(ctx context.Context, e *store.Erasure) (total int64,
 	return total, r.save(ctx, e)
 }
 
-// keepHead keeps the end of the tenant's chain of audit rows for the certificate, before the rows are deleted. Whoever
-// exported the audit earlier can prove it with that hash.
+// keepHead keeps the end of the tenant's chain of audit rows for the certificate, before the rows are deleted. That
+// hash proves an export that somebody made before.
 func (r *Runner) keepHead(ctx context.Context, e *store.Erasure) error {
 	if e.Kind != store.EraseTenant || e.Certificate != nil {
 		return nil

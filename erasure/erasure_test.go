@@ -222,7 +222,8 @@ func (i *installation) seed(mark string) {
 			Params:     []byte(`{"mail":"` + person + `"}`)}
 		_, _, err := i.store.CreateRun(ctx, store.NewRun{Run: r, Plan: []byte(`{"plan":"` + mark + `"}`),
 			Events:  []run.Draft{runtest.Draft(run.RunApproved, "", 1), runtest.Start("s1", "s2<s1")},
-			Enqueue: &store.Enqueue{Terms: store.Unlimited()}, Audit: []store.AuditRow{store.AuditRowOfRun(audit("START", id.RunID), r)}})
+			Enqueue: &store.Enqueue{Terms: store.Unlimited()},
+			Audit:   []store.AuditRow{store.AuditRowOfRun(audit("START", id.RunID), r)}})
 		check(i.T, err)
 		check(i.T, i.store.InRun(ctx, id.RunID, func(tx store.RunTx) error {
 			_, err := tx.PutReceipt(ctx, run.SignalReceipt{RunID: id.RunID, Actor: person, Reason: "r " + person,
@@ -230,18 +231,20 @@ func (i *installation) seed(mark string) {
 			return errors.Join(err, tx.Audit(ctx, audit("PAUSE", id.RunID)))
 		}))
 		for f := range 3 {
-			_, _, _, err := i.bucket.Put(ctx, fmt.Sprintf("%s/%s/s1/1/1/f%d", tenant, id.RunID, f), strings.NewReader(person))
+			_, _, _, err := i.bucket.Put(ctx, fmt.Sprintf("%s/%s/s1/1/1/f%d", tenant, id.RunID, f),
+				strings.NewReader(person))
 			check(i.T, err)
 		}
-		check(i.T, i.bucket.Append(ctx, artifact.AttemptID{TenantID: tenant, RunID: id.RunID, StepID: "s1", LogicalAttempt: 1}, 1,
-			1, []artifact.Line{{No: 1, Text: "log of " + person}}))
+		check(i.T, i.bucket.Append(ctx, artifact.AttemptID{TenantID: tenant, RunID: id.RunID, StepID: "s1",
+			LogicalAttempt: 1}, 1, 1, []artifact.Line{{No: 1, Text: "log of " + person}}))
 		i.engine.runs[tenant+"/"+id.RunID] = k == 0
 	}
 	_, err := i.store.PutPolicy(ctx, store.StoredPolicy{TenantID: tenant, Version: 1, Doc: []byte(`{}`), Actor: person},
 		audit("PUT_POLICY", ""))
 	check(i.T, err)
-	_, _, err = i.store.PutToken(ctx, store.StoredToken{ID: fmt.Sprintf("00000000-0000-4000-8000-%012x", mark[0]), TenantID: tenant, Name: "n", Principal: person,
-		SHA256: mark, Grants: []byte(`[]`), CreatedBy: person, ExpiresAt: time.Now().Add(time.Hour)}, audit("CREATE_TOKEN", ""))
+	_, _, err = i.store.PutToken(ctx, store.StoredToken{ID: fmt.Sprintf("00000000-0000-4000-8000-%012x", mark[0]),
+		TenantID: tenant, Name: "n", Principal: person, SHA256: mark, Grants: []byte(`[]`), CreatedBy: person,
+		ExpiresAt: time.Now().Add(time.Hour)}, audit("CREATE_TOKEN", ""))
 	check(i.T, err)
 	_, err = i.store.PutView(ctx, store.SavedView{TenantID: tenant, Owner: person, ID: "v", Name: "mine", Query: "q"},
 		audit("PUT_VIEW", ""))

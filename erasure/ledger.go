@@ -38,7 +38,7 @@ type entry struct {
 	MAC string `json:"mac"`
 }
 
-// hashed marks a name of which only the hash is known, after a restore.
+// hashed marks the hash of a name that is not known, after a restore.
 const hashed = "hash:"
 
 // OpenLedger opens the ledger at a bucket URL. The caller closes it.

@@ -23,7 +23,8 @@ import (
 func (i *installation) ask(id string, kind store.ErasureKind, person string) {
 	i.Helper()
 	_, err := i.store.RequestErasure(i.Context(), store.Erasure{ID: id, Kind: kind, TenantID: "tenant-" + gone,
-		Subject: person, Reason: "the contract of " + gone + " ended", RequestedBy: "ana." + gone + "@example.org"}, time.Hour)
+		Subject: person, Reason: "the contract of " + gone + " ended", RequestedBy: "ana." + gone + "@example.org"},
+		time.Hour)
 	check(i.T, err)
 	_, err = i.store.DecideErasure(i.Context(), "tenant-"+gone, id, "bo."+gone+"@example.org", true)
 	check(i.T, err)
@@ -33,7 +34,8 @@ func (i *installation) ask(id string, kind store.ErasureKind, person string) {
 func (i *installation) checkNothingLeft(of string) {
 	i.Helper()
 	if found := i.scan(of); len(found) > 0 {
-		i.Errorf("%d traces of %q are left, the first ones:\n%s", len(found), of, strings.Join(found[:min(len(found), 5)], "\n"))
+		i.Errorf("%d traces of %q are left, the first ones:\n%s", len(found), of,
+			strings.Join(found[:min(len(found), 5)], "\n"))
 	}
 	if i.file != "" {
 		if body := must[[]byte](i.T)(os.ReadFile(i.file)); bytes.Contains(body, []byte("tenant-"+of)) {

@@ -129,8 +129,8 @@ type AuditHead struct {
 // of the strings v2, hash before in hex (empty for the first link), no, id, at (RFC 3339 in UTC with six digits),
 // tenantId, actor, action, runId, signalId, outcome, code, reason, requestId, detail (empty for none), credential,
 // address, via, object and digest. For rows of format 1 the strings begin with v1 and end with detail. Of sealed
-// texts it takes the stored form, so that destroying a key changes no hash. The hash needs no secret, so that an auditor
-// can compute it.
+// texts it takes the stored form, so that destroying a key changes no hash. The hash needs no secret, so that an
+// auditor can compute it.
 func (r AuditRow) Link(before [sha256.Size]byte, no int64) [sha256.Size]byte {
 	previous := ""
 	if no > 1 {

@@ -16,8 +16,8 @@ const (
 )
 
 // SubjectKey is a key that seals the personal fields of audit rows of one actor in one tenant. An actor may have many
-// keys, because each process makes its own. Whoever destroys all keys of an actor erases the actor from the audit: the
-// rows keep their bytes, so that the hash chain holds, and nobody can read who acted and why.
+// keys, because each process makes its own. When all of them are destroyed, the actor is erased from the audit:
+// the rows keep their bytes, so that the hash chain holds, and nobody can read who acted and why.
 type SubjectKey struct {
 	ID       string // 32 hexadecimal digits, random
 	TenantID string

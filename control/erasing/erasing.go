@@ -19,7 +19,8 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// Actions of audit rows about erasures. A request needs the right SET_POLICY on the whole tenant, a decision READ_AUDIT.
+// Actions of audit rows about erasures. A request needs the right SET_POLICY on the whole tenant, a decision
+// READ_AUDIT.
 const (
 	ActionRequest = "REQUEST_ERASURE"
 	ActionConfirm = "CONFIRM_ERASURE"
@@ -91,7 +92,8 @@ func (s *ErasureDesk) RequestErasure(ctx context.Context, p authz.Principal, in 
 	}
 	switch {
 	case kind == store.EraseTenant && in.TenantID != p.TenantID:
-		vs = append(vs, plan.Violation{Path: "tenantId", Code: "INVALID", Message: "must name your tenant, which is erased whole"})
+		vs = append(vs, plan.Violation{Path: "tenantId", Code: "INVALID",
+			Message: "must name your tenant, which is erased whole"})
 	case len(in.Subject) > maxSubject || !run.IsText(in.Subject):
 		vs = append(vs, plan.Violation{Path: "subject", Code: plan.CodeRange, Message: "must be text of 1 to 256 bytes"})
 	case in.Subject != "" && in.TenantID != "" && in.TenantID != p.TenantID:
@@ -115,8 +117,8 @@ func (s *ErasureDesk) RequestErasure(ctx context.Context, p authz.Principal, in 
 	return Decided{e, change}, nil
 }
 
-// DecideErasure confirms or cancels a request of the caller's tenant. The person who asked cannot confirm it. It is safe
-// to repeat. Errors: FORBIDDEN without READ_AUDIT on the whole tenant, or for a confirmation of one's own request;
+// DecideErasure confirms or cancels a request of the caller's tenant. The person who asked cannot confirm it. It is
+// safe to repeat. Errors: FORBIDDEN without READ_AUDIT on the whole tenant, or for a confirmation of one's own request;
 // NOT_FOUND, BAD_USER_INPUT; INVALID_TRANSITION when it was decided before, has expired or has begun; UNAVAILABLE.
 // Accepted and refused decisions are audited.
 func (s *ErasureDesk) DecideErasure(ctx context.Context, p authz.Principal, in Decision) (Decided, error) {

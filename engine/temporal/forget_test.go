@@ -15,7 +15,8 @@ func TestForgetTenant_DeletesOpenAndClosedExecutionsOfThatTenantOnly(t *testing.
 	t.Parallel()
 	h := newHarness(t, options{})
 	tenant := "forget-" + uuid.NewString() // other tests use the namespace, too
-	ids := []run.Identity{{TenantID: tenant, RunID: "r1"}, {TenantID: tenant, RunID: "r2"}, {TenantID: tenant + "x", RunID: "r3"}}
+	ids := []run.Identity{{TenantID: tenant, RunID: "r1"}, {TenantID: tenant, RunID: "r2"},
+		{TenantID: tenant + "x", RunID: "r3"}}
 	for _, id := range ids {
 		_, err := h.client.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: temporal.WorkflowID(id),
 			TaskQueue: "nobody"}, "none")
@@ -28,7 +29,9 @@ func TestForgetTenant_DeletesOpenAndClosedExecutionsOfThatTenantOnly(t *testing.
 		must(t, err)
 		return n
 	}
-	h.waitFor(waiting, "in the index with the others", func(run.State) bool { return count(tenant) == 2 && count(tenant+"x") == 1 })
+	h.waitFor(waiting, "in the index with the others", func(run.State) bool {
+		return count(tenant) == 2 && count(tenant+"x") == 1
+	})
 	for _, other := range []string{tenant[:len(tenant)-1], "%", "' OR WorkflowId STARTS_WITH 'dvt/" + tenant} {
 		n, _, err := h.engine.ForgetTenant(t.Context(), other, 10)
 		if err == nil && n != 0 {

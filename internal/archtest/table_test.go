@@ -113,7 +113,8 @@ var imports = map[string][]string{
 	// The fixture of the tests of the use cases: it wires a whole server without HTTP. Only tests import it.
 	"control/controltest": {everything},
 	"graph": {"control", "control/access", "control/admission", "control/bulk", "control/health", "control/reads",
-		"control/runs", "control/watch", "control/delivery", "control/erasing", "destination", "run", "run/doctor", "run/trace", "plan",
+		"control/runs", "control/watch", "control/delivery", "control/erasing", "destination", "run", "run/doctor",
+		"run/trace", "plan",
 		"live", "authz", "graph/limit", "graph/ws"},
 	"graph/ws": {},
 	// Bounds of operations, callers and addresses, with the weights of fields.

@@ -98,7 +98,8 @@ func (s *sealing) EndSilence(ctx context.Context, tenantID, id string, rows ...s
 	return s.Store.EndSilence(ctx, tenantID, id, rows...)
 }
 
-func (s *sealing) PutView(ctx context.Context, v store.SavedView, rows ...store.AuditRow) (_ store.SavedView, err error) {
+func (s *sealing) PutView(ctx context.Context, v store.SavedView,
+	rows ...store.AuditRow) (_ store.SavedView, err error) {
 	if rows, err = s.sealer.Seal(rows); err != nil {
 		return store.SavedView{}, err
 	}
@@ -144,7 +145,8 @@ func (s *sealing) PutSetting(ctx context.Context, v store.StoredSetting,
 	return s.Store.PutSetting(ctx, v, row)
 }
 
-func (s *sealing) SwitchDestination(ctx context.Context, x store.DestinationSwitch, rows ...store.AuditRow) (err error) {
+func (s *sealing) SwitchDestination(ctx context.Context, x store.DestinationSwitch,
+	rows ...store.AuditRow) (err error) {
 	if rows, err = s.sealer.Seal(rows); err != nil {
 		return err
 	}

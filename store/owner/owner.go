@@ -1,6 +1,6 @@
 // Package owner changes a store with the rights of its owner: it deletes rows of insert-only tables and destroys keys,
-// for erasures of tenants and people. No server has these rights (contract T208): on PostgreSQL its role lacks them, and
-// on SQLite only the commands that erase open the file this way.
+// for erasures of tenants and people. No server has these rights (contract T208): on PostgreSQL its role lacks them,
+// and on SQLite only the commands that erase open the file this way.
 //
 // A batch and the progress of its erasure are one transaction, so that an erasure continues after a crash.
 package owner

@@ -272,8 +272,8 @@ func (s *Store) DecideErasure(ctx context.Context, tenantID, id, by string, conf
 }
 
 func erasureOf(ctx context.Context, c *conn, tenantID, id string) (store.Erasure, error) {
-	return collectOne(ctx, c, "erasure", scanErasure, `SELECT `+erasureColumns+` FROM erasure WHERE id = ? AND tenant_id = ?`,
-		id, tenantID)
+	return collectOne(ctx, c, "erasure", scanErasure, `SELECT `+erasureColumns+` FROM erasure
+		WHERE id = ? AND tenant_id = ?`, id, tenantID)
 }
 
 // Erasures implements store.Erasures.

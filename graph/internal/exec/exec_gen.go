@@ -13865,7 +13865,7 @@ type Erasure {
   cancelledBy: String
   cancelledAt: Time
   startedAt: Time
-  "LEDGER, FREEZE, END, DRAIN, ROWS, KEYS, BUCKET, ENGINE, AGAIN or CERTIFY; null before the start."
+  "LEDGER, FREEZE, END, DRAIN, ROWS, KEYS, BUCKET, ENGINE, AGAIN, COMPACT or CERTIFY; null before the start."
   phase: String
   finishedAt: Time
   "What was erased so far, by place."

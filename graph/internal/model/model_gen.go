@@ -1081,7 +1081,7 @@ type Erasure struct {
 	CancelledBy *string    `json:"cancelledBy,omitempty"`
 	CancelledAt *time.Time `json:"cancelledAt,omitempty"`
 	StartedAt   *time.Time `json:"startedAt,omitempty"`
-	// LEDGER, FREEZE, END, DRAIN, ROWS, KEYS, BUCKET, ENGINE, AGAIN or CERTIFY; null before the start.
+	// LEDGER, FREEZE, END, DRAIN, ROWS, KEYS, BUCKET, ENGINE, AGAIN, COMPACT or CERTIFY; null before the start.
 	Phase      *string    `json:"phase,omitempty"`
 	FinishedAt *time.Time `json:"finishedAt,omitempty"`
 	// What was erased so far, by place.
