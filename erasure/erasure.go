@@ -130,13 +130,13 @@ func New(cfg Config) (*Runner, error) {
 	return &Runner{cfg}, nil
 }
 
-// ErrNotConfirmed says that an erasure cannot start: nobody confirmed it, the same person requested and confirmed it, or
-// it was cancelled.
+// ErrNotConfirmed says that an erasure cannot start: nobody confirmed it, the same person requested and confirmed it,
+// or it was cancelled.
 var ErrNotConfirmed = errors.New("erasure: a second person must confirm the erasure first")
 
 // Run carries out a confirmed erasure, or continues it, and returns its certificate. A finished erasure gives its
-// certificate again. Errors: store.ErrNotFound, ErrNotConfirmed, and those of the parts that it works on. After an error
-// Run may be called again.
+// certificate again. Errors: store.ErrNotFound, ErrNotConfirmed, and those of the parts that it works on. After an
+// error Run may be called again.
 func (r *Runner) Run(ctx context.Context, id string) (json.RawMessage, error) {
 	e, err := r.cfg.Owner.Erasure(ctx, id)
 	if err != nil {

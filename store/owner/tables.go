@@ -214,7 +214,8 @@ func (d *DB) DeleteRows(ctx context.Context, e *store.Erasure, s Scope, name str
 }
 
 // Compact removes what deleted rows left in the files of the database: SQLite writes its file again, PostgreSQL
-// frees the space of the rows for others. Backups and the WAL of the database keep them for as long as the operator keeps these.
+// frees the space of the rows for others. Backups and the WAL of the database keep them for as long as the operator
+// keeps these.
 func (d *DB) Compact(ctx context.Context, s Scope) error {
 	statements := []string{`VACUUM`, `PRAGMA wal_checkpoint(TRUNCATE)`}
 	if d.dialect == Postgres {
