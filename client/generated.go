@@ -2049,6 +2049,47 @@ func (v *DeadLettersInput) GetRunId() *string { return v.RunId }
 // GetAllOpen returns DeadLettersInput.AllOpen, and is useful for accessing the field via an interface.
 func (v *DeadLettersInput) GetAllOpen() *bool { return v.AllOpen }
 
+// DecideErasureDecideErasureErasurePayload includes the requested fields of the GraphQL type ErasurePayload.
+type DecideErasureDecideErasureErasurePayload struct {
+	Erasure ErasureRow `json:"erasure"`
+}
+
+// GetErasure returns DecideErasureDecideErasureErasurePayload.Erasure, and is useful for accessing the field via an interface.
+func (v *DecideErasureDecideErasureErasurePayload) GetErasure() ErasureRow { return v.Erasure }
+
+type DecideErasureInput struct {
+	// Client key, alphabet [A-Za-z0-9_.-], at most 128; it stands in the audit.
+	RequestId string `json:"requestId"`
+	Id        string `json:"id"`
+	// False cancels the request, also one that was confirmed and has not begun.
+	Confirm bool   `json:"confirm"`
+	Reason  string `json:"reason"`
+}
+
+// GetRequestId returns DecideErasureInput.RequestId, and is useful for accessing the field via an interface.
+func (v *DecideErasureInput) GetRequestId() string { return v.RequestId }
+
+// GetId returns DecideErasureInput.Id, and is useful for accessing the field via an interface.
+func (v *DecideErasureInput) GetId() string { return v.Id }
+
+// GetConfirm returns DecideErasureInput.Confirm, and is useful for accessing the field via an interface.
+func (v *DecideErasureInput) GetConfirm() bool { return v.Confirm }
+
+// GetReason returns DecideErasureInput.Reason, and is useful for accessing the field via an interface.
+func (v *DecideErasureInput) GetReason() string { return v.Reason }
+
+// DecideErasureResponse is returned by DecideErasure on success.
+type DecideErasureResponse struct {
+	// Confirms or cancels a request to erase. The person who asked cannot confirm it. Requires the action READ_AUDIT on the
+	// whole tenant. Safe to repeat. Errors: FORBIDDEN, NOT_FOUND, BAD_USER_INPUT, INVALID_TRANSITION, STORE_UNAVAILABLE.
+	DecideErasure DecideErasureDecideErasureErasurePayload `json:"decideErasure"`
+}
+
+// GetDecideErasure returns DecideErasureResponse.DecideErasure, and is useful for accessing the field via an interface.
+func (v *DecideErasureResponse) GetDecideErasure() DecideErasureDecideErasureErasurePayload {
+	return v.DecideErasure
+}
+
 type Decision string
 
 const (
@@ -3023,6 +3064,109 @@ var AllEngineMode = []EngineMode{
 	EngineModeReadOnly,
 	EngineModeDrained,
 }
+
+type ErasureKind string
+
+const (
+	// Everything of the tenant.
+	ErasureKindTenant ErasureKind = "TENANT"
+	// One person.
+	ErasureKindSubject ErasureKind = "SUBJECT"
+)
+
+var AllErasureKind = []ErasureKind{
+	ErasureKindTenant,
+	ErasureKindSubject,
+}
+
+// ErasureRow includes the GraphQL fields of Erasure requested by the fragment ErasureRow.
+// The GraphQL type's documentation follows.
+//
+// A request to erase, and what became of it. A finished one names nobody.
+type ErasureRow struct {
+	Id   string      `json:"id"`
+	Kind ErasureKind `json:"kind"`
+	// The person to erase; null for a tenant and once it is erased.
+	Subject     *string   `json:"subject"`
+	Reason      string    `json:"reason"`
+	RequestedBy *string   `json:"requestedBy"`
+	RequestedAt time.Time `json:"requestedAt"`
+	// A request cannot be confirmed after this time.
+	ExpiresAt   time.Time  `json:"expiresAt"`
+	ConfirmedBy *string    `json:"confirmedBy"`
+	ConfirmedAt *time.Time `json:"confirmedAt"`
+	CancelledBy *string    `json:"cancelledBy"`
+	CancelledAt *time.Time `json:"cancelledAt"`
+	StartedAt   *time.Time `json:"startedAt"`
+	// LEDGER, FREEZE, END, DRAIN, ROWS, KEYS, BUCKET, ENGINE, AGAIN, COMPACT or CERTIFY; null before the start.
+	Phase      *string    `json:"phase"`
+	FinishedAt *time.Time `json:"finishedAt"`
+	// What was erased so far, by place.
+	Erased []ErasureRowErasedErasedPlace `json:"erased"`
+	// The signed certificate, a JSON document; null before the end. `dvt erasure verify` checks it.
+	Certificate *string `json:"certificate"`
+}
+
+// GetId returns ErasureRow.Id, and is useful for accessing the field via an interface.
+func (v *ErasureRow) GetId() string { return v.Id }
+
+// GetKind returns ErasureRow.Kind, and is useful for accessing the field via an interface.
+func (v *ErasureRow) GetKind() ErasureKind { return v.Kind }
+
+// GetSubject returns ErasureRow.Subject, and is useful for accessing the field via an interface.
+func (v *ErasureRow) GetSubject() *string { return v.Subject }
+
+// GetReason returns ErasureRow.Reason, and is useful for accessing the field via an interface.
+func (v *ErasureRow) GetReason() string { return v.Reason }
+
+// GetRequestedBy returns ErasureRow.RequestedBy, and is useful for accessing the field via an interface.
+func (v *ErasureRow) GetRequestedBy() *string { return v.RequestedBy }
+
+// GetRequestedAt returns ErasureRow.RequestedAt, and is useful for accessing the field via an interface.
+func (v *ErasureRow) GetRequestedAt() time.Time { return v.RequestedAt }
+
+// GetExpiresAt returns ErasureRow.ExpiresAt, and is useful for accessing the field via an interface.
+func (v *ErasureRow) GetExpiresAt() time.Time { return v.ExpiresAt }
+
+// GetConfirmedBy returns ErasureRow.ConfirmedBy, and is useful for accessing the field via an interface.
+func (v *ErasureRow) GetConfirmedBy() *string { return v.ConfirmedBy }
+
+// GetConfirmedAt returns ErasureRow.ConfirmedAt, and is useful for accessing the field via an interface.
+func (v *ErasureRow) GetConfirmedAt() *time.Time { return v.ConfirmedAt }
+
+// GetCancelledBy returns ErasureRow.CancelledBy, and is useful for accessing the field via an interface.
+func (v *ErasureRow) GetCancelledBy() *string { return v.CancelledBy }
+
+// GetCancelledAt returns ErasureRow.CancelledAt, and is useful for accessing the field via an interface.
+func (v *ErasureRow) GetCancelledAt() *time.Time { return v.CancelledAt }
+
+// GetStartedAt returns ErasureRow.StartedAt, and is useful for accessing the field via an interface.
+func (v *ErasureRow) GetStartedAt() *time.Time { return v.StartedAt }
+
+// GetPhase returns ErasureRow.Phase, and is useful for accessing the field via an interface.
+func (v *ErasureRow) GetPhase() *string { return v.Phase }
+
+// GetFinishedAt returns ErasureRow.FinishedAt, and is useful for accessing the field via an interface.
+func (v *ErasureRow) GetFinishedAt() *time.Time { return v.FinishedAt }
+
+// GetErased returns ErasureRow.Erased, and is useful for accessing the field via an interface.
+func (v *ErasureRow) GetErased() []ErasureRowErasedErasedPlace { return v.Erased }
+
+// GetCertificate returns ErasureRow.Certificate, and is useful for accessing the field via an interface.
+func (v *ErasureRow) GetCertificate() *string { return v.Certificate }
+
+// ErasureRowErasedErasedPlace includes the requested fields of the GraphQL type ErasedPlace.
+type ErasureRowErasedErasedPlace struct {
+	// For example `table event` or `bucket logs`.
+	Place string `json:"place"`
+	Count int64  `json:"count"`
+}
+
+// GetPlace returns ErasureRowErasedErasedPlace.Place, and is useful for accessing the field via an interface.
+func (v *ErasureRowErasedErasedPlace) GetPlace() string { return v.Place }
+
+// GetCount returns ErasureRowErasedErasedPlace.Count, and is useful for accessing the field via an interface.
+func (v *ErasureRowErasedErasedPlace) GetCount() int64 { return v.Count }
 
 type EscalateAlertInput struct {
 	Level AlertLevel `json:"level"`
@@ -4688,6 +4832,39 @@ type ListDestinationsResponse struct {
 
 // GetDestinations returns ListDestinationsResponse.Destinations, and is useful for accessing the field via an interface.
 func (v *ListDestinationsResponse) GetDestinations() []DestinationLine { return v.Destinations }
+
+// ListErasuresErasuresErasureConnection includes the requested fields of the GraphQL type ErasureConnection.
+type ListErasuresErasuresErasureConnection struct {
+	Edges    []ListErasuresErasuresErasureConnectionEdgesErasureEdge `json:"edges"`
+	PageInfo PageInfo                                                `json:"pageInfo"`
+}
+
+// GetEdges returns ListErasuresErasuresErasureConnection.Edges, and is useful for accessing the field via an interface.
+func (v *ListErasuresErasuresErasureConnection) GetEdges() []ListErasuresErasuresErasureConnectionEdgesErasureEdge {
+	return v.Edges
+}
+
+// GetPageInfo returns ListErasuresErasuresErasureConnection.PageInfo, and is useful for accessing the field via an interface.
+func (v *ListErasuresErasuresErasureConnection) GetPageInfo() PageInfo { return v.PageInfo }
+
+// ListErasuresErasuresErasureConnectionEdgesErasureEdge includes the requested fields of the GraphQL type ErasureEdge.
+type ListErasuresErasuresErasureConnectionEdgesErasureEdge struct {
+	Node ErasureRow `json:"node"`
+}
+
+// GetNode returns ListErasuresErasuresErasureConnectionEdgesErasureEdge.Node, and is useful for accessing the field via an interface.
+func (v *ListErasuresErasuresErasureConnectionEdgesErasureEdge) GetNode() ErasureRow { return v.Node }
+
+// ListErasuresResponse is returned by ListErasures on success.
+type ListErasuresResponse struct {
+	// Requests to erase the viewer's tenant, or a person of it, and what became of them, the newest first. Requires the action
+	// READ_AUDIT on the whole tenant. Errors: FORBIDDEN, BAD_USER_INPUT, CURSOR_INVALID, STORE_UNAVAILABLE.
+	// Example: `erasures { edges { node { id kind subject phase finishedAt } } }`.
+	Erasures ListErasuresErasuresErasureConnection `json:"erasures"`
+}
+
+// GetErasures returns ListErasuresResponse.Erasures, and is useful for accessing the field via an interface.
+func (v *ListErasuresResponse) GetErasures() ListErasuresErasuresErasureConnection { return v.Erasures }
 
 // ListFailedResponse is returned by ListFailed on success.
 type ListFailedResponse struct {
@@ -7267,6 +7444,10 @@ type ReadAuditAuditAuditConnectionEdgesAuditEdgeNodeAuditEntryRowAuditRow struct
 	Object string `json:"object"`
 	// SHA-256 in hex of the content of the object.
 	Digest string `json:"digest"`
+	// The stored texts of actor, reason and address, where they are sealed by a key of the actor; the hash covers these.
+	// Null for a row whose texts are stored in plain text. Erasing the actor destroys the key: actor then reads
+	// "erased subject", and the stored texts and the hash stay.
+	Sealed *ReadAuditAuditAuditConnectionEdgesAuditEdgeNodeAuditEntryRowAuditRowSealedSealedTexts `json:"sealed"`
 }
 
 // GetAt returns ReadAuditAuditAuditConnectionEdgesAuditEdgeNodeAuditEntryRowAuditRow.At, and is useful for accessing the field via an interface.
@@ -7352,6 +7533,36 @@ func (v *ReadAuditAuditAuditConnectionEdgesAuditEdgeNodeAuditEntryRowAuditRow) G
 // GetDigest returns ReadAuditAuditAuditConnectionEdgesAuditEdgeNodeAuditEntryRowAuditRow.Digest, and is useful for accessing the field via an interface.
 func (v *ReadAuditAuditAuditConnectionEdgesAuditEdgeNodeAuditEntryRowAuditRow) GetDigest() string {
 	return v.Digest
+}
+
+// GetSealed returns ReadAuditAuditAuditConnectionEdgesAuditEdgeNodeAuditEntryRowAuditRow.Sealed, and is useful for accessing the field via an interface.
+func (v *ReadAuditAuditAuditConnectionEdgesAuditEdgeNodeAuditEntryRowAuditRow) GetSealed() *ReadAuditAuditAuditConnectionEdgesAuditEdgeNodeAuditEntryRowAuditRowSealedSealedTexts {
+	return v.Sealed
+}
+
+// ReadAuditAuditAuditConnectionEdgesAuditEdgeNodeAuditEntryRowAuditRowSealedSealedTexts includes the requested fields of the GraphQL type SealedTexts.
+// The GraphQL type's documentation follows.
+//
+// The texts of a sealed audit row as they are stored and hashed.
+type ReadAuditAuditAuditConnectionEdgesAuditEdgeNodeAuditEntryRowAuditRowSealedSealedTexts struct {
+	Actor   string `json:"actor"`
+	Reason  string `json:"reason"`
+	Address string `json:"address"`
+}
+
+// GetActor returns ReadAuditAuditAuditConnectionEdgesAuditEdgeNodeAuditEntryRowAuditRowSealedSealedTexts.Actor, and is useful for accessing the field via an interface.
+func (v *ReadAuditAuditAuditConnectionEdgesAuditEdgeNodeAuditEntryRowAuditRowSealedSealedTexts) GetActor() string {
+	return v.Actor
+}
+
+// GetReason returns ReadAuditAuditAuditConnectionEdgesAuditEdgeNodeAuditEntryRowAuditRowSealedSealedTexts.Reason, and is useful for accessing the field via an interface.
+func (v *ReadAuditAuditAuditConnectionEdgesAuditEdgeNodeAuditEntryRowAuditRowSealedSealedTexts) GetReason() string {
+	return v.Reason
+}
+
+// GetAddress returns ReadAuditAuditAuditConnectionEdgesAuditEdgeNodeAuditEntryRowAuditRowSealedSealedTexts.Address, and is useful for accessing the field via an interface.
+func (v *ReadAuditAuditAuditConnectionEdgesAuditEdgeNodeAuditEntryRowAuditRowSealedSealedTexts) GetAddress() string {
+	return v.Address
 }
 
 // ReadAuditResponse is returned by ReadAudit on success.
@@ -7794,6 +8005,50 @@ type ReplayDestinationResponse struct {
 // GetReplayDestination returns ReplayDestinationResponse.ReplayDestination, and is useful for accessing the field via an interface.
 func (v *ReplayDestinationResponse) GetReplayDestination() ReplayDestinationReplayDestinationDeliveryOrderPayload {
 	return v.ReplayDestination
+}
+
+type RequestErasureInput struct {
+	// Client key, alphabet [A-Za-z0-9_.-], at most 128; it stands in the audit.
+	RequestId string `json:"requestId"`
+	// The viewer's tenant. Required when the whole tenant is to be erased, so that nobody erases another one by mistake.
+	TenantId *string `json:"tenantId"`
+	// The principal to erase; null: the whole tenant.
+	Subject *string `json:"subject"`
+	// For the audit and for the person who confirms it.
+	Reason string `json:"reason"`
+}
+
+// GetRequestId returns RequestErasureInput.RequestId, and is useful for accessing the field via an interface.
+func (v *RequestErasureInput) GetRequestId() string { return v.RequestId }
+
+// GetTenantId returns RequestErasureInput.TenantId, and is useful for accessing the field via an interface.
+func (v *RequestErasureInput) GetTenantId() *string { return v.TenantId }
+
+// GetSubject returns RequestErasureInput.Subject, and is useful for accessing the field via an interface.
+func (v *RequestErasureInput) GetSubject() *string { return v.Subject }
+
+// GetReason returns RequestErasureInput.Reason, and is useful for accessing the field via an interface.
+func (v *RequestErasureInput) GetReason() string { return v.Reason }
+
+// RequestErasureRequestErasureErasurePayload includes the requested fields of the GraphQL type ErasurePayload.
+type RequestErasureRequestErasureErasurePayload struct {
+	Erasure ErasureRow `json:"erasure"`
+}
+
+// GetErasure returns RequestErasureRequestErasureErasurePayload.Erasure, and is useful for accessing the field via an interface.
+func (v *RequestErasureRequestErasureErasurePayload) GetErasure() ErasureRow { return v.Erasure }
+
+// RequestErasureResponse is returned by RequestErasure on success.
+type RequestErasureResponse struct {
+	// Asks to erase a person of the viewer's tenant, or the whole tenant. Nothing is erased before another person confirms it
+	// within seven days and the owner of the database carries it out. Requires the action SET_POLICY on the whole tenant. Safe
+	// to repeat. Errors: FORBIDDEN, BAD_USER_INPUT, REQUEST_ID_CONFLICT, STORE_UNAVAILABLE.
+	RequestErasure RequestErasureRequestErasureErasurePayload `json:"requestErasure"`
+}
+
+// GetRequestErasure returns RequestErasureResponse.RequestErasure, and is useful for accessing the field via an interface.
+func (v *RequestErasureResponse) GetRequestErasure() RequestErasureRequestErasureErasurePayload {
+	return v.RequestErasure
 }
 
 // The steps that run again. The new run takes over the outputs of the others.
@@ -12852,6 +13107,14 @@ type __CreateTokenInput struct {
 // GetInput returns __CreateTokenInput.Input, and is useful for accessing the field via an interface.
 func (v *__CreateTokenInput) GetInput() CreateTokenInput { return v.Input }
 
+// __DecideErasureInput is used internally by genqlient
+type __DecideErasureInput struct {
+	Input DecideErasureInput `json:"input"`
+}
+
+// GetInput returns __DecideErasureInput.Input, and is useful for accessing the field via an interface.
+func (v *__DecideErasureInput) GetInput() DecideErasureInput { return v.Input }
+
 // __DiagnoseRunInput is used internally by genqlient
 type __DiagnoseRunInput struct {
 	RunId string `json:"runId"`
@@ -13119,6 +13382,18 @@ func (v *__ListDeadLettersInput) GetFirst() *int { return v.First }
 
 // GetAfter returns __ListDeadLettersInput.After, and is useful for accessing the field via an interface.
 func (v *__ListDeadLettersInput) GetAfter() *string { return v.After }
+
+// __ListErasuresInput is used internally by genqlient
+type __ListErasuresInput struct {
+	First *int    `json:"first"`
+	After *string `json:"after"`
+}
+
+// GetFirst returns __ListErasuresInput.First, and is useful for accessing the field via an interface.
+func (v *__ListErasuresInput) GetFirst() *int { return v.First }
+
+// GetAfter returns __ListErasuresInput.After, and is useful for accessing the field via an interface.
+func (v *__ListErasuresInput) GetAfter() *string { return v.After }
 
 // __ListFailedInput is used internally by genqlient
 type __ListFailedInput struct {
@@ -13507,6 +13782,14 @@ type __ReplayDestinationInput struct {
 
 // GetInput returns __ReplayDestinationInput.Input, and is useful for accessing the field via an interface.
 func (v *__ReplayDestinationInput) GetInput() ReplayDestinationInput { return v.Input }
+
+// __RequestErasureInput is used internally by genqlient
+type __RequestErasureInput struct {
+	Input RequestErasureInput `json:"input"`
+}
+
+// GetInput returns __RequestErasureInput.Input, and is useful for accessing the field via an interface.
+func (v *__RequestErasureInput) GetInput() RequestErasureInput { return v.Input }
 
 // __RerunInput is used internally by genqlient
 type __RerunInput struct {
@@ -14801,6 +15084,63 @@ func CreateToken(
 	}
 
 	data_ = &CreateTokenResponse{}
+	resp_ := &graphql.Response{Data: data_}
+
+	err_ = client_.MakeRequest(
+		ctx_,
+		req_,
+		resp_,
+	)
+
+	return data_, err_
+}
+
+// The mutation executed by DecideErasure.
+const DecideErasure_Operation = `
+mutation DecideErasure ($input: DecideErasureInput!) {
+	decideErasure(input: $input) {
+		erasure {
+			... ErasureRow
+		}
+	}
+}
+fragment ErasureRow on Erasure {
+	id
+	kind
+	subject
+	reason
+	requestedBy
+	requestedAt
+	expiresAt
+	confirmedBy
+	confirmedAt
+	cancelledBy
+	cancelledAt
+	startedAt
+	phase
+	finishedAt
+	erased {
+		place
+		count
+	}
+	certificate
+}
+`
+
+func DecideErasure(
+	ctx_ context.Context,
+	client_ graphql.Client,
+	input DecideErasureInput,
+) (data_ *DecideErasureResponse, err_ error) {
+	req_ := &graphql.Request{
+		OpName: "DecideErasure",
+		Query:  DecideErasure_Operation,
+		Variables: &__DecideErasureInput{
+			Input: input,
+		},
+	}
+
+	data_ = &DecideErasureResponse{}
 	resp_ := &graphql.Response{Data: data_}
 
 	err_ = client_.MakeRequest(
@@ -16386,6 +16726,74 @@ func ListDestinations(
 	return data_, err_
 }
 
+// The query executed by ListErasures.
+const ListErasures_Operation = `
+query ListErasures ($first: Int, $after: String) {
+	erasures(first: $first, after: $after) {
+		edges {
+			node {
+				... ErasureRow
+			}
+		}
+		pageInfo {
+			... PageInfo
+		}
+	}
+}
+fragment ErasureRow on Erasure {
+	id
+	kind
+	subject
+	reason
+	requestedBy
+	requestedAt
+	expiresAt
+	confirmedBy
+	confirmedAt
+	cancelledBy
+	cancelledAt
+	startedAt
+	phase
+	finishedAt
+	erased {
+		place
+		count
+	}
+	certificate
+}
+fragment PageInfo on PageInfo {
+	hasNextPage
+	endCursor
+}
+`
+
+func ListErasures(
+	ctx_ context.Context,
+	client_ graphql.Client,
+	first *int,
+	after *string,
+) (data_ *ListErasuresResponse, err_ error) {
+	req_ := &graphql.Request{
+		OpName: "ListErasures",
+		Query:  ListErasures_Operation,
+		Variables: &__ListErasuresInput{
+			First: first,
+			After: after,
+		},
+	}
+
+	data_ = &ListErasuresResponse{}
+	resp_ := &graphql.Response{Data: data_}
+
+	err_ = client_.MakeRequest(
+		ctx_,
+		req_,
+		resp_,
+	)
+
+	return data_, err_
+}
+
 // The query executed by ListFailed.
 const ListFailed_Operation = `
 query ListFailed ($first: Int, $after: String) {
@@ -17739,6 +18147,11 @@ query ReadAudit ($filter: AuditFilter, $oldestFirst: Boolean, $first: Int, $afte
 					via
 					object
 					digest
+					sealed {
+						actor
+						reason
+						address
+					}
 				}
 			}
 		}
@@ -18140,6 +18553,63 @@ func ReplayDestination(
 	}
 
 	data_ = &ReplayDestinationResponse{}
+	resp_ := &graphql.Response{Data: data_}
+
+	err_ = client_.MakeRequest(
+		ctx_,
+		req_,
+		resp_,
+	)
+
+	return data_, err_
+}
+
+// The mutation executed by RequestErasure.
+const RequestErasure_Operation = `
+mutation RequestErasure ($input: RequestErasureInput!) {
+	requestErasure(input: $input) {
+		erasure {
+			... ErasureRow
+		}
+	}
+}
+fragment ErasureRow on Erasure {
+	id
+	kind
+	subject
+	reason
+	requestedBy
+	requestedAt
+	expiresAt
+	confirmedBy
+	confirmedAt
+	cancelledBy
+	cancelledAt
+	startedAt
+	phase
+	finishedAt
+	erased {
+		place
+		count
+	}
+	certificate
+}
+`
+
+func RequestErasure(
+	ctx_ context.Context,
+	client_ graphql.Client,
+	input RequestErasureInput,
+) (data_ *RequestErasureResponse, err_ error) {
+	req_ := &graphql.Request{
+		OpName: "RequestErasure",
+		Query:  RequestErasure_Operation,
+		Variables: &__RequestErasureInput{
+			Input: input,
+		},
+	}
+
+	data_ = &RequestErasureResponse{}
 	resp_ := &graphql.Response{Data: data_}
 
 	err_ = client_.MakeRequest(

@@ -57,6 +57,13 @@ type AuditStore interface {
 	AuditBacklog(ctx context.Context, limit int) ([]store.AuditBacklog, error)
 	AuditObjects(ctx context.Context, f store.AuditObjectFilter) ([]store.AuditObject, error)
 	AuditMissing(ctx context.Context, tenantID string, after int64, limit int) ([]store.AuditLink, error)
+	store.SubjectKeys
+}
+
+// RowOpener opens the sealed texts of audit rows, and finds the stored texts of actors by a part of their names.
+type RowOpener interface {
+	Open(ctx context.Context, keys store.SubjectKeys, tenantID string, rows []*store.AuditRow) error
+	StoredActors(ctx context.Context, keys store.SubjectKeys, tenantID, part string) ([]string, error)
 }
 
 // SealedLogs reads the logs of runs, their heads, and their seals.
@@ -71,13 +78,15 @@ type Audits struct {
 	rights    *Rights
 	store     AuditStore
 	logs      SealedLogs
+	opener    RowOpener
 	operators string
 	now       func() time.Time
 }
 
 // NewAudits makes Audits. operators is the tenant that also checks the objects of the installation, or "".
-func NewAudits(r *Rights, s AuditStore, logs SealedLogs, operators string, now func() time.Time) *Audits {
-	return &Audits{rights: r, store: s, logs: logs, operators: operators, now: now}
+func NewAudits(r *Rights, s AuditStore, logs SealedLogs, opener RowOpener, operators string,
+	now func() time.Time) *Audits {
+	return &Audits{rights: r, store: s, logs: logs, opener: opener, operators: operators, now: now}
 }
 
 // Audit reads who did what and whose requests were refused (contract T208), in the order that the filter asks for. The
@@ -95,6 +104,9 @@ func (s *Audits) Audit(ctx context.Context, p authz.Principal, q AuditQuery) (Au
 		return AuditPage{}, err
 	}
 	f.Limit = n + 1
+	if f.StoredActors, err = s.opener.StoredActors(ctx, s.store, p.TenantID, f.ActorPart); err != nil {
+		return AuditPage{}, Translate(err)
+	}
 	out := AuditPage{}
 	if end, err := s.bound(ctx, &f, &out); err != nil || end {
 		return out, Translate(err)
@@ -104,6 +116,9 @@ func (s *Audits) Audit(ctx context.Context, p authz.Principal, q AuditQuery) (Au
 		return AuditPage{}, Translate(err)
 	}
 	out.Links = links[:min(n, len(links))]
+	if err := s.open(ctx, p.TenantID, out.Links); err != nil {
+		return AuditPage{}, Translate(err)
+	}
 	if len(links) > n {
 		last := links[n-1]
 		out.HasNext, out.Next = true, AuditCursor(last)
@@ -119,6 +134,17 @@ func (s *Audits) Audit(ctx context.Context, p authz.Principal, q AuditQuery) (Au
 		}
 	}
 	return out, Translate(err)
+}
+
+// open opens the sealed texts of the rows of links.
+func (s *Audits) open(ctx context.Context, tenantID string, links []store.AuditLink) error {
+	var rows []*store.AuditRow
+	for _, l := range links {
+		if l.Row != nil {
+			rows = append(rows, l.Row)
+		}
+	}
+	return s.opener.Open(ctx, s.store, tenantID, rows)
 }
 
 // filter returns the filter of the store for a query.

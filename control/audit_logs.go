@@ -31,6 +31,9 @@ func (s *Audits) checkMissing(ctx context.Context, tenantID string, kind int, af
 	if err != nil {
 		return AuditCheckPage{}, err
 	}
+	if err := s.open(ctx, tenantID, links); err != nil {
+		return AuditCheckPage{}, err
+	}
 	out := AuditCheckPage{Next: fmt.Sprintf("%d:", kind+1)}
 	for _, l := range links {
 		out.Problems = append(out.Problems, fmt.Sprintf("%s was removed: %s created it by number %d of the audit",

@@ -57,6 +57,7 @@ type UseCases interface { //nolint:interfacebloat // the sum of its subjects; a 
 	WaitReads
 	AlertService
 	DeliveryService
+	ErasureService
 }
 
 // PollerReads reads when workers polled their task queues.

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/url"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -76,18 +75,9 @@ type SignedHeads = store.SignedHeads
 // other document.
 func ReadAuditHeads(ctx context.Context, location, publicKeyFile string, good func(SignedHeads),
 	bad func(name string)) error {
-	text, err := os.ReadFile(publicKeyFile)
+	key, err := readPublicKey(publicKeyFile)
 	if err != nil {
 		return err
-	}
-	block, _ := pem.Decode(text)
-	if block == nil {
-		return fmt.Errorf("%s contains no key in PEM: make one with `openssl pkey -pubout`", publicKeyFile)
-	}
-	parsed, err := x509.ParsePKIXPublicKey(block.Bytes)
-	key, ok := parsed.(ed25519.PublicKey)
-	if err != nil || !ok {
-		return fmt.Errorf("%s contains no Ed25519 public key: make one with `openssl pkey -pubout`", publicKeyFile)
 	}
 	at, err := bucketURL(location)
 	if err != nil {

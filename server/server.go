@@ -49,6 +49,7 @@ import (
 	"github.com/dvt-engine/dvt/store/postgres"
 	"github.com/dvt-engine/dvt/store/sqlite"
 	"github.com/dvt-engine/dvt/storeadmin/archive"
+	"github.com/dvt-engine/dvt/store/subject"
 )
 
 // drainTime is how long open requests and streams may take to end during a shutdown.
@@ -93,8 +94,11 @@ type parts struct {
 	registry   *prometheus.Registry
 	executions *executor.Meter   // of the workers in this process; nil in a server without one
 	auditHeads *artifact.Archive // nil when no heads are written
-	spans      *otlp.Client      // nil when the environment names no receiver of traces
-	requests   *spans.Tracer     // of requests and calls; nil as spans
+	subjects   *subject.Keyring  // seals names in the audit; nil when the settings have no keys
+	// stopSubjects ends the check for destroyed keys; nil without keys.
+	stopSubjects func()
+	spans        *otlp.Client  // nil when the environment names no receiver of traces
+	requests     *spans.Tracer // of requests and calls; nil as spans
 	// authFailed counts a failed authentication by its kind.
 	authFailed func(kind string)
 
@@ -125,6 +129,17 @@ func assemble(
 		if p.opened, err = openStore(ctx, cfg, log); err != nil {
 			return p, err
 		}
+	}
+	if p.subjects, err = openSubjects(&cfg); err != nil {
+		return p, err
+	}
+	if p.subjects != nil {
+		if p.stopSubjects, err = forgetSubjects(ctx, p.subjects, p.opened, log); err != nil {
+			return p, err
+		}
+	}
+	if err := p.checkErasures(ctx); err != nil {
+		return p, err
 	}
 	if p.bus, err = openBus(&cfg, log); err != nil {
 		return p, err
@@ -166,6 +181,9 @@ func assemble(
 		OnAlert: p.raiseProjectorAlert, OnSweep: func() { p.control.Mark(control.DutyProject) }})
 	listed := decorate.WithApprovals(p.raw)
 	p.store = decorate.NotifyRunEnd(decorate.WakeOnCommit(listed, p.projector), admission.SlotNotifier(p.bus))
+	if p.subjects != nil {
+		p.store = decorate.SealAudit(p.store, p.subjects)
+	}
 	p.store = p.traceStore(p.store)
 	p.hub = live.New(p.raw, p.gate.Readers(), live.Config{Now: now, HeadInterval: cfg.HeadCheck,
 		OnGap: p.projector.CountGap, Metrics: p.registry, Logger: log})
@@ -191,8 +209,8 @@ func assemble(
 		return p, err
 	}
 	p.control = usecases.New(usecases.Config{
-		AuditHeads: heads,
-		Store:      p.store, Engine: p.engine, Hub: p.hub, Lists: p.lists, Bus: p.bus, Authz: p.authz, Logs: p.artifacts,
+		AuditHeads: heads, AuditRows: p.subjects,
+		Store: p.store, Engine: p.engine, Hub: p.hub, Lists: p.lists, Bus: p.bus, Authz: p.authz, Logs: p.artifacts,
 		Blobs: p.artifacts, Queues: queues, Leases: leases, Policy: cfg.Policy(),
 		RightsCheckInterval: cfg.PolicyRecheck,
 		Metrics:             p.registry, Logger: log,
@@ -232,6 +250,9 @@ func (p *parts) close() {
 	}
 	if p.spans != nil {
 		errs = append(errs, p.requests.Close(context.Background()), p.spans.Close(context.Background()))
+	}
+	if p.stopSubjects != nil {
+		p.stopSubjects()
 	}
 	if p.opened != nil {
 		errs = append(errs, p.opened.Close())
@@ -284,6 +305,10 @@ func Run(ctx context.Context, cfg config.Config, log *slog.Logger) error {
 	}
 	log.Info("dvt server listens", slog.String("listen", ln.Addr().String()))
 	defer logStop(ctx, log, "dvt server")()
+	if p.subjects == nil {
+		log.Warn("no subject-keys are set, so the audit names people in plain text and nobody can be erased from it: set " +
+			"subject-keys-file, with the same keys on every server; make a secret with `openssl rand -base64 32`")
+	}
 	if len(cfg.ManualKeys) == 0 {
 		log.Warn("no manual-keys are set, so steps that wait for a person cannot be completed through this server: set " +
 			"manual-keys to id:SECRET, the same on every server; make a secret with `openssl rand -base64 32`")

@@ -72,6 +72,7 @@ var slotKeys = map[string]string{ //nolint:gochecknoglobals // a table
 	"Query.incident.id":       "incident", "Query.incidentAlerts.id": "incident", "IncidentNoteInput.id": "incident",
 	"IncidentSeverityInput.id": "incident",
 	"LiftHoldInput.id":         "hold", "PlaceHoldInput.subject": "run",
+	"DecideErasureInput.id": "request", "RequestErasureInput.subject": "principal",
 }
 
 // textValues has values for inputs of type String that name no thing.

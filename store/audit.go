@@ -33,6 +33,12 @@ type AuditRow struct {
 	Via        string // http, websocket, worker; "" when dvt itself acted
 	Object     string // name of the object that the action made, as MadeToken and the others set it; "": none
 	Digest     string // of the object's content, in hex
+
+	// Key seals Actor, Reason and Address of this row. The store keeps it in the transaction of the row, unless it has
+	// it. nil: the texts are plain. No read sets it.
+	Key *SubjectKey
+	// Sealed are the stored texts, where a reader opened Actor, Reason and Address. No store sets it.
+	Sealed *SealedTexts
 }
 
 // Audits stores audit rows, insert-only (contract T208), in one hash chain for each tenant. A link has a number, from 1
@@ -57,6 +63,7 @@ type Audits interface {
 	// somebody inserted them past dvt or removed their links.
 	CountUnlinked(ctx context.Context, tenantID string) (waiting, stray int64, err error)
 	AuditProofs
+	SubjectKeys
 }
 
 // AuditProofs reads the objects and heads with which the audit is compared.
@@ -83,6 +90,8 @@ type AuditFilter struct {
 	RequestID      string // exact
 	// Parts in lower case: of the actor, of the action, and the beginning of the id of the run.
 	ActorPart, ActionPart, RunPrefix string
+	// StoredActors are stored texts of actors, whose rows match beside those of ActorPart.
+	StoredActors []string
 
 	Limit           int  // 1..MaxPage
 	Newest          bool // the highest number first
@@ -119,12 +128,16 @@ type AuditHead struct {
 // Link returns the hash of a row as link no of its tenant's chain, given the hash of the link before. It is the Digest
 // of the strings v2, hash before in hex (empty for the first link), no, id, at (RFC 3339 in UTC with six digits),
 // tenantId, actor, action, runId, signalId, outcome, code, reason, requestId, detail (empty for none), credential,
-// address, via, object and digest. For rows of format 1 the strings begin with v1 and end with detail. The hash needs
-// no secret, so that an auditor can compute it.
+// address, via, object and digest. For rows of format 1 the strings begin with v1 and end with detail. Of sealed
+// texts it takes the stored form, so that destroying a key changes no hash. The hash needs no secret, so that an
+// auditor can compute it.
 func (r AuditRow) Link(before [sha256.Size]byte, no int64) [sha256.Size]byte {
 	previous := ""
 	if no > 1 {
 		previous = hex.EncodeToString(before[:])
+	}
+	if r.Sealed != nil {
+		r.Actor, r.Reason, r.Address = r.Sealed.Actor, r.Sealed.Reason, r.Sealed.Address
 	}
 	parts := []string{
 		"v" + strconv.Itoa(max(r.Format, 1)), previous, strconv.FormatInt(no, 10), r.ID,

@@ -87,6 +87,7 @@ type Store interface { //nolint:interfacebloat // the sum of the ports; callers 
 	Reconciliation
 	Maintenance
 	Audits
+	Erasures
 	Ops
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/cmdline"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/console"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/destinationcmd"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/erasecmd"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/incidentcmd"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/runtext"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/secretcmd"
@@ -43,6 +44,16 @@ func secretsCommand() *cobra.Command {
 	s := &session{}
 	return s.command("secrets", "Secrets of steps: who read them, what can be read, and their revocation",
 		secretcmd.All(s.shared())...)
+}
+
+func erasureCommand() *cobra.Command {
+	s := &session{}
+	return s.command("erasure", "Decide about requests to erase a tenant or a person", erasecmd.All(s.shared())...)
+}
+
+func subjectCommand() *cobra.Command {
+	s := &session{}
+	return s.command("subject", "Erase a person", erasecmd.Subject(s.shared()))
 }
 
 // shared returns what commands of other packages need of the session, whose fields are set when a command runs.

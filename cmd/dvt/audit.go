@@ -404,13 +404,17 @@ func (c *auditCheck) next(e auditEntry) {
 // auditHash returns the hash of a link, as AuditEntry.hash of the API's schema defines it.
 func auditHash(previous string, e auditEntry) string {
 	r := e.Row
+	actor, reason, address := r.Actor, r.Reason, r.Address
+	if s := r.Sealed; s != nil {
+		actor, reason, address = s.Actor, s.Reason, s.Address
+	}
 	parts := []string{
 		"v" + strconv.Itoa(max(r.Format, 1)), previous, strconv.FormatInt(e.No, 10), e.Id,
-		r.At.UTC().Format("2006-01-02T15:04:05.000000Z"), r.TenantId, r.Actor, r.Action,
-		r.RunId, r.SignalId, r.Outcome, r.Code, r.Reason, r.RequestId, r.Detail,
+		r.At.UTC().Format("2006-01-02T15:04:05.000000Z"), r.TenantId, actor, r.Action,
+		r.RunId, r.SignalId, r.Outcome, r.Code, reason, r.RequestId, r.Detail,
 	}
 	if r.Format > 1 {
-		parts = append(parts, r.Credential, r.Address, r.Via, r.Object, r.Digest)
+		parts = append(parts, r.Credential, address, r.Via, r.Object, r.Digest)
 	}
 	h := sha256.New()
 	for _, s := range parts {

@@ -31,6 +31,7 @@ var repeatable = map[string]string{
 	"audit verify":      "", "token list": "", "policy show": "", "policy history": "", "quota show": "",
 	"quota history":      "",
 	"queue list":         "",
+	"erasure list":       "",
 	"break-glass status": "", "run compare": "r1 r1", "run artifacts": "r1", "run open": "r1",
 	"service status": "", "service workers": "", "whoami": "", "workflow replay": recorded + "v1/linear.json",
 }
@@ -44,7 +45,8 @@ var testedElsewhere = strings.Fields(`bulk-signal bulk-rerun bulk-show bulk-watc
 	destinations-list destinations-show destinations-test destinations-enable destinations-disable destinations-replay destinations-dead-letters destinations-redrive
 	incidents-list incidents-show incidents-ack incidents-note incidents-severity incidents-close tenant-recovery
 	break-glass-take break-glass-end run-search run-tag run-note run-share run-step tenant-share-links
-	context-list context-show context-set context-use context-delete store-verify store-rebuild store-repair store-export store-import store-epoch-bump trace-export`)
+	context-list context-show context-set context-use context-delete store-verify store-rebuild store-repair store-export store-import store-epoch-bump trace-export
+	erasure-confirm erasure-cancel erasure-verify subject-erase tenant-purge store-erase store-replay-erasures`)
 
 func TestCommands_HaveHelpAndPrintTheSameAsJSONAndYAML(t *testing.T) {
 	address, _ := serve(t)

@@ -67,6 +67,7 @@ func Weights() exec.ComplexityRoot {
 	c.Query.Alerts = func(child int, _ *model.AlertFilter, first *int, _ *string) int {
 		return page(first, nil, 50) * child
 	}
+	c.Query.Erasures = func(child int, first *int, _ *string) int { return page(first, nil, 20) * child }
 	c.Query.Incidents = func(child int, _ *bool, _ *string, first *int, _ *string) int {
 		return page(first, nil, 50) * child
 	}

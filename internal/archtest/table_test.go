@@ -34,7 +34,13 @@ var imports = map[string][]string{
 
 	"store":           {"run", "plan"},
 	"store/storetest": {"store", "run", "plan", "internal/testtime", "internal/testserver"},
-	"store/coalesce":  {"store", "internal/contain"},
+	// Keys of actors seal audit rows; one form for both adapters.
+	"store/subject": {"store", "run"},
+	// Erasures delete what servers cannot; one form for both databases.
+	"store/owner":    {"store", "run"},
+	"store/coalesce": {"store", "internal/contain"},
+	// It erases what all the others keep, with the rights of the store's owner.
+	"erasure": {"store", "store/owner", "store/subject", "artifact", "engine", "run"},
 	// One arithmetic of quotas for both adapters.
 	"store/admission": {"store", "run"},
 	"store/postgres":  {"store", "store/admission", "run", "plan"},
@@ -105,6 +111,7 @@ var imports = map[string][]string{
 	"control/watch": {"control", "control/runs", "control/reads", "plan", "run", "store", "live", "authz", "artifact"},
 	// What people ask of destinations is written in the vocabulary of deliveries; the notifier carries it out.
 	"control/delivery": {"control", "plan", "run", "store", "authz", "destination"},
+	"control/erasing":  {"control", "plan", "run", "store", "authz"},
 	"control/bulk":     {"control", "control/runs", "plan", "run", "store", "live", "authz"},
 	// Workers read secrets; servers know who read which one, and what people ask of workers.
 	"control/secrets": {"control", "control/admission", "control/runs", "plan", "run", "store", "engine", "authz"},
@@ -119,23 +126,24 @@ var imports = map[string][]string{
 	// The fixture of the tests of the use cases: it wires a whole server without HTTP. Only tests import it.
 	"control/controltest": {everything},
 	"graph": {"control", "control/access", "control/admission", "control/bulk", "control/health", "control/reads",
-		"control/retention", "control/runs", "control/secrets", "control/watch", "control/delivery", "destination", "run",
-		"run/doctor", "run/trace", "plan", "live", "authz", "graph/limit", "graph/ws"},
+		"control/erasing", "control/retention", "control/runs", "control/secrets", "control/watch", "control/delivery",
+		"destination", "run", "run/doctor", "run/trace", "plan", "live", "authz", "graph/limit", "graph/ws"},
 	"graph/ws": {},
 	// Bounds of operations, callers and addresses, with the weights of fields.
 	"graph/limit": {"control", "control/health", "control/reads", "run", "graph"},
 	// Settings: what each says is judged by the package that it is for.
 	"server/internal/machine": {},
 	"server/config": {"authz", "authz/oidc", "control/admission", "control/retention", "control/runs", "destination",
-		"egress",
-		"engine/temporal", "engine/ticket", "plan", "run", "sandbox", "secret/providers", "store", "store/postgres"},
+		"egress", "engine/temporal", "engine/ticket", "plan", "run", "sandbox", "secret/providers", "store",
+		"store/postgres", "store/subject"},
 	"server":   {everything},
 	"client":   {},
 	"web":      {},
 	"examples": {},
 	// plans are tried out without a server; a sandbox and a private network execute this binary
 	"cmd/dvt": {"client", "cmd/dvt/internal/cmdline", "cmd/dvt/internal/console",
-		"cmd/dvt/internal/contexts", "cmd/dvt/internal/document", "cmd/dvt/internal/installcmd",
+		"cmd/dvt/internal/contexts", "cmd/dvt/internal/document", "cmd/dvt/internal/erasecmd",
+		"cmd/dvt/internal/installcmd",
 		"cmd/dvt/internal/plancmd", "cmd/dvt/internal/runtext", "cmd/dvt/internal/stepcmd", "cmd/dvt/internal/tracecmd",
 		"cmd/dvt/internal/secretcmd", "cmd/dvt/internal/watchview",
 		"internal/privatenet", "plan", "run", "sandbox", "server", "server/config"},
@@ -144,8 +152,10 @@ var imports = map[string][]string{
 	"cmd/dvt/internal/consoletest": {},
 	"cmd/dvt/internal/contexts":    {"cmd/dvt/internal/cmdline"},
 	"cmd/dvt/internal/document":    {},
-	"cmd/dvt/internal/installcmd": {"cmd/dvt/internal/cmdline", "cmd/dvt/internal/document", "internal/logfold", "server",
-		"server/config"},
+	"cmd/dvt/internal/erasecmd": {"client", "cmd/dvt/internal/cmdline", "cmd/dvt/internal/console",
+		"cmd/dvt/internal/runtext", "server"},
+	"cmd/dvt/internal/installcmd": {"cmd/dvt/internal/cmdline", "cmd/dvt/internal/document", "erasure",
+		"internal/logfold", "server", "server/config", "store", "store/owner"},
 	"cmd/dvt/internal/plancmd": {"cmd/dvt/internal/cmdline", "cmd/dvt/internal/console", "cmd/dvt/internal/document",
 		"engine/mock", "plan", "run"},
 	"cmd/dvt/internal/runtext": {"client"},

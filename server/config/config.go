@@ -143,6 +143,9 @@ type Config struct {
 	AuditHeadsKey      string        `koanf:"audit-heads-key"`      // file of the Ed25519 private key that signs them
 	AuditHeadsInterval time.Duration `koanf:"audit-heads-interval"` // time between two signed heads
 
+	// bucket URL or directory of the ledger of erasures, outside the store; empty: nothing can be erased
+	ErasureLedger string `koanf:"erasure-ledger"`
+
 	Heartbeat time.Duration `koanf:"heartbeat"` // time without a heartbeat after which an execution counts as lost
 	// how long the store may take to confirm that a step begins or completed
 	WriteBudget time.Duration `koanf:"write-budget"`
@@ -230,6 +233,7 @@ func Flags(f *pflag.FlagSet, names ...string) {
 		"destinations":         "YAML or JSON file of the destinations that events and alerts are sent to; none by default",
 		"audit-heads-key":      "PEM file of the Ed25519 private key that signs them",
 		"audit-heads-interval": "time between two signed heads",
+		"erasure-ledger":       "bucket URL or directory of the ledger of erasures, which no backup of the store contains",
 		"metrics-listen": "host:port that serves probes, health, metrics and profiles of this process without a " +
 			"token; none by default",
 		"server":       "URL of the server whose journal a data worker uses",
@@ -415,7 +419,7 @@ func knownKeys() map[string]bool {
 		server worker-token allow-private accounts allowed-origins duties no-sample log-level log-format heartbeat
 		write-budget rotate-after manual-keys ticket-keys oidc public-url sign-in-key session-life session-idle clock-skew trusted-proxies operators-tenant approval-ttl health-interval quotas egress
 		requests-per-minute address-requests-per-minute audit-heads audit-heads-key audit-heads-interval
-		trace-runs trace-sample destinations secrets retention`) {
+		trace-runs trace-sample destinations secrets retention erasure-ledger`) {
 		out[k] = true
 	}
 	for k := range groupedKeys() {

@@ -48,7 +48,7 @@ func (c *Config) WarnOfReadableFiles(log *slog.Logger, settings string) {
 func (c *Config) secretFiles() []string {
 	files := []string{
 		c.TemporalTLSKey, c.TemporalAPIKeyFile, c.StorePasswordFile, c.RedisTLSKey, c.RedisPasswordFile, c.ListenTLSKey,
-		c.ServerTLSKey, c.WorkerTokenFile, c.PayloadKeysFile, c.DispatchKeysFile, c.AuditHeadsKey,
+		c.ServerTLSKey, c.WorkerTokenFile, c.PayloadKeysFile, c.DispatchKeysFile, c.SubjectKeysFile, c.AuditHeadsKey,
 	}
 	files = append(files, providers.Files(c.Secrets)...)
 	for _, issuer := range c.Issuers {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/dvt-engine/dvt/control/runs"
 	"github.com/dvt-engine/dvt/engine/ticket"
+	"github.com/dvt-engine/dvt/store/subject"
 )
 
 // ParseManualKeys parses manual-keys, the keys of completion tokens (contract T201).
@@ -53,7 +54,12 @@ func Strings(secrets []Secret) []string {
 func (c *Config) MakeKeys() error {
 	manual := func() error { _, err := c.ParseManualKeys(); return err }
 	tickets := func() error { _, err := c.ParseTicketKeys(); return err }
-	return errors.Join(c.makeKey(&c.ManualKeys, "manual-key", manual), c.makeKey(&c.TicketKeys, "ticket-key", tickets))
+	subjects := func() error { _, err := subject.Parse(Strings(c.SubjectKeys)); return err }
+	err := errors.Join(c.makeKey(&c.ManualKeys, "manual-key", manual), c.makeKey(&c.TicketKeys, "ticket-key", tickets))
+	if c.SubjectKeysFile != "" {
+		return err
+	}
+	return errors.Join(err, c.makeKey(&c.SubjectKeys, "subject-key", subjects))
 }
 
 // makeKey loads the key in a file of the data directory into keys, and creates the file, readable only by its owner, at

@@ -12,6 +12,7 @@ import (
 
 	"github.com/dvt-engine/dvt/engine/temporal"
 	"github.com/dvt-engine/dvt/store/postgres"
+	"github.com/dvt-engine/dvt/store/subject"
 )
 
 // Encryption contains the settings that secure the connections of a process, and the files of its secrets. The process
@@ -55,6 +56,10 @@ type Encryption struct {
 	// DispatchKeys encrypt the payloads that data workers read and write. When they are empty, payload-keys do.
 	DispatchKeys     []Secret `koanf:"dispatch-keys"`
 	DispatchKeysFile string   `koanf:"dispatch-keys-file"` // one key a line
+	// SubjectKeys seal the keys of actors in the audit, as id:secret; the first one seals. Without them names stand in
+	// plain text and cannot be erased.
+	SubjectKeys     []Secret `koanf:"subject-keys"`
+	SubjectKeysFile string   `koanf:"subject-keys-file"` // one key a line
 	// origins of Temporal UIs whose pages may request decrypted payloads
 	CodecOrigins []string `koanf:"codec-origins"`
 }
@@ -115,6 +120,7 @@ var helpOfEncryption = map[string]string{ //nolint:gochecknoglobals // a table
 	"worker-token-file":        "file of the token of a data worker",
 	"payload-keys-file":        "file of the keys of payloads in Temporal, id:secret, one per line; the first one encrypts",
 	"dispatch-keys-file":       "file of the keys of payloads for data workers, id:secret, one per line; the first one encrypts",
+	"subject-keys-file":        "file of the keys that seal names in the audit, id:secret, one per line; the first one seals",
 	"codec-origins":            "origins of Temporal UIs whose pages may request decrypted payloads",
 }
 
@@ -154,13 +160,17 @@ func (c *Config) verifyEncryption() (errs []error) {
 	for name, pair := range map[string]struct {
 		list []Secret
 		file string
-	}{"payload-keys": {c.PayloadKeys, c.PayloadKeysFile}, "dispatch-keys": {c.DispatchKeys, c.DispatchKeysFile}} {
+	}{"payload-keys": {c.PayloadKeys, c.PayloadKeysFile}, "dispatch-keys": {c.DispatchKeys, c.DispatchKeysFile},
+		"subject-keys": {c.SubjectKeys, c.SubjectKeysFile}} {
 		if len(pair.list) > 0 && pair.file != "" {
 			bad("%[1]s and %[1]s-file are both given: name the file alone", name)
 		}
 	}
 	if _, err := temporal.ParsePayloadKeys(Strings(c.PayloadKeys), Strings(c.DispatchKeys)); err != nil {
 		bad("payload-keys and dispatch-keys: %w", err)
+	}
+	if _, err := subject.Parse(Strings(c.SubjectKeys)); err != nil {
+		bad("subject-keys: %w", err)
 	}
 	for _, origin := range c.CodecOrigins {
 		if u, err := url.Parse(origin); err != nil || u.Path != "" || !httpsOrLoopback(origin) {

@@ -18,6 +18,7 @@ import (
 	"github.com/dvt-engine/dvt/control/delivery"
 	"github.com/dvt-engine/dvt/control/diagnosis"
 	"github.com/dvt-engine/dvt/control/duty"
+	"github.com/dvt-engine/dvt/control/erasing"
 	"github.com/dvt-engine/dvt/control/health"
 	"github.com/dvt-engine/dvt/control/reads"
 	"github.com/dvt-engine/dvt/control/retention"
@@ -32,6 +33,7 @@ import (
 	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store"
+	"github.com/dvt-engine/dvt/store/subject"
 )
 
 // Config contains the dependencies and settings of the use cases. Store must wake the projector, see
@@ -47,6 +49,8 @@ type Config struct {
 	Logs  artifact.Logs
 	// AuditHeads is the archive for the signed heads of the audit; the zero value writes none.
 	AuditHeads control.AuditHeads
+	// AuditRows opens the sealed texts of audit rows; nil: they cannot be read.
+	AuditRows control.RowOpener
 	// Blobs stores payloads of signals that are too large for a row.
 	Blobs  artifact.Blobs
 	Queues plan.Queues // templates; an engine gets the queues of its run
@@ -160,6 +164,7 @@ type UseCases struct {
 	*delivery.ReplayPreviewer
 	*secrets.AccessReader
 	*secrets.Orders
+	*erasing.ErasureDesk
 	*bulk.Requester
 	*bulk.Reader
 	*bulk.Estimator
@@ -211,6 +216,9 @@ func (c Config) withDefaults() Config {
 func New(cfg Config) *UseCases {
 	cfg = cfg.withDefaults()
 	st, now, log := cfg.Store, cfg.Now, cfg.Logger
+	if cfg.AuditRows == nil {
+		cfg.AuditRows = (*subject.Keyring)(nil)
+	}
 	s := &UseCases{maxSteps: cfg.Limits.MaxSteps}
 	s.Rights = control.NewRights(control.RightsConfig{
 		Authz: cfg.Authz, Store: st, OperatorsTenant: cfg.OperatorsTenant, CheckInterval: cfg.RightsCheckInterval, Now: now,
@@ -223,7 +231,7 @@ func New(cfg Config) *UseCases {
 	cfg.Beats.Seen = modes.FollowBreakers
 	s.Heartbeats = control.NewHeartbeats(st, s.Alerts, cfg.Beats)
 	s.Background = control.NewBackground(st, s.Alerts, s.Heartbeats, contain.New(cfg.Metrics, log), now, log)
-	s.Audits = control.NewAudits(s.Rights, st, st, cfg.OperatorsTenant, now)
+	s.Audits = control.NewAudits(s.Rights, st, st, cfg.AuditRows, cfg.OperatorsTenant, now)
 	s.AuditLinker = control.NewAuditLinker(st, s.Alerts, cfg.Metrics, now, log)
 	cfg.AuditHeads.OperatorsTenant = cfg.OperatorsTenant
 	s.AuditHeadWriter = control.NewAuditHeadWriter(st, cfg.AuditHeads, s.Alerts, cfg.Metrics, now, log)
@@ -298,6 +306,7 @@ func New(cfg Config) *UseCases {
 	s.AlertDesk = reads.NewAlertDesk(s.Rights, st)
 	s.IncidentDesk = reads.NewIncidentDesk(s.Rights, st, s.AlertDesk)
 
+	s.ErasureDesk = erasing.New(s.Rights, st)
 	s.DestinationReader = delivery.NewDestinationReader(s.Rights, st)
 	s.DestinationSteerer = delivery.NewDestinationSteerer(s.Rights, st, s.DestinationReader)
 	s.ReplayPreviewer = delivery.NewReplayPreviewer(s.Rights, s.DestinationReader, notifier.NewReplayCounter(st))

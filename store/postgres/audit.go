@@ -1,9 +1,11 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -46,9 +48,52 @@ func queueAudit(b *pgx.Batch, rows []store.AuditRow) {
 		}
 		details = append(details, text(a.Detail))
 	}
+	queueSubjectKeys(b, store.Keys(rows))
 	c := &columns
 	b.Queue(insertAuditSQL, c[0], c[1], c[2], c[3], c[4], c[5], c[6], c[7], c[8], c[9], details, c[10], c[11], c[12],
 		c[13], c[14])
+}
+
+// queueSubjectKeys queues the insert of keys that the store may not have yet. They are sorted by id, so that concurrent
+// transactions cannot deadlock.
+func queueSubjectKeys(b *pgx.Batch, keys []store.SubjectKey) {
+	if len(keys) == 0 {
+		return
+	}
+	var columns [5][]string
+	slices.SortFunc(keys, func(a, b store.SubjectKey) int { return cmp.Compare(a.ID, b.ID) })
+	for _, k := range keys {
+		for i, v := range [...]string{k.ID, k.TenantID, k.Lookup, k.Name, k.Wrapped} {
+			columns[i] = append(columns[i], v)
+		}
+	}
+	b.Queue(`INSERT INTO subject_key (id, tenant_id, lookup, name, wrapped)
+		SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[]) ON CONFLICT (id) DO NOTHING`,
+		columns[0], columns[1], columns[2], columns[3], columns[4])
+}
+
+// SubjectKeys implements store.SubjectKeys.
+func (s *Store) SubjectKeys(ctx context.Context, kf store.SubjectKeyFilter) ([]store.SubjectKey, error) {
+	var f filter
+	f.add("id > ?", kf.After)
+	if kf.TenantID != "" {
+		f.add("tenant_id = ?", kf.TenantID)
+	}
+	if kf.IDs != nil {
+		f.add("id = ANY (?)", kf.IDs)
+	}
+	if kf.Live {
+		f.add("erased_at IS NULL AND wrapped <> ?", "")
+	}
+	if !kf.ErasedAfter.IsZero() {
+		f.add("erased_at > ?", kf.ErasedAfter)
+	}
+	query := fmt.Sprintf(`SELECT id, tenant_id, lookup, name, wrapped, made_at, erased_at FROM subject_key WHERE %s
+		ORDER BY id `, &f) + f.bind(`LIMIT ?`, pageSize(kf.Limit))
+	return collect(ctx, s, "subject keys", func(row pgx.CollectableRow) (k store.SubjectKey, err error) {
+		err = row.Scan(&k.ID, &k.TenantID, &k.Lookup, &k.Name, &k.Wrapped, utc{&k.MadeAt}, &k.ErasedAt)
+		return k, err
+	}, query, f.args...)
 }
 
 func auditRow(r *store.AuditRow) []any {
@@ -126,10 +171,11 @@ func (s *Store) AuditLinks(ctx context.Context, af store.AuditFilter) ([]store.A
 			f.add("a."+t.column+" = ?", t.value)
 		}
 	}
-	for _, t := range []struct{ column, part string }{{"actor", af.ActorPart}, {"action", af.ActionPart}} {
-		if t.part != "" {
-			f.add("strpos(lower(a."+t.column+"), ?) > 0", t.part)
-		}
+	if af.ActorPart != "" {
+		f.add("(strpos(lower(a.actor), ?) > 0 OR a.actor = ANY (?))", af.ActorPart, af.StoredActors)
+	}
+	if af.ActionPart != "" {
+		f.add("strpos(lower(a.action), ?) > 0", af.ActionPart)
 	}
 	if af.RunPrefix != "" {
 		f.add("starts_with(a.run_id, ?)", af.RunPrefix)

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"crypto/tls"
+	"database/sql"
 	"fmt"
 	"log/slog"
 	"net"
@@ -12,7 +13,30 @@ import (
 	"sync"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
 )
+
+// OpenOwner connects to the database that dsn names with the rights of its owner, for package owner. It refuses another
+// schema than that of this program with store.ErrSchema. password is as in Options.
+func OpenOwner(ctx context.Context, dsn string, password func() string) (*sql.DB, error) {
+	cfg, err := pgx.ParseConfig(dsn)
+	if err != nil {
+		return nil, fmt.Errorf("postgres: parse dsn: %w", err)
+	}
+	configure(cfg)
+	db := stdlib.OpenDB(*cfg, stdlib.OptionBeforeConnect((&credentials{dsn: dsn, password: password,
+		log: slog.New(slog.DiscardHandler)}).refresh))
+	var version int64
+	err = db.QueryRowContext(ctx, `SELECT coalesce(max(version_id), 0) FROM goose_db_version WHERE is_applied`).Scan(&version)
+	if err == nil {
+		err = checkVersion(version, nil, schema)
+	}
+	if err != nil {
+		_ = db.Close()
+		return nil, fmt.Errorf("postgres: open: %w", translate(ctx, err))
+	}
+	return db, nil
+}
 
 // PlaintextHosts returns the hosts of a DSN that are on other machines and whose connections are in plain text or do
 // not verify the host's certificate. These are all sslmodes below verify-full. Environment variables such as PGSSLMODE

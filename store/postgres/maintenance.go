@@ -193,3 +193,90 @@ func (s *Store) ListWaits(ctx context.Context, f store.WaitFilter) ([]store.Wait
 	}, waitingSQL, f.TenantID, f.ProjectIDs, f.EnvironmentID, f.RunID, since, at.RunID, at.StepID, pageSize(f.Limit),
 		all, environments, projects, places)
 }
+
+const erasureColumns = `pos, id, kind, tenant_id, subject, reason, requested_by, requested_at, expires_at, confirmed_by,
+	confirmed_at, cancelled_by, cancelled_at, started_at, phase, position, counts, finished_at, certificate`
+
+func scanErasure(row pgx.CollectableRow) (e store.Erasure, err error) {
+	var counts, certificate string
+	err = row.Scan(&e.Pos, &e.ID, &e.Kind, &e.TenantID, &e.Subject, &e.Reason, &e.RequestedBy, utc{&e.RequestedAt},
+		utc{&e.ExpiresAt}, &e.ConfirmedBy, &e.ConfirmedAt, &e.CancelledBy, &e.CancelledAt, &e.StartedAt, &e.Phase,
+		&e.Position, &counts, &e.FinishedAt, &certificate)
+	if err != nil {
+		return e, err
+	}
+	if certificate != "" {
+		e.Certificate = json.RawMessage(certificate)
+	}
+	return e, json.Unmarshal([]byte(counts), &e.Counts)
+}
+
+// RequestErasure implements store.Erasures.
+func (s *Store) RequestErasure(ctx context.Context, e store.Erasure, ttl time.Duration,
+	audit ...store.AuditRow) (out store.Erasure, err error) {
+	err = s.inTx(ctx, "request erasure", func(ctx context.Context, c *pgx.Conn, last *pgx.Batch) error {
+		tag, err := c.Exec(ctx, `INSERT INTO erasure (id, kind, tenant_id, subject, reason, requested_by, expires_at)
+			VALUES ($1, $2, $3, $4, $5, $6, clock_timestamp() + make_interval(secs => $7)) ON CONFLICT (id) DO NOTHING`,
+			e.ID, e.Kind, e.TenantID, e.Subject, e.Reason, e.RequestedBy, ttl.Seconds())
+		if err != nil {
+			return err
+		}
+		if tag.RowsAffected() > 0 {
+			queueAudit(last, audit)
+		}
+		out, err = erasureOf(ctx, c, e.TenantID, e.ID)
+		return err
+	})
+	return out, err
+}
+
+// DecideErasure implements store.Erasures.
+func (s *Store) DecideErasure(ctx context.Context, tenantID, id, by string, confirm bool,
+	audit ...store.AuditRow) (out store.Erasure, err error) {
+	const undecided = ` WHERE id = $1 AND tenant_id = $2 AND cancelled_at IS NULL AND started_at IS NULL`
+	sql := `UPDATE erasure SET cancelled_by = $3, cancelled_at = clock_timestamp()` + undecided
+	if confirm {
+		sql = `UPDATE erasure SET confirmed_by = $3, confirmed_at = clock_timestamp()` + undecided +
+			` AND confirmed_at IS NULL AND requested_by <> $3 AND expires_at > clock_timestamp()`
+	}
+	err = s.inTx(ctx, "decide erasure", func(ctx context.Context, c *pgx.Conn, last *pgx.Batch) error {
+		tag, err := c.Exec(ctx, sql, id, tenantID, by)
+		if err != nil {
+			return err
+		}
+		if out, err = erasureOf(ctx, c, tenantID, id); err != nil {
+			return err
+		}
+		if tag.RowsAffected() == 0 {
+			return store.ErrConflict
+		}
+		queueAudit(last, audit)
+		return nil
+	})
+	return out, err
+}
+
+func erasureOf(ctx context.Context, c *pgx.Conn, tenantID, id string) (store.Erasure, error) {
+	rows, err := c.Query(ctx, `SELECT `+erasureColumns+` FROM erasure WHERE id = $1 AND tenant_id = $2`, id, tenantID)
+	if err != nil {
+		return store.Erasure{}, err
+	}
+	return pgx.CollectExactlyOneRow(rows, scanErasure)
+}
+
+// Erasures implements store.Erasures.
+func (s *Store) Erasures(ctx context.Context, ef store.ErasureFilter) ([]store.Erasure, error) {
+	f := filter{where: []string{"true"}}
+	if ef.TenantID != "" {
+		f.add("tenant_id = ?", ef.TenantID)
+	}
+	if ef.IDs != nil {
+		f.add("id = ANY (?)", ef.IDs)
+	}
+	if ef.Before > 0 {
+		f.add("pos < ?", ef.Before)
+	}
+	query := `SELECT ` + erasureColumns + ` FROM erasure WHERE ` + f.String() + ` ORDER BY pos DESC ` +
+		f.bind(`LIMIT ?`, pageSize(ef.Limit))
+	return collect(ctx, s, "erasures", scanErasure, query, f.args...)
+}

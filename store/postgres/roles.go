@@ -74,6 +74,9 @@ var rights = []right{ //nolint:gochecknoglobals // a table
 	{"run_archive", "SELECT"},
 	{"legal_hold", "SELECT, INSERT, UPDATE (lifted_by, lifted_at, lifted_for)"},
 	{"retention_pass", "SELECT, INSERT, UPDATE"},
+	{"subject_key", "SELECT, INSERT"}, // only the owner destroys a key
+	{"erasure", "SELECT, INSERT (id, kind, tenant_id, subject, reason, requested_by, expires_at), " +
+		"UPDATE (confirmed_by, confirmed_at, cancelled_by, cancelled_at)"}, // only the owner carries one out
 	{"goose_db_version", "SELECT"},
 	{"goose_lock", ""},
 }

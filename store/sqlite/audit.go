@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"time"
@@ -16,6 +17,9 @@ func (s *Store) Audit(ctx context.Context, rows ...store.AuditRow) error {
 
 // audit inserts rows. It skips a row whose id exists, because a repeated id means a repeated row.
 func audit(ctx context.Context, c *conn, at time.Time, rows []store.AuditRow) error {
+	if err := putSubjectKeys(ctx, c, at, store.Keys(rows)); err != nil {
+		return err
+	}
 	for _, r := range rows {
 		r = r.Fit()
 		if r.ID == "" {
@@ -32,6 +36,44 @@ func audit(ctx context.Context, c *conn, at time.Time, rows []store.AuditRow) er
 		}
 	}
 	return nil
+}
+
+// putSubjectKeys inserts keys that the store does not have.
+func putSubjectKeys(ctx context.Context, c *conn, at time.Time, keys []store.SubjectKey) error {
+	for _, k := range keys {
+		if _, err := c.exec(ctx, "subject key", `INSERT INTO subject_key (id, tenant_id, lookup, name, wrapped, made_at)
+			VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`, k.ID, k.TenantID, k.Lookup, k.Name, k.Wrapped,
+			micros(at)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// SubjectKeys implements store.SubjectKeys.
+func (s *Store) SubjectKeys(ctx context.Context, f store.SubjectKeyFilter) ([]store.SubjectKey, error) {
+	w := new(where)
+	w.add("id > ?", f.After)
+	if f.TenantID != "" {
+		w.add("tenant_id = ?", f.TenantID)
+	}
+	if f.IDs != nil {
+		w.add("id IN (SELECT value FROM json_each(?))", array(f.IDs))
+	}
+	if f.Live {
+		w.add("erased_at IS NULL AND wrapped <> ''")
+	}
+	if !f.ErasedAfter.IsZero() {
+		w.add("erased_at > ?", micros(f.ErasedAfter))
+	}
+	return readAll(ctx, s, "subject keys", func(row scanner) (k store.SubjectKey, err error) {
+		var made int64
+		var erased sql.NullInt64
+		err = row.Scan(&k.ID, &k.TenantID, &k.Lookup, &k.Name, &k.Wrapped, &made, &erased)
+		k.MadeAt, k.ErasedAt = instant(made), instantOrNil(erased)
+		return k, err
+	}, `SELECT id, tenant_id, lookup, name, wrapped, made_at, erased_at FROM subject_key WHERE `+w.String()+
+		` ORDER BY id LIMIT ?`, append(w.args, clamp(f.Limit, store.MaxPage))...)
 }
 
 const auditColumns = `a.id, a.at, a.tenant_id, a.actor, a.action, a.run_id, a.signal_id, a.outcome, a.code, a.reason, a.request_id, a.detail,
@@ -153,10 +195,12 @@ func (s *Store) AuditLinks(ctx context.Context, f store.AuditFilter) ([]store.Au
 			w.add("a."+t.column+" = ?", t.value)
 		}
 	}
-	for _, t := range []struct{ column, part string }{{"actor", f.ActorPart}, {"action", f.ActionPart}} {
-		if t.part != "" {
-			w.add("instr(lower(a."+t.column+"), ?) > 0", t.part)
-		}
+	if f.ActorPart != "" {
+		w.add("(instr(lower(a.actor), ?) > 0 OR a.actor IN (SELECT value FROM json_each(?)))", f.ActorPart,
+			array(f.StoredActors))
+	}
+	if f.ActionPart != "" {
+		w.add("instr(lower(a.action), ?) > 0", f.ActionPart)
 	}
 	if f.RunPrefix != "" {
 		w.add("instr(a.run_id, ?) = 1", f.RunPrefix)

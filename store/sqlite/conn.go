@@ -11,6 +11,21 @@ import (
 	"sync/atomic"
 )
 
+// OpenOwner opens the file at path for package owner, which may delete rows of insert-only tables. It migrates nothing.
+func OpenOwner(ctx context.Context, path string) (*sql.DB, error) {
+	// secure_delete overwrites what is deleted, so that no byte of it stays in the file.
+	db, err := sql.Open("sqlite", dsn(path, Options{}.withDefaults())+"&_pragma=secure_delete(1)")
+	if err != nil {
+		return nil, fmt.Errorf("sqlite: open: %w", err)
+	}
+	db.SetMaxOpenConns(1)
+	if err := db.PingContext(ctx); err != nil {
+		_ = db.Close()
+		return nil, fmt.Errorf("sqlite: open: %w", err)
+	}
+	return db, nil
+}
+
 // conn is one connection to the file with its prepared statements. Only one goroutine at a time may use it, and only
 // one statement at a time runs on it. It uses the driver directly, because database/sql takes about half of the time of
 // a small statement.

@@ -200,3 +200,94 @@ func (s *Store) ListWaits(ctx context.Context, f store.WaitFilter) ([]store.Wait
 	}, waitingSQL+w.String()+` ORDER BY e.persisted_at, e.run_id, e.step_id LIMIT ?`,
 		append(w.args, clamp(f.Limit, store.MaxPage))...)
 }
+
+const erasureColumns = `pos, id, kind, tenant_id, subject, reason, requested_by, requested_at, expires_at, confirmed_by,
+	confirmed_at, cancelled_by, cancelled_at, started_at, phase, position, counts, finished_at, certificate`
+
+func scanErasure(row scanner) (e store.Erasure, err error) {
+	var counts, certificate string
+	var requested, expires int64
+	var confirmed, cancelled, started, finished sql.NullInt64
+	err = row.Scan(&e.Pos, &e.ID, &e.Kind, &e.TenantID, &e.Subject, &e.Reason, &e.RequestedBy, &requested, &expires,
+		&e.ConfirmedBy, &confirmed, &e.CancelledBy, &cancelled, &started, &e.Phase, &e.Position, &counts, &finished,
+		&certificate)
+	if err != nil {
+		return e, err
+	}
+	e.RequestedAt, e.ExpiresAt = instant(requested), instant(expires)
+	e.ConfirmedAt, e.CancelledAt = instantOrNil(confirmed), instantOrNil(cancelled)
+	e.StartedAt, e.FinishedAt = instantOrNil(started), instantOrNil(finished)
+	if certificate != "" {
+		e.Certificate = json.RawMessage(certificate)
+	}
+	return e, json.Unmarshal([]byte(counts), &e.Counts)
+}
+
+// RequestErasure implements store.Erasures.
+func (s *Store) RequestErasure(ctx context.Context, e store.Erasure, ttl time.Duration,
+	rows ...store.AuditRow) (out store.Erasure, err error) {
+	err = s.write(ctx, func(c *conn) error {
+		now := s.now()
+		n, err := c.exec(ctx, "request erasure", `INSERT INTO erasure (id, kind, tenant_id, subject, reason, requested_by,
+			requested_at, expires_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`,
+			e.ID, e.Kind, e.TenantID, e.Subject, e.Reason, e.RequestedBy, micros(now), micros(now.Add(ttl)))
+		if err != nil {
+			return err
+		}
+		if n > 0 {
+			if err := audit(ctx, c, now, rows); err != nil {
+				return err
+			}
+		}
+		out, err = erasureOf(ctx, c, e.TenantID, e.ID)
+		return err
+	})
+	return out, err
+}
+
+// DecideErasure implements store.Erasures.
+func (s *Store) DecideErasure(ctx context.Context, tenantID, id, by string, confirm bool,
+	rows ...store.AuditRow) (out store.Erasure, err error) {
+	const undecided = ` WHERE id = ?1 AND tenant_id = ?2 AND cancelled_at IS NULL AND started_at IS NULL`
+	sql := `UPDATE erasure SET cancelled_by = ?3, cancelled_at = ?4` + undecided
+	if confirm {
+		sql = `UPDATE erasure SET confirmed_by = ?3, confirmed_at = ?4` + undecided +
+			` AND confirmed_at IS NULL AND requested_by <> ?3 AND expires_at > ?4`
+	}
+	err = s.write(ctx, func(c *conn) error {
+		now := s.now()
+		n, err := c.exec(ctx, "decide erasure", sql, id, tenantID, by, micros(now))
+		if err != nil {
+			return err
+		}
+		if out, err = erasureOf(ctx, c, tenantID, id); err != nil {
+			return err
+		}
+		if n == 0 {
+			return store.ErrConflict
+		}
+		return audit(ctx, c, now, rows)
+	})
+	return out, err
+}
+
+func erasureOf(ctx context.Context, c *conn, tenantID, id string) (store.Erasure, error) {
+	return collectOne(ctx, c, "erasure", scanErasure, `SELECT `+erasureColumns+` FROM erasure
+		WHERE id = ? AND tenant_id = ?`, id, tenantID)
+}
+
+// Erasures implements store.Erasures.
+func (s *Store) Erasures(ctx context.Context, f store.ErasureFilter) ([]store.Erasure, error) {
+	w := &where{terms: []string{"true"}}
+	if f.TenantID != "" {
+		w.add("tenant_id = ?", f.TenantID)
+	}
+	if f.IDs != nil {
+		w.add("id IN (SELECT value FROM json_each(?))", array(f.IDs))
+	}
+	if f.Before > 0 {
+		w.add("pos < ?", f.Before)
+	}
+	return readAll(ctx, s, "erasures", scanErasure, `SELECT `+erasureColumns+` FROM erasure WHERE `+w.String()+
+		` ORDER BY pos DESC LIMIT ?`, append(w.args, clamp(f.Limit, store.MaxPage))...)
+}

@@ -2,6 +2,8 @@ package storetest
 
 import (
 	"fmt"
+	"strings"
+	"time"
 
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store"
@@ -90,4 +92,98 @@ func testRepairedPermitsAShorterLog(f *fixture) {
 	f.ok(f.store.MarkRepaired(f.ctx(), id.RunID, 7))
 	f.ok(f.store.MarkRepaired(f.ctx(), id.RunID, 3)) // it never decreases
 	f.equal(run.Seq(3), f.appendAny(short).Head.LastSeq, "appended")
+}
+
+var subjectKeyCases = []testCase{
+	// contract: T165, T208
+	{"SubjectKeys_ComeWithTheirRows", testSubjectKeysComeWithTheirRows},
+	// contract: T165, T208
+	{"Erasures_AreDecidedOnceByAnother", testErasuresAreDecidedOnceByAnother},
+}
+
+func subjectKey(digit, tenant string) *store.SubjectKey {
+	return &store.SubjectKey{ID: strings.Repeat(digit, 32), TenantID: tenant, Lookup: "lookup" + digit,
+		Name: "name" + digit, Wrapped: "wrapped" + digit}
+}
+
+func testSubjectKeysComeWithTheirRows(f *fixture) {
+	sealed := func(n int, key *store.SubjectKey) store.AuditRow {
+		r := auditOf(key.TenantID, n)
+		r.Actor, r.Key = store.SealedActor+key.ID, key
+		return r
+	}
+	f.ok(f.store.Audit(f.ctx(), sealed(1, subjectKey("a", "t1")), sealed(2, subjectKey("b", "t1")), auditOf("t1", 3)))
+	f.ok(f.store.Audit(f.ctx(), sealed(4, subjectKey("a", "t1")), sealed(5, subjectKey("c", "t2"))))
+	keys := func(kf store.SubjectKeyFilter) (ids string) {
+		if kf.Limit == 0 {
+			kf.Limit = 10
+		}
+		out, err := f.store.SubjectKeys(f.ctx(), kf)
+		f.ok(err)
+		for _, k := range out {
+			if k.MadeAt.IsZero() || k.ErasedAt != nil {
+				f.Errorf("key %s was made at %v and erased at %v", k.ID, k.MadeAt, k.ErasedAt)
+			}
+			k.MadeAt = time.Time{}
+			f.equal(*subjectKey(k.ID[:1], k.TenantID), k, "key")
+			ids += k.ID[:1]
+		}
+		return ids
+	}
+	f.equal("abc", keys(store.SubjectKeyFilter{}), "all keys")
+	f.equal("ab", keys(store.SubjectKeyFilter{TenantID: "t1", Live: true}), "live keys of t1")
+	f.equal("a", keys(store.SubjectKeyFilter{TenantID: "t1", IDs: []string{strings.Repeat("a", 32),
+		strings.Repeat("c", 32)}}), "keys by id: that of another tenant is absent")
+	f.equal("", keys(store.SubjectKeyFilter{IDs: []string{}}), "no ids")
+	f.equal("b", keys(store.SubjectKeyFilter{After: strings.Repeat("a", 32), Limit: 1}), "page")
+	f.equal("", keys(store.SubjectKeyFilter{ErasedAfter: time.Unix(0, 0)}), "destroyed keys")
+
+	f.linkAudit(10)
+	links := f.auditLinks(store.AuditFilter{TenantID: "t1", ActorPart: "p0",
+		StoredActors: []string{store.SealedActor + strings.Repeat("a", 32)}, Limit: 10})
+	var nos []int64
+	for _, l := range links {
+		nos = append(nos, l.No)
+	}
+	f.equal([]int64{1, 3, 4}, nos, "rows of a plain name and of a sealed one")
+	f.checkChain(f.auditLinks(store.AuditFilter{TenantID: "t1"}))
+	if err := f.db.Exec(f.T, `UPDATE subject_key SET wrapped = ''`); err == nil &&
+		f.db.Exec(f.T, `DELETE FROM feed_cursor`) != nil {
+		f.Error("the role of servers can destroy a key")
+	}
+}
+
+func testErasuresAreDecidedOnceByAnother(f *fixture) {
+	ask := func(id, tenant string) store.Erasure {
+		e, err := f.store.RequestErasure(f.ctx(), store.Erasure{ID: id, Kind: store.EraseSubject, TenantID: tenant,
+			Subject: "bo", Reason: "by letter", RequestedBy: "ana"}, time.Hour, auditOf(tenant, len(id)))
+		f.ok(err)
+		return e
+	}
+	decide := func(tenant, id, by string, confirm bool) (store.Erasure, error) {
+		return f.store.DecideErasure(f.ctx(), tenant, id, by, confirm)
+	}
+	first := ask("e", "t1")
+	f.equal(time.Hour, first.ExpiresAt.Sub(first.RequestedAt).Round(time.Second), "life of a request")
+	f.equal(first, ask("e", "t1"), "a repeated request")
+	f.equal(1, f.db.Count(f.T, `SELECT count(*) FROM audit`), "audit rows of a repeated request")
+	ask("ee", "t2")
+	_, err := decide("t1", "e", "ana", true)
+	f.wantError(err, store.ErrConflict)
+	_, err = decide("t2", "e", "cy", true)
+	f.wantError(err, store.ErrNotFound)
+	confirmed, err := decide("t1", "e", "cy", true)
+	f.ok(err)
+	f.equal([]string{"cy", ""}, []string{confirmed.ConfirmedBy, confirmed.CancelledBy}, "who confirmed and cancelled")
+	_, err = decide("t1", "e", "dan", true)
+	f.wantError(err, store.ErrConflict)
+	cancelled, err := decide("t1", "e", "dan", false)
+	f.ok(err)
+	f.equal("dan", cancelled.CancelledBy, "who cancelled")
+	for _, statement := range []string{`UPDATE erasure SET deleting = true`,
+		`UPDATE erasure SET started_at = confirmed_at`, `DELETE FROM erasure`} {
+		if f.db.Exec(f.T, statement) == nil && f.db.Exec(f.T, `DELETE FROM feed_cursor`) != nil {
+			f.Errorf("the role of servers can carry out an erasure: %s", statement)
+		}
+	}
 }

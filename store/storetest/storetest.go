@@ -56,7 +56,7 @@ func cases() []testCase {
 		admissionRaceCases, stateCases, dirtyCases, outboxCases, maintenanceCases, tailCases, listCases, attentionCases,
 		annotationCases, viewCases, changedCases, planCases, sweepCases,
 		raceCases, overlayCases, authorityCases, settingCases, bucketCases, approvalCases, bulkCases, workerCases,
-		cursorCases, destinationCases, retentionCases, alertCases, incidentCases, auditCases, opsCases,
+		cursorCases, destinationCases, retentionCases, alertCases, incidentCases, auditCases, subjectKeyCases, opsCases,
 	} {
 		all = append(all, part...)
 	}

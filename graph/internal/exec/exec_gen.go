@@ -162,11 +162,6 @@ type ComplexityRoot struct {
 		URI         func(childComplexity int) int
 	}
 
-	ArtifactRetention struct {
-		Days func(childComplexity int) int
-		Kind func(childComplexity int) int
-	}
-
 	AttentionConnection struct {
 		AsOf     func(childComplexity int) int
 		Count    func(childComplexity int) int
@@ -254,6 +249,7 @@ type ComplexityRoot struct {
 		Reason     func(childComplexity int) int
 		RequestID  func(childComplexity int) int
 		RunID      func(childComplexity int) int
+		Sealed     func(childComplexity int) int
 		SignalID   func(childComplexity int) int
 		TenantID   func(childComplexity int) int
 		Via        func(childComplexity int) int
@@ -649,6 +645,45 @@ type ComplexityRoot struct {
 		WorkflowID  func(childComplexity int) int
 	}
 
+	ErasedPlace struct {
+		Count func(childComplexity int) int
+		Place func(childComplexity int) int
+	}
+
+	Erasure struct {
+		CancelledAt func(childComplexity int) int
+		CancelledBy func(childComplexity int) int
+		Certificate func(childComplexity int) int
+		ConfirmedAt func(childComplexity int) int
+		ConfirmedBy func(childComplexity int) int
+		Erased      func(childComplexity int) int
+		ExpiresAt   func(childComplexity int) int
+		FinishedAt  func(childComplexity int) int
+		ID          func(childComplexity int) int
+		Kind        func(childComplexity int) int
+		Phase       func(childComplexity int) int
+		Reason      func(childComplexity int) int
+		RequestedAt func(childComplexity int) int
+		RequestedBy func(childComplexity int) int
+		StartedAt   func(childComplexity int) int
+		Subject     func(childComplexity int) int
+	}
+
+	ErasureConnection struct {
+		Edges    func(childComplexity int) int
+		PageInfo func(childComplexity int) int
+	}
+
+	ErasureEdge struct {
+		Cursor func(childComplexity int) int
+		Node   func(childComplexity int) int
+	}
+
+	ErasurePayload struct {
+		Change  func(childComplexity int) int
+		Erasure func(childComplexity int) int
+	}
+
 	EventConnection struct {
 		Edges    func(childComplexity int) int
 		PageInfo func(childComplexity int) int
@@ -737,11 +772,6 @@ type ComplexityRoot struct {
 		Viewers         func(childComplexity int) int
 	}
 
-	HoldPayload struct {
-		Change func(childComplexity int) int
-		Hold   func(childComplexity int) int
-	}
-
 	InboxItem struct {
 		EnvironmentID    func(childComplexity int) int
 		LogicalAttemptID func(childComplexity int) int
@@ -805,28 +835,6 @@ type ComplexityRoot struct {
 	IncidentPayload struct {
 		Change   func(childComplexity int) int
 		Incident func(childComplexity int) int
-	}
-
-	LegalHold struct {
-		ID        func(childComplexity int) int
-		Kind      func(childComplexity int) int
-		LiftedAt  func(childComplexity int) int
-		LiftedBy  func(childComplexity int) int
-		LiftedFor func(childComplexity int) int
-		PlacedAt  func(childComplexity int) int
-		PlacedBy  func(childComplexity int) int
-		Reason    func(childComplexity int) int
-		Subject   func(childComplexity int) int
-	}
-
-	LegalHoldConnection struct {
-		Edges    func(childComplexity int) int
-		PageInfo func(childComplexity int) int
-	}
-
-	LegalHoldEdge struct {
-		Cursor func(childComplexity int) int
-		Node   func(childComplexity int) int
 	}
 
 	LogLine struct {
@@ -895,6 +903,7 @@ type ComplexityRoot struct {
 		CloseIncident       func(childComplexity int, input model.IncidentNoteInput) int
 		CompleteManualStep  func(childComplexity int, input model.CompleteManualStepInput) int
 		CreateToken         func(childComplexity int, input model.CreateTokenInput) int
+		DecideErasure       func(childComplexity int, input model.DecideErasureInput) int
 		DeleteView          func(childComplexity int, input model.DeleteViewInput) int
 		DisableDestination  func(childComplexity int, input model.SwitchDestinationInput) int
 		DrainWorker         func(childComplexity int, input model.DrainWorkerInput) int
@@ -902,12 +911,11 @@ type ComplexityRoot struct {
 		EndBreakGlass       func(childComplexity int, input model.EndBreakGlassInput) int
 		EndSilence          func(childComplexity int, input model.EndSilenceInput) int
 		FreezeTenant        func(childComplexity int, input model.FreezeTenantInput) int
-		LiftHold            func(childComplexity int, input model.LiftHoldInput) int
 		NoteIncident        func(childComplexity int, input model.IncidentNoteInput) int
-		PlaceHold           func(childComplexity int, input model.PlaceHoldInput) int
 		RedriveDeadLetters  func(childComplexity int, input model.RedriveDeadLettersInput) int
 		RedriveDeliveries   func(childComplexity int, input model.RedriveDeliveriesInput) int
 		ReplayDestination   func(childComplexity int, input model.ReplayDestinationInput) int
+		RequestErasure      func(childComplexity int, input model.RequestErasureInput) int
 		Rerun               func(childComplexity int, input model.RerunInput) int
 		RevokeToken         func(childComplexity int, input model.RevokeTokenInput) int
 		SaveView            func(childComplexity int, input model.SaveViewInput) int
@@ -916,7 +924,6 @@ type ComplexityRoot struct {
 		SetPolicy           func(childComplexity int, input model.SetPolicyInput) int
 		SetQuota            func(childComplexity int, input model.SetQuotaInput) int
 		SetRecovery         func(childComplexity int, input model.SetRecoveryInput) int
-		SetRetention        func(childComplexity int, input model.SetRetentionInput) int
 		SetRunTags          func(childComplexity int, input model.SetRunTagsInput) int
 		SetShareLinks       func(childComplexity int, input model.SetShareLinksInput) int
 		ShareRun            func(childComplexity int, input model.ShareRunInput) int
@@ -1185,63 +1192,60 @@ type ComplexityRoot struct {
 	}
 
 	Query struct {
-		Alert            func(childComplexity int, id string) int
-		AlertSilences    func(childComplexity int) int
-		Alerts           func(childComplexity int, filter *model.AlertFilter, first *int, after *string) int
-		Approvals        func(childComplexity int, first *int, after *string) int
-		Attention        func(childComplexity int, first *int, after *string) int
-		Audit            func(childComplexity int, filter *model.AuditFilter, oldestFirst *bool, first *int, after *string) int
-		AuditCheck       func(childComplexity int, after *string) int
-		Bulk             func(childComplexity int, id string) int
-		BulkRunCounts    func(childComplexity int, ids []string) int
-		Bulks            func(childComplexity int, first *int, after *string) int
-		Capabilities     func(childComplexity int) int
-		CompareRuns      func(childComplexity int, a string, b string) int
-		DeadDeliveries   func(childComplexity int, name string, first *int, after *string) int
-		DeadLetters      func(childComplexity int, runID *string, open *bool, first *int, after *string) int
-		Destination      func(childComplexity int, name string) int
-		Destinations     func(childComplexity int) int
-		Health           func(childComplexity int) int
-		HealthHistory    func(childComplexity int, last *int) int
-		Incident         func(childComplexity int, id string) int
-		IncidentAlerts   func(childComplexity int, id string) int
-		Incidents        func(childComplexity int, openOnly *bool, runID *string, first *int, after *string) int
-		LegalHolds       func(childComplexity int, open *bool, first *int, after *string) int
-		LogSearch        func(childComplexity int, in model.LogSearchInput, find string, first *int, after *string) int
-		ManualTasks      func(childComplexity int, runID *string, first *int, after *string) int
-		Node             func(childComplexity int, id string) int
-		Plan             func(childComplexity int, projectID string, environmentID string, planID string, runs *int) int
-		PlanStep         func(childComplexity int, projectID string, environmentID string, planID string, stepID string, runs *int) int
-		Plans            func(childComplexity int, projectID *string, environmentID *string, text *string, first *int, after *string) int
-		Policy           func(childComplexity int) int
-		PolicyHistory    func(childComplexity int, first *int, after *string) int
-		Preview          func(childComplexity int, action model.ActionInput) int
-		PreviewPolicy    func(childComplexity int, document model.PolicyInput) int
-		PreviewQuota     func(childComplexity int, settings model.QuotaSettingsInput) int
-		PreviewReplay    func(childComplexity int, name string, since time.Time, until *time.Time, filter *model.DeliveryFilter) int
-		PreviewRetention func(childComplexity int, policy model.RetentionDaysInput) int
-		Queue            func(childComplexity int, projectID *string, first *int, after *string) int
-		QuotaHistory     func(childComplexity int, first *int, after *string) int
-		QuotaSettings    func(childComplexity int) int
-		Quotas           func(childComplexity int) int
-		RetentionHistory func(childComplexity int, first *int, after *string) int
-		RetentionPolicy  func(childComplexity int) int
-		RightHolders     func(childComplexity int, actions []model.Action) int
-		Run              func(childComplexity int, runID string, at *run.Seq) int
-		RunCounts        func(childComplexity int, filters []model.RunFilter) int
-		RunDiff          func(childComplexity int, runID string, a run.Seq, b run.Seq) int
-		RunHistogram     func(childComplexity int, filter *model.RunFilter, from time.Time, to time.Time, buckets int) int
-		RunNotes         func(childComplexity int, runID string) int
-		RunTags          func(childComplexity int, runIds []string) int
-		Runs             func(childComplexity int, first *int, after *string, last *int, before *string, filter *model.RunFilter, orderBy *model.RunOrder) int
-		SavedViews       func(childComplexity int) int
-		Service          func(childComplexity int) int
-		Signal           func(childComplexity int, runID string, signalID string) int
-		StepLog          func(childComplexity int, runID string, stepID string, attempt *int, fromLine *int, first *int, find *string) int
-		Tokens           func(childComplexity int, all *bool, live *bool, first *int, after *string) int
-		Viewer           func(childComplexity int) int
-		WhoCould         func(childComplexity int, action string, runID *string, projectID *string, environmentID *string) int
-		Workers          func(childComplexity int) int
+		Alert          func(childComplexity int, id string) int
+		AlertSilences  func(childComplexity int) int
+		Alerts         func(childComplexity int, filter *model.AlertFilter, first *int, after *string) int
+		Approvals      func(childComplexity int, first *int, after *string) int
+		Attention      func(childComplexity int, first *int, after *string) int
+		Audit          func(childComplexity int, filter *model.AuditFilter, oldestFirst *bool, first *int, after *string) int
+		AuditCheck     func(childComplexity int, after *string) int
+		Bulk           func(childComplexity int, id string) int
+		BulkRunCounts  func(childComplexity int, ids []string) int
+		Bulks          func(childComplexity int, first *int, after *string) int
+		Capabilities   func(childComplexity int) int
+		CompareRuns    func(childComplexity int, a string, b string) int
+		DeadDeliveries func(childComplexity int, name string, first *int, after *string) int
+		DeadLetters    func(childComplexity int, runID *string, open *bool, first *int, after *string) int
+		Destination    func(childComplexity int, name string) int
+		Destinations   func(childComplexity int) int
+		Erasures       func(childComplexity int, first *int, after *string) int
+		Health         func(childComplexity int) int
+		HealthHistory  func(childComplexity int, last *int) int
+		Incident       func(childComplexity int, id string) int
+		IncidentAlerts func(childComplexity int, id string) int
+		Incidents      func(childComplexity int, openOnly *bool, runID *string, first *int, after *string) int
+		LogSearch      func(childComplexity int, in model.LogSearchInput, find string, first *int, after *string) int
+		ManualTasks    func(childComplexity int, runID *string, first *int, after *string) int
+		Node           func(childComplexity int, id string) int
+		Plan           func(childComplexity int, projectID string, environmentID string, planID string, runs *int) int
+		PlanStep       func(childComplexity int, projectID string, environmentID string, planID string, stepID string, runs *int) int
+		Plans          func(childComplexity int, projectID *string, environmentID *string, text *string, first *int, after *string) int
+		Policy         func(childComplexity int) int
+		PolicyHistory  func(childComplexity int, first *int, after *string) int
+		Preview        func(childComplexity int, action model.ActionInput) int
+		PreviewPolicy  func(childComplexity int, document model.PolicyInput) int
+		PreviewQuota   func(childComplexity int, settings model.QuotaSettingsInput) int
+		PreviewReplay  func(childComplexity int, name string, since time.Time, until *time.Time, filter *model.DeliveryFilter) int
+		Queue          func(childComplexity int, projectID *string, first *int, after *string) int
+		QuotaHistory   func(childComplexity int, first *int, after *string) int
+		QuotaSettings  func(childComplexity int) int
+		Quotas         func(childComplexity int) int
+		RightHolders   func(childComplexity int, actions []model.Action) int
+		Run            func(childComplexity int, runID string, at *run.Seq) int
+		RunCounts      func(childComplexity int, filters []model.RunFilter) int
+		RunDiff        func(childComplexity int, runID string, a run.Seq, b run.Seq) int
+		RunHistogram   func(childComplexity int, filter *model.RunFilter, from time.Time, to time.Time, buckets int) int
+		RunNotes       func(childComplexity int, runID string) int
+		RunTags        func(childComplexity int, runIds []string) int
+		Runs           func(childComplexity int, first *int, after *string, last *int, before *string, filter *model.RunFilter, orderBy *model.RunOrder) int
+		SavedViews     func(childComplexity int) int
+		Service        func(childComplexity int) int
+		Signal         func(childComplexity int, runID string, signalID string) int
+		StepLog        func(childComplexity int, runID string, stepID string, attempt *int, fromLine *int, first *int, find *string) int
+		Tokens         func(childComplexity int, all *bool, live *bool, first *int, after *string) int
+		Viewer         func(childComplexity int) int
+		WhoCould       func(childComplexity int, action string, runID *string, projectID *string, environmentID *string) int
+		Workers        func(childComplexity int) int
 	}
 
 	QueueEntry struct {
@@ -1348,67 +1352,6 @@ type ComplexityRoot struct {
 		More     func(childComplexity int) int
 	}
 
-	RetentionDays struct {
-		Alerts         func(childComplexity int) int
-		ArchiveRuns    func(childComplexity int) int
-		Artifacts      func(childComplexity int) int
-		DeadLetters    func(childComplexity int) int
-		DeleteArchives func(childComplexity int) int
-		Receipts       func(childComplexity int) int
-		StepLogs       func(childComplexity int) int
-	}
-
-	RetentionEstimate struct {
-		Bytes  func(childComplexity int) int
-		Events func(childComplexity int) int
-		Held   func(childComplexity int) int
-		More   func(childComplexity int) int
-		Runs   func(childComplexity int) int
-	}
-
-	RetentionPass struct {
-		Archived       func(childComplexity int) int
-		ArchivedBytes  func(childComplexity int) int
-		Deleted        func(childComplexity int) int
-		DeletedEvents  func(childComplexity int) int
-		DeletedRows    func(childComplexity int) int
-		EndedAt        func(childComplexity int) int
-		Error          func(childComplexity int) int
-		Failed         func(childComplexity int) int
-		Held           func(childComplexity int) int
-		RemovedObjects func(childComplexity int) int
-		StartedAt      func(childComplexity int) int
-		Waiting        func(childComplexity int) int
-	}
-
-	RetentionPolicy struct {
-		Actor    func(childComplexity int) int
-		At       func(childComplexity int) int
-		Changed  func(childComplexity int) int
-		Days     func(childComplexity int) int
-		LastPass func(childComplexity int) int
-		Own      func(childComplexity int) int
-		Reason   func(childComplexity int) int
-		Version  func(childComplexity int) int
-	}
-
-	RetentionPolicyConnection struct {
-		Edges    func(childComplexity int) int
-		PageInfo func(childComplexity int) int
-	}
-
-	RetentionPolicyEdge struct {
-		Cursor func(childComplexity int) int
-		Node   func(childComplexity int) int
-	}
-
-	RetentionPreview struct {
-		Archive  func(childComplexity int) int
-		Changed  func(childComplexity int) int
-		Delete   func(childComplexity int) int
-		Warnings func(childComplexity int) int
-	}
-
 	RevokeTokenPayload struct {
 		Change func(childComplexity int) int
 		Token  func(childComplexity int) int
@@ -1424,7 +1367,6 @@ type ComplexityRoot struct {
 	Run struct {
 		Actions           func(childComplexity int) int
 		Approval          func(childComplexity int) int
-		Archive           func(childComplexity int) int
 		Artifacts         func(childComplexity int) int
 		Cancellation      func(childComplexity int) int
 		CompletedAt       func(childComplexity int) int
@@ -1474,12 +1416,6 @@ type ComplexityRoot struct {
 		Decisions func(childComplexity int) int
 		ExpiresAt func(childComplexity int) int
 		Required  func(childComplexity int) int
-	}
-
-	RunArchive struct {
-		At        func(childComplexity int) int
-		Events    func(childComplexity int) int
-		SizeBytes func(childComplexity int) int
 	}
 
 	RunBucket struct {
@@ -1654,6 +1590,12 @@ type ComplexityRoot struct {
 		Yours     func(childComplexity int) int
 	}
 
+	SealedTexts struct {
+		Actor   func(childComplexity int) int
+		Address func(childComplexity int) int
+		Reason  func(childComplexity int) int
+	}
+
 	SecretRef struct {
 		Key      func(childComplexity int) int
 		Provider func(childComplexity int) int
@@ -1689,12 +1631,6 @@ type ComplexityRoot struct {
 		Change   func(childComplexity int) int
 		Effect   func(childComplexity int) int
 		Settings func(childComplexity int) int
-	}
-
-	SetRetentionPayload struct {
-		Change func(childComplexity int) int
-		Effect func(childComplexity int) int
-		Policy func(childComplexity int) int
 	}
 
 	SetRunTagsPayload struct {
@@ -2066,10 +2002,9 @@ type MutationResolver interface {
 	RevokeToken(ctx context.Context, input model.RevokeTokenInput) (*model.RevokeTokenPayload, error)
 	ApproveRun(ctx context.Context, input model.ApproveRunInput) (*model.RunPayload, error)
 	SetQuota(ctx context.Context, input model.SetQuotaInput) (*model.SetQuotaPayload, error)
-	SetRetention(ctx context.Context, input model.SetRetentionInput) (*model.SetRetentionPayload, error)
-	PlaceHold(ctx context.Context, input model.PlaceHoldInput) (*model.HoldPayload, error)
-	LiftHold(ctx context.Context, input model.LiftHoldInput) (*model.HoldPayload, error)
 	FreezeTenant(ctx context.Context, input model.FreezeTenantInput) (*model.ServicePayload, error)
+	RequestErasure(ctx context.Context, input model.RequestErasureInput) (*model.ErasurePayload, error)
+	DecideErasure(ctx context.Context, input model.DecideErasureInput) (*model.ErasurePayload, error)
 	SetShareLinks(ctx context.Context, input model.SetShareLinksInput) (*model.ServicePayload, error)
 	SetRecovery(ctx context.Context, input model.SetRecoveryInput) (*model.ServicePayload, error)
 	ShareRun(ctx context.Context, input model.ShareRunInput) (*model.ShareRunPayload, error)
@@ -2107,6 +2042,7 @@ type QueryResolver interface {
 	Alert(ctx context.Context, id string) (*model.Alert, error)
 	Incidents(ctx context.Context, openOnly *bool, runID *string, first *int, after *string) (*model.IncidentConnection, error)
 	Incident(ctx context.Context, id string) (*model.Incident, error)
+	Erasures(ctx context.Context, first *int, after *string) (*model.ErasureConnection, error)
 	Destinations(ctx context.Context) ([]model.Destination, error)
 	Destination(ctx context.Context, name string) (*model.Destination, error)
 	DeadDeliveries(ctx context.Context, name string, first *int, after *string) (*model.DeadDeliveryConnection, error)
@@ -2128,10 +2064,6 @@ type QueryResolver interface {
 	QuotaSettings(ctx context.Context) (*model.QuotaSettings, error)
 	PreviewQuota(ctx context.Context, settings model.QuotaSettingsInput) (*model.ChangePreview, error)
 	QuotaHistory(ctx context.Context, first *int, after *string) (*model.QuotaSettingsConnection, error)
-	RetentionPolicy(ctx context.Context) (*model.RetentionPolicy, error)
-	PreviewRetention(ctx context.Context, policy model.RetentionDaysInput) (*model.RetentionPreview, error)
-	RetentionHistory(ctx context.Context, first *int, after *string) (*model.RetentionPolicyConnection, error)
-	LegalHolds(ctx context.Context, open *bool, first *int, after *string) (*model.LegalHoldConnection, error)
 	Service(ctx context.Context) (*model.ServiceState, error)
 	Bulk(ctx context.Context, id string) (*model.Bulk, error)
 	Bulks(ctx context.Context, first *int, after *string) (*model.BulkConnection, error)
@@ -2145,8 +2077,6 @@ type RunResolver interface {
 	Step(ctx context.Context, obj *model.Run, stepID string) (*model.Step, error)
 	Events(ctx context.Context, obj *model.Run, first *int, after *run.Seq, last *int, before *run.Seq, types []string) (*model.EventConnection, error)
 	Signals(ctx context.Context, obj *model.Run, first *int, after *string) (*model.SignalConnection, error)
-
-	Archive(ctx context.Context, obj *model.Run) (*model.RunArchive, error)
 
 	Approval(ctx context.Context, obj *model.Run) (*model.RunApproval, error)
 
@@ -2701,19 +2631,6 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.Artifact.URI(childComplexity), true
 
-	case "ArtifactRetention.days":
-		if e.ComplexityRoot.ArtifactRetention.Days == nil {
-			break
-		}
-
-		return e.ComplexityRoot.ArtifactRetention.Days(childComplexity), true
-	case "ArtifactRetention.kind":
-		if e.ComplexityRoot.ArtifactRetention.Kind == nil {
-			break
-		}
-
-		return e.ComplexityRoot.ArtifactRetention.Kind(childComplexity), true
-
 	case "AttentionConnection.asOf":
 		if e.ComplexityRoot.AttentionConnection.AsOf == nil {
 			break
@@ -3094,6 +3011,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.AuditRow.RunID(childComplexity), true
+	case "AuditRow.sealed":
+		if e.ComplexityRoot.AuditRow.Sealed == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AuditRow.Sealed(childComplexity), true
 	case "AuditRow.signalId":
 		if e.ComplexityRoot.AuditRow.SignalID == nil {
 			break
@@ -4642,6 +4565,155 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.EngineRunRef.WorkflowID(childComplexity), true
 
+	case "ErasedPlace.count":
+		if e.ComplexityRoot.ErasedPlace.Count == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ErasedPlace.Count(childComplexity), true
+	case "ErasedPlace.place":
+		if e.ComplexityRoot.ErasedPlace.Place == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ErasedPlace.Place(childComplexity), true
+
+	case "Erasure.cancelledAt":
+		if e.ComplexityRoot.Erasure.CancelledAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Erasure.CancelledAt(childComplexity), true
+	case "Erasure.cancelledBy":
+		if e.ComplexityRoot.Erasure.CancelledBy == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Erasure.CancelledBy(childComplexity), true
+	case "Erasure.certificate":
+		if e.ComplexityRoot.Erasure.Certificate == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Erasure.Certificate(childComplexity), true
+	case "Erasure.confirmedAt":
+		if e.ComplexityRoot.Erasure.ConfirmedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Erasure.ConfirmedAt(childComplexity), true
+	case "Erasure.confirmedBy":
+		if e.ComplexityRoot.Erasure.ConfirmedBy == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Erasure.ConfirmedBy(childComplexity), true
+	case "Erasure.erased":
+		if e.ComplexityRoot.Erasure.Erased == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Erasure.Erased(childComplexity), true
+	case "Erasure.expiresAt":
+		if e.ComplexityRoot.Erasure.ExpiresAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Erasure.ExpiresAt(childComplexity), true
+	case "Erasure.finishedAt":
+		if e.ComplexityRoot.Erasure.FinishedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Erasure.FinishedAt(childComplexity), true
+	case "Erasure.id":
+		if e.ComplexityRoot.Erasure.ID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Erasure.ID(childComplexity), true
+	case "Erasure.kind":
+		if e.ComplexityRoot.Erasure.Kind == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Erasure.Kind(childComplexity), true
+	case "Erasure.phase":
+		if e.ComplexityRoot.Erasure.Phase == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Erasure.Phase(childComplexity), true
+	case "Erasure.reason":
+		if e.ComplexityRoot.Erasure.Reason == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Erasure.Reason(childComplexity), true
+	case "Erasure.requestedAt":
+		if e.ComplexityRoot.Erasure.RequestedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Erasure.RequestedAt(childComplexity), true
+	case "Erasure.requestedBy":
+		if e.ComplexityRoot.Erasure.RequestedBy == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Erasure.RequestedBy(childComplexity), true
+	case "Erasure.startedAt":
+		if e.ComplexityRoot.Erasure.StartedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Erasure.StartedAt(childComplexity), true
+	case "Erasure.subject":
+		if e.ComplexityRoot.Erasure.Subject == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Erasure.Subject(childComplexity), true
+
+	case "ErasureConnection.edges":
+		if e.ComplexityRoot.ErasureConnection.Edges == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ErasureConnection.Edges(childComplexity), true
+	case "ErasureConnection.pageInfo":
+		if e.ComplexityRoot.ErasureConnection.PageInfo == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ErasureConnection.PageInfo(childComplexity), true
+
+	case "ErasureEdge.cursor":
+		if e.ComplexityRoot.ErasureEdge.Cursor == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ErasureEdge.Cursor(childComplexity), true
+	case "ErasureEdge.node":
+		if e.ComplexityRoot.ErasureEdge.Node == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ErasureEdge.Node(childComplexity), true
+
+	case "ErasurePayload.change":
+		if e.ComplexityRoot.ErasurePayload.Change == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ErasurePayload.Change(childComplexity), true
+	case "ErasurePayload.erasure":
+		if e.ComplexityRoot.ErasurePayload.Erasure == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ErasurePayload.Erasure(childComplexity), true
+
 	case "EventConnection.edges":
 		if e.ComplexityRoot.EventConnection.Edges == nil {
 			break
@@ -4983,19 +5055,6 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.HealthSample.Viewers(childComplexity), true
 
-	case "HoldPayload.change":
-		if e.ComplexityRoot.HoldPayload.Change == nil {
-			break
-		}
-
-		return e.ComplexityRoot.HoldPayload.Change(childComplexity), true
-	case "HoldPayload.hold":
-		if e.ComplexityRoot.HoldPayload.Hold == nil {
-			break
-		}
-
-		return e.ComplexityRoot.HoldPayload.Hold(childComplexity), true
-
 	case "InboxItem.environmentId":
 		if e.ComplexityRoot.InboxItem.EnvironmentID == nil {
 			break
@@ -5266,87 +5325,6 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.IncidentPayload.Incident(childComplexity), true
-
-	case "LegalHold.id":
-		if e.ComplexityRoot.LegalHold.ID == nil {
-			break
-		}
-
-		return e.ComplexityRoot.LegalHold.ID(childComplexity), true
-	case "LegalHold.kind":
-		if e.ComplexityRoot.LegalHold.Kind == nil {
-			break
-		}
-
-		return e.ComplexityRoot.LegalHold.Kind(childComplexity), true
-	case "LegalHold.liftedAt":
-		if e.ComplexityRoot.LegalHold.LiftedAt == nil {
-			break
-		}
-
-		return e.ComplexityRoot.LegalHold.LiftedAt(childComplexity), true
-	case "LegalHold.liftedBy":
-		if e.ComplexityRoot.LegalHold.LiftedBy == nil {
-			break
-		}
-
-		return e.ComplexityRoot.LegalHold.LiftedBy(childComplexity), true
-	case "LegalHold.liftedFor":
-		if e.ComplexityRoot.LegalHold.LiftedFor == nil {
-			break
-		}
-
-		return e.ComplexityRoot.LegalHold.LiftedFor(childComplexity), true
-	case "LegalHold.placedAt":
-		if e.ComplexityRoot.LegalHold.PlacedAt == nil {
-			break
-		}
-
-		return e.ComplexityRoot.LegalHold.PlacedAt(childComplexity), true
-	case "LegalHold.placedBy":
-		if e.ComplexityRoot.LegalHold.PlacedBy == nil {
-			break
-		}
-
-		return e.ComplexityRoot.LegalHold.PlacedBy(childComplexity), true
-	case "LegalHold.reason":
-		if e.ComplexityRoot.LegalHold.Reason == nil {
-			break
-		}
-
-		return e.ComplexityRoot.LegalHold.Reason(childComplexity), true
-	case "LegalHold.subject":
-		if e.ComplexityRoot.LegalHold.Subject == nil {
-			break
-		}
-
-		return e.ComplexityRoot.LegalHold.Subject(childComplexity), true
-
-	case "LegalHoldConnection.edges":
-		if e.ComplexityRoot.LegalHoldConnection.Edges == nil {
-			break
-		}
-
-		return e.ComplexityRoot.LegalHoldConnection.Edges(childComplexity), true
-	case "LegalHoldConnection.pageInfo":
-		if e.ComplexityRoot.LegalHoldConnection.PageInfo == nil {
-			break
-		}
-
-		return e.ComplexityRoot.LegalHoldConnection.PageInfo(childComplexity), true
-
-	case "LegalHoldEdge.cursor":
-		if e.ComplexityRoot.LegalHoldEdge.Cursor == nil {
-			break
-		}
-
-		return e.ComplexityRoot.LegalHoldEdge.Cursor(childComplexity), true
-	case "LegalHoldEdge.node":
-		if e.ComplexityRoot.LegalHoldEdge.Node == nil {
-			break
-		}
-
-		return e.ComplexityRoot.LegalHoldEdge.Node(childComplexity), true
 
 	case "LogLine.at":
 		if e.ComplexityRoot.LogLine.At == nil {
@@ -5657,6 +5635,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.CreateToken(childComplexity, args["input"].(model.CreateTokenInput)), true
+	case "Mutation.decideErasure":
+		if e.ComplexityRoot.Mutation.DecideErasure == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_decideErasure_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.DecideErasure(childComplexity, args["input"].(model.DecideErasureInput)), true
 	case "Mutation.deleteView":
 		if e.ComplexityRoot.Mutation.DeleteView == nil {
 			break
@@ -5734,17 +5723,6 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.FreezeTenant(childComplexity, args["input"].(model.FreezeTenantInput)), true
-	case "Mutation.liftHold":
-		if e.ComplexityRoot.Mutation.LiftHold == nil {
-			break
-		}
-
-		args, err := ec.field_Mutation_liftHold_args(ctx, rawArgs)
-		if err != nil {
-			return 0, false
-		}
-
-		return e.ComplexityRoot.Mutation.LiftHold(childComplexity, args["input"].(model.LiftHoldInput)), true
 	case "Mutation.noteIncident":
 		if e.ComplexityRoot.Mutation.NoteIncident == nil {
 			break
@@ -5756,17 +5734,6 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.NoteIncident(childComplexity, args["input"].(model.IncidentNoteInput)), true
-	case "Mutation.placeHold":
-		if e.ComplexityRoot.Mutation.PlaceHold == nil {
-			break
-		}
-
-		args, err := ec.field_Mutation_placeHold_args(ctx, rawArgs)
-		if err != nil {
-			return 0, false
-		}
-
-		return e.ComplexityRoot.Mutation.PlaceHold(childComplexity, args["input"].(model.PlaceHoldInput)), true
 	case "Mutation.redriveDeadLetters":
 		if e.ComplexityRoot.Mutation.RedriveDeadLetters == nil {
 			break
@@ -5800,6 +5767,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.ReplayDestination(childComplexity, args["input"].(model.ReplayDestinationInput)), true
+	case "Mutation.requestErasure":
+		if e.ComplexityRoot.Mutation.RequestErasure == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_requestErasure_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.RequestErasure(childComplexity, args["input"].(model.RequestErasureInput)), true
 	case "Mutation.rerun":
 		if e.ComplexityRoot.Mutation.Rerun == nil {
 			break
@@ -5888,17 +5866,6 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.SetRecovery(childComplexity, args["input"].(model.SetRecoveryInput)), true
-	case "Mutation.setRetention":
-		if e.ComplexityRoot.Mutation.SetRetention == nil {
-			break
-		}
-
-		args, err := ec.field_Mutation_setRetention_args(ctx, rawArgs)
-		if err != nil {
-			return 0, false
-		}
-
-		return e.ComplexityRoot.Mutation.SetRetention(childComplexity, args["input"].(model.SetRetentionInput)), true
 	case "Mutation.setRunTags":
 		if e.ComplexityRoot.Mutation.SetRunTags == nil {
 			break
@@ -7181,6 +7148,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Query.Destinations(childComplexity), true
+	case "Query.erasures":
+		if e.ComplexityRoot.Query.Erasures == nil {
+			break
+		}
+
+		args, err := ec.field_Query_erasures_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Query.Erasures(childComplexity, args["first"].(*int), args["after"].(*string)), true
 	case "Query.health":
 		if e.ComplexityRoot.Query.Health == nil {
 			break
@@ -7232,17 +7210,6 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.Query.Incidents(childComplexity, args["openOnly"].(*bool), args["runId"].(*string), args["first"].(*int), args["after"].(*string)), true
 
-	case "Query.legalHolds":
-		if e.ComplexityRoot.Query.LegalHolds == nil {
-			break
-		}
-
-		args, err := ec.field_Query_legalHolds_args(ctx, rawArgs)
-		if err != nil {
-			return 0, false
-		}
-
-		return e.ComplexityRoot.Query.LegalHolds(childComplexity, args["open"].(*bool), args["first"].(*int), args["after"].(*string)), true
 	case "Query.logSearch":
 		if e.ComplexityRoot.Query.LogSearch == nil {
 			break
@@ -7370,17 +7337,6 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Query.PreviewReplay(childComplexity, args["name"].(string), args["since"].(time.Time), args["until"].(*time.Time), args["filter"].(*model.DeliveryFilter)), true
-	case "Query.previewRetention":
-		if e.ComplexityRoot.Query.PreviewRetention == nil {
-			break
-		}
-
-		args, err := ec.field_Query_previewRetention_args(ctx, rawArgs)
-		if err != nil {
-			return 0, false
-		}
-
-		return e.ComplexityRoot.Query.PreviewRetention(childComplexity, args["policy"].(model.RetentionDaysInput)), true
 	case "Query.queue":
 		if e.ComplexityRoot.Query.Queue == nil {
 			break
@@ -7415,23 +7371,6 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Query.Quotas(childComplexity), true
-	case "Query.retentionHistory":
-		if e.ComplexityRoot.Query.RetentionHistory == nil {
-			break
-		}
-
-		args, err := ec.field_Query_retentionHistory_args(ctx, rawArgs)
-		if err != nil {
-			return 0, false
-		}
-
-		return e.ComplexityRoot.Query.RetentionHistory(childComplexity, args["first"].(*int), args["after"].(*string)), true
-	case "Query.retentionPolicy":
-		if e.ComplexityRoot.Query.RetentionPolicy == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Query.RetentionPolicy(childComplexity), true
 	case "Query.rightHolders":
 		if e.ComplexityRoot.Query.RightHolders == nil {
 			break
@@ -7992,253 +7931,6 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.ReplayPreview.More(childComplexity), true
 
-	case "RetentionDays.alerts":
-		if e.ComplexityRoot.RetentionDays.Alerts == nil {
-			break
-		}
-
-		return e.ComplexityRoot.RetentionDays.Alerts(childComplexity), true
-	case "RetentionDays.archiveRuns":
-		if e.ComplexityRoot.RetentionDays.ArchiveRuns == nil {
-			break
-		}
-
-		return e.ComplexityRoot.RetentionDays.ArchiveRuns(childComplexity), true
-	case "RetentionDays.artifacts":
-		if e.ComplexityRoot.RetentionDays.Artifacts == nil {
-			break
-		}
-
-		return e.ComplexityRoot.RetentionDays.Artifacts(childComplexity), true
-	case "RetentionDays.deadLetters":
-		if e.ComplexityRoot.RetentionDays.DeadLetters == nil {
-			break
-		}
-
-		return e.ComplexityRoot.RetentionDays.DeadLetters(childComplexity), true
-	case "RetentionDays.deleteArchives":
-		if e.ComplexityRoot.RetentionDays.DeleteArchives == nil {
-			break
-		}
-
-		return e.ComplexityRoot.RetentionDays.DeleteArchives(childComplexity), true
-	case "RetentionDays.receipts":
-		if e.ComplexityRoot.RetentionDays.Receipts == nil {
-			break
-		}
-
-		return e.ComplexityRoot.RetentionDays.Receipts(childComplexity), true
-	case "RetentionDays.stepLogs":
-		if e.ComplexityRoot.RetentionDays.StepLogs == nil {
-			break
-		}
-
-		return e.ComplexityRoot.RetentionDays.StepLogs(childComplexity), true
-
-	case "RetentionEstimate.bytes":
-		if e.ComplexityRoot.RetentionEstimate.Bytes == nil {
-			break
-		}
-
-		return e.ComplexityRoot.RetentionEstimate.Bytes(childComplexity), true
-	case "RetentionEstimate.events":
-		if e.ComplexityRoot.RetentionEstimate.Events == nil {
-			break
-		}
-
-		return e.ComplexityRoot.RetentionEstimate.Events(childComplexity), true
-	case "RetentionEstimate.held":
-		if e.ComplexityRoot.RetentionEstimate.Held == nil {
-			break
-		}
-
-		return e.ComplexityRoot.RetentionEstimate.Held(childComplexity), true
-	case "RetentionEstimate.more":
-		if e.ComplexityRoot.RetentionEstimate.More == nil {
-			break
-		}
-
-		return e.ComplexityRoot.RetentionEstimate.More(childComplexity), true
-	case "RetentionEstimate.runs":
-		if e.ComplexityRoot.RetentionEstimate.Runs == nil {
-			break
-		}
-
-		return e.ComplexityRoot.RetentionEstimate.Runs(childComplexity), true
-
-	case "RetentionPass.archived":
-		if e.ComplexityRoot.RetentionPass.Archived == nil {
-			break
-		}
-
-		return e.ComplexityRoot.RetentionPass.Archived(childComplexity), true
-	case "RetentionPass.archivedBytes":
-		if e.ComplexityRoot.RetentionPass.ArchivedBytes == nil {
-			break
-		}
-
-		return e.ComplexityRoot.RetentionPass.ArchivedBytes(childComplexity), true
-	case "RetentionPass.deleted":
-		if e.ComplexityRoot.RetentionPass.Deleted == nil {
-			break
-		}
-
-		return e.ComplexityRoot.RetentionPass.Deleted(childComplexity), true
-	case "RetentionPass.deletedEvents":
-		if e.ComplexityRoot.RetentionPass.DeletedEvents == nil {
-			break
-		}
-
-		return e.ComplexityRoot.RetentionPass.DeletedEvents(childComplexity), true
-	case "RetentionPass.deletedRows":
-		if e.ComplexityRoot.RetentionPass.DeletedRows == nil {
-			break
-		}
-
-		return e.ComplexityRoot.RetentionPass.DeletedRows(childComplexity), true
-	case "RetentionPass.endedAt":
-		if e.ComplexityRoot.RetentionPass.EndedAt == nil {
-			break
-		}
-
-		return e.ComplexityRoot.RetentionPass.EndedAt(childComplexity), true
-	case "RetentionPass.error":
-		if e.ComplexityRoot.RetentionPass.Error == nil {
-			break
-		}
-
-		return e.ComplexityRoot.RetentionPass.Error(childComplexity), true
-	case "RetentionPass.failed":
-		if e.ComplexityRoot.RetentionPass.Failed == nil {
-			break
-		}
-
-		return e.ComplexityRoot.RetentionPass.Failed(childComplexity), true
-	case "RetentionPass.held":
-		if e.ComplexityRoot.RetentionPass.Held == nil {
-			break
-		}
-
-		return e.ComplexityRoot.RetentionPass.Held(childComplexity), true
-	case "RetentionPass.removedObjects":
-		if e.ComplexityRoot.RetentionPass.RemovedObjects == nil {
-			break
-		}
-
-		return e.ComplexityRoot.RetentionPass.RemovedObjects(childComplexity), true
-	case "RetentionPass.startedAt":
-		if e.ComplexityRoot.RetentionPass.StartedAt == nil {
-			break
-		}
-
-		return e.ComplexityRoot.RetentionPass.StartedAt(childComplexity), true
-	case "RetentionPass.waiting":
-		if e.ComplexityRoot.RetentionPass.Waiting == nil {
-			break
-		}
-
-		return e.ComplexityRoot.RetentionPass.Waiting(childComplexity), true
-
-	case "RetentionPolicy.actor":
-		if e.ComplexityRoot.RetentionPolicy.Actor == nil {
-			break
-		}
-
-		return e.ComplexityRoot.RetentionPolicy.Actor(childComplexity), true
-	case "RetentionPolicy.at":
-		if e.ComplexityRoot.RetentionPolicy.At == nil {
-			break
-		}
-
-		return e.ComplexityRoot.RetentionPolicy.At(childComplexity), true
-	case "RetentionPolicy.changed":
-		if e.ComplexityRoot.RetentionPolicy.Changed == nil {
-			break
-		}
-
-		return e.ComplexityRoot.RetentionPolicy.Changed(childComplexity), true
-	case "RetentionPolicy.days":
-		if e.ComplexityRoot.RetentionPolicy.Days == nil {
-			break
-		}
-
-		return e.ComplexityRoot.RetentionPolicy.Days(childComplexity), true
-	case "RetentionPolicy.lastPass":
-		if e.ComplexityRoot.RetentionPolicy.LastPass == nil {
-			break
-		}
-
-		return e.ComplexityRoot.RetentionPolicy.LastPass(childComplexity), true
-	case "RetentionPolicy.own":
-		if e.ComplexityRoot.RetentionPolicy.Own == nil {
-			break
-		}
-
-		return e.ComplexityRoot.RetentionPolicy.Own(childComplexity), true
-	case "RetentionPolicy.reason":
-		if e.ComplexityRoot.RetentionPolicy.Reason == nil {
-			break
-		}
-
-		return e.ComplexityRoot.RetentionPolicy.Reason(childComplexity), true
-	case "RetentionPolicy.version":
-		if e.ComplexityRoot.RetentionPolicy.Version == nil {
-			break
-		}
-
-		return e.ComplexityRoot.RetentionPolicy.Version(childComplexity), true
-
-	case "RetentionPolicyConnection.edges":
-		if e.ComplexityRoot.RetentionPolicyConnection.Edges == nil {
-			break
-		}
-
-		return e.ComplexityRoot.RetentionPolicyConnection.Edges(childComplexity), true
-	case "RetentionPolicyConnection.pageInfo":
-		if e.ComplexityRoot.RetentionPolicyConnection.PageInfo == nil {
-			break
-		}
-
-		return e.ComplexityRoot.RetentionPolicyConnection.PageInfo(childComplexity), true
-
-	case "RetentionPolicyEdge.cursor":
-		if e.ComplexityRoot.RetentionPolicyEdge.Cursor == nil {
-			break
-		}
-
-		return e.ComplexityRoot.RetentionPolicyEdge.Cursor(childComplexity), true
-	case "RetentionPolicyEdge.node":
-		if e.ComplexityRoot.RetentionPolicyEdge.Node == nil {
-			break
-		}
-
-		return e.ComplexityRoot.RetentionPolicyEdge.Node(childComplexity), true
-
-	case "RetentionPreview.archive":
-		if e.ComplexityRoot.RetentionPreview.Archive == nil {
-			break
-		}
-
-		return e.ComplexityRoot.RetentionPreview.Archive(childComplexity), true
-	case "RetentionPreview.changed":
-		if e.ComplexityRoot.RetentionPreview.Changed == nil {
-			break
-		}
-
-		return e.ComplexityRoot.RetentionPreview.Changed(childComplexity), true
-	case "RetentionPreview.delete":
-		if e.ComplexityRoot.RetentionPreview.Delete == nil {
-			break
-		}
-
-		return e.ComplexityRoot.RetentionPreview.Delete(childComplexity), true
-	case "RetentionPreview.warnings":
-		if e.ComplexityRoot.RetentionPreview.Warnings == nil {
-			break
-		}
-
-		return e.ComplexityRoot.RetentionPreview.Warnings(childComplexity), true
-
 	case "RevokeTokenPayload.change":
 		if e.ComplexityRoot.RevokeTokenPayload.Change == nil {
 			break
@@ -8289,12 +7981,6 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Run.Approval(childComplexity), true
-	case "Run.archive":
-		if e.ComplexityRoot.Run.Archive == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Run.Archive(childComplexity), true
 	case "Run.artifacts":
 		if e.ComplexityRoot.Run.Artifacts == nil {
 			break
@@ -8587,25 +8273,6 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.RunApproval.Required(childComplexity), true
-
-	case "RunArchive.at":
-		if e.ComplexityRoot.RunArchive.At == nil {
-			break
-		}
-
-		return e.ComplexityRoot.RunArchive.At(childComplexity), true
-	case "RunArchive.events":
-		if e.ComplexityRoot.RunArchive.Events == nil {
-			break
-		}
-
-		return e.ComplexityRoot.RunArchive.Events(childComplexity), true
-	case "RunArchive.sizeBytes":
-		if e.ComplexityRoot.RunArchive.SizeBytes == nil {
-			break
-		}
-
-		return e.ComplexityRoot.RunArchive.SizeBytes(childComplexity), true
 
 	case "RunBucket.failed":
 		if e.ComplexityRoot.RunBucket.Failed == nil {
@@ -9316,6 +8983,25 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.SavedView.Yours(childComplexity), true
 
+	case "SealedTexts.actor":
+		if e.ComplexityRoot.SealedTexts.Actor == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SealedTexts.Actor(childComplexity), true
+	case "SealedTexts.address":
+		if e.ComplexityRoot.SealedTexts.Address == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SealedTexts.Address(childComplexity), true
+	case "SealedTexts.reason":
+		if e.ComplexityRoot.SealedTexts.Reason == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SealedTexts.Reason(childComplexity), true
+
 	case "SecretRef.key":
 		if e.ComplexityRoot.SecretRef.Key == nil {
 			break
@@ -9452,25 +9138,6 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.SetQuotaPayload.Settings(childComplexity), true
-
-	case "SetRetentionPayload.change":
-		if e.ComplexityRoot.SetRetentionPayload.Change == nil {
-			break
-		}
-
-		return e.ComplexityRoot.SetRetentionPayload.Change(childComplexity), true
-	case "SetRetentionPayload.effect":
-		if e.ComplexityRoot.SetRetentionPayload.Effect == nil {
-			break
-		}
-
-		return e.ComplexityRoot.SetRetentionPayload.Effect(childComplexity), true
-	case "SetRetentionPayload.policy":
-		if e.ComplexityRoot.SetRetentionPayload.Policy == nil {
-			break
-		}
-
-		return e.ComplexityRoot.SetRetentionPayload.Policy(childComplexity), true
 
 	case "SetRunTagsPayload.change":
 		if e.ComplexityRoot.SetRunTagsPayload.Change == nil {
@@ -10976,7 +10643,6 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 		ec.unmarshalInputAlertFilter,
 		ec.unmarshalInputApproveActionInput,
 		ec.unmarshalInputApproveRunInput,
-		ec.unmarshalInputArtifactRetentionInput,
 		ec.unmarshalInputAuditFilter,
 		ec.unmarshalInputBreakGlassInput,
 		ec.unmarshalInputBulkActionInput,
@@ -10991,6 +10657,7 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 		ec.unmarshalInputCompleteManualStepInput,
 		ec.unmarshalInputCreateTokenInput,
 		ec.unmarshalInputDeadLettersInput,
+		ec.unmarshalInputDecideErasureInput,
 		ec.unmarshalInputDeleteViewInput,
 		ec.unmarshalInputDeliveryFilter,
 		ec.unmarshalInputDrainWorkerInput,
@@ -11002,11 +10669,9 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 		ec.unmarshalInputIncidentNoteInput,
 		ec.unmarshalInputIncidentSeverityInput,
 		ec.unmarshalInputInjectOverrideInput,
-		ec.unmarshalInputLiftHoldInput,
 		ec.unmarshalInputLogSearchInput,
 		ec.unmarshalInputLogSearchPlanInput,
 		ec.unmarshalInputPauseInput,
-		ec.unmarshalInputPlaceHoldInput,
 		ec.unmarshalInputPlanInput,
 		ec.unmarshalInputPlanRefInput,
 		ec.unmarshalInputPolicyApprovalInput,
@@ -11022,10 +10687,10 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 		ec.unmarshalInputRedriveDeadLettersInput,
 		ec.unmarshalInputRedriveDeliveriesInput,
 		ec.unmarshalInputReplayDestinationInput,
+		ec.unmarshalInputRequestErasureInput,
 		ec.unmarshalInputRerunFromInput,
 		ec.unmarshalInputRerunInput,
 		ec.unmarshalInputResumeInput,
-		ec.unmarshalInputRetentionDaysInput,
 		ec.unmarshalInputRetryStepInput,
 		ec.unmarshalInputRevokeTokenInput,
 		ec.unmarshalInputRunFilter,
@@ -11034,7 +10699,6 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 		ec.unmarshalInputSetPolicyInput,
 		ec.unmarshalInputSetQuotaInput,
 		ec.unmarshalInputSetRecoveryInput,
-		ec.unmarshalInputSetRetentionInput,
 		ec.unmarshalInputSetRunTagsInput,
 		ec.unmarshalInputSetShareLinksInput,
 		ec.unmarshalInputShareRunInput,
@@ -11287,6 +10951,12 @@ type Query {
   "With its notes. Null when there is no such incident, or it is not yours."
   incident(id: ID!): Incident
   """
+  Requests to erase the viewer's tenant, or a person of it, and what became of them, the newest first. Requires the action
+  READ_AUDIT on the whole tenant. Errors: FORBIDDEN, BAD_USER_INPUT, CURSOR_INVALID, STORE_UNAVAILABLE.
+  Example: ` + "`" + `erasures { edges { node { id kind subject phase finishedAt } } }` + "`" + `.
+  """
+  erasures(first: Int = 20, after: String): ErasureConnection!
+  """
   The systems that events and alerts are delivered to, by name. Only for who may see the health of the installation in detail.
   Processes with the duty notify report them every 15 s. Errors: FORBIDDEN, STORE_UNAVAILABLE.
   Example: ` + "`" + `destinations { name kind state why lastSentAt deadLetters }` + "`" + `.
@@ -11395,24 +11065,6 @@ type Query {
   previewQuota(settings: QuotaSettingsInput!): ChangePreview!
   "The versions of the tenant's own quota settings, newest first; ` + "`" + `first` + "`" + ` is at most 200. Requires READ_POLICY on the whole tenant. Errors: FORBIDDEN, BAD_USER_INPUT, CURSOR_INVALID."
   quotaHistory(first: Int = 20, after: String): QuotaSettingsConnection!
-  """
-  How long things of the tenant live, and what the last pass over the tenant did. Requires READ_POLICY on the whole tenant.
-  Errors: FORBIDDEN, STORE_UNAVAILABLE.
-  """
-  retentionPolicy: RetentionPolicy!
-  """
-  What ` + "`" + `policy` + "`" + ` would do as the next policy: the changed lines, and what the next pass would archive and delete. It
-  changes nothing. Requires READ_POLICY on the whole tenant. Errors: FORBIDDEN, BAD_USER_INPUT as for setRetention,
-  STORE_UNAVAILABLE.
-  """
-  previewRetention(policy: RetentionDaysInput!): RetentionPreview!
-  "The versions of the retention policy, newest first; ` + "`" + `first` + "`" + ` is at most 200. Requires READ_POLICY on the whole tenant. Errors: FORBIDDEN, BAD_USER_INPUT, CURSOR_INVALID."
-  retentionHistory(first: Int = 20, after: String): RetentionPolicyConnection!
-  """
-  The legal holds of the tenant, newest first, with ` + "`" + `open` + "`" + ` only those that were not lifted; ` + "`" + `first` + "`" + ` is at most 200.
-  Requires READ_AUDIT on the whole tenant. Errors: FORBIDDEN, BAD_USER_INPUT, CURSOR_INVALID, STORE_UNAVAILABLE.
-  """
-  legalHolds(open: Boolean = true, first: Int = 50, after: String): LegalHoldConnection!
   "The mode of dvt as it affects the viewer's tenant, for a banner."
   service: ServiceState!
   "One of the viewer's own bulks; null when it does not exist or is not theirs."
@@ -11598,30 +11250,22 @@ type Mutation {
   """
   setQuota(input: SetQuotaInput!): SetQuotaPayload!
   """
-  Replaces the retention policy of the viewer's tenant; the next pass follows it. Compare-and-set like setPolicy
-  (RETENTION_MOVED). Requires the action SET_POLICY on the whole tenant. Errors: FORBIDDEN, RETENTION_MOVED,
-  BAD_USER_INPUT, STORE_UNAVAILABLE. Example: ` + "`" + `setRetention(input: {requestId: "r-1", expectedVersion: 0, reason: "GDPR",
-  policy: {archiveRuns: 30, deleteArchives: 365}}) { policy { version } }` + "`" + `.
-  """
-  setRetention(input: SetRetentionInput!): SetRetentionPayload!
-  """
-  Places a legal hold: runs that it covers are neither archived nor deleted, nor their logs and artifacts, until it is
-  lifted. The subject need not exist yet. Requires the action READ_AUDIT on the whole tenant, because admins and auditors
-  keep evidence. Safe to repeat. Errors: FORBIDDEN, TOO_MANY_HOLDS, REQUEST_ID_CONFLICT, BAD_USER_INPUT,
-  STORE_UNAVAILABLE. Example: ` + "`" + `placeHold(input: {requestId: "r-1", kind: PLAN, subject: "sales", reason: "case 12"}) { hold { id } }` + "`" + `.
-  """
-  placeHold(input: PlaceHoldInput!): HoldPayload!
-  """
-  Lifts a legal hold. Requires the action READ_AUDIT on the whole tenant. Safe to repeat. Errors: FORBIDDEN, NOT_FOUND,
-  BAD_USER_INPUT, STORE_UNAVAILABLE. Example: ` + "`" + `liftHold(input: {requestId: "r-2", id: "…", reason: "closed"}) { hold { liftedAt } }` + "`" + `.
-  """
-  liftHold(input: LiftHoldInput!): HoldPayload!
-  """
   Freezes or unfreezes a tenant. In a frozen tenant no new run starts (TENANT_FROZEN), running ones go on, and waiting
   ones keep waiting. Requires the action FREEZE_TENANT on the whole tenant; another tenant than the viewer's
   requires SET_ENGINE_MODE. Safe to repeat. Errors: FORBIDDEN, NOT_FOUND, BAD_USER_INPUT, STORE_UNAVAILABLE.
   """
   freezeTenant(input: FreezeTenantInput!): ServicePayload!
+  """
+  Asks to erase a person of the viewer's tenant, or the whole tenant. Nothing is erased before another person confirms it
+  within seven days and the owner of the database carries it out. Requires the action SET_POLICY on the whole tenant. Safe
+  to repeat. Errors: FORBIDDEN, BAD_USER_INPUT, REQUEST_ID_CONFLICT, STORE_UNAVAILABLE.
+  """
+  requestErasure(input: RequestErasureInput!): ErasurePayload!
+  """
+  Confirms or cancels a request to erase. The person who asked cannot confirm it. Requires the action READ_AUDIT on the
+  whole tenant. Safe to repeat. Errors: FORBIDDEN, NOT_FOUND, BAD_USER_INPUT, INVALID_TRANSITION, STORE_UNAVAILABLE.
+  """
+  decideErasure(input: DecideErasureInput!): ErasurePayload!
   """
   Permits links that show the status of a run without sign-in, for hours after they were made; 0 forbids them, as long as
   nobody set it. Every change revokes all links of the tenant, here with the answer and on every other server within 2 s.
@@ -11894,8 +11538,6 @@ type Run implements Node {
   before the start.
   """
   retryWindowMs: Duration
-  "Null while the log of the run is in the store."
-  archive: RunArchive
   "Null unless the run waits to be started, and in lists and subscriptions."
   queue: QueueEntry
   "The approval and its decisions; null when the run needs none. Not available in lists and subscriptions."
@@ -12925,168 +12567,6 @@ input ProjectQuotaInput {
   projectId: String!
   limits: QuotaLimitsInput! = {}
   weight: Int! = 1
-}
-"How long things live, in days after the end of their run. 0: for ever."
-type RetentionDays {
-  "When the events of a run move into the archive. Its state stays."
-  archiveRuns: Int!
-  "When an archived run is deleted with everything of it."
-  deleteArchives: Int!
-  stepLogs: Int!
-  "Receipts of signals. Only those of archived runs are deleted; the archive has them."
-  receipts: Int!
-  "After they were written."
-  deadLetters: Int!
-  "After they were resolved, and incidents after they were closed."
-  alerts: Int!
-  artifacts: [ArtifactRetention!]!
-}
-type ArtifactRetention {
-  "dbt-manifest, dbt-run-results, log-bundle, dataset-sample, or custom for all others."
-  kind: String!
-  days: Int!
-}
-"A null value is that of the installation. From 0 to 36,500."
-input RetentionDaysInput {
-  archiveRuns: Int
-  "More than archiveRuns, which it needs."
-  deleteArchives: Int
-  stepLogs: Int
-  receipts: Int
-  deadLetters: Int
-  alerts: Int
-  "At most one of each kind. Kinds that are not named have the days of the installation."
-  artifacts: [ArtifactRetentionInput!]! = []
-}
-input ArtifactRetentionInput {
-  kind: String!
-  days: Int!
-}
-type RetentionPolicy {
-  "0: the tenant has no policy of its own, that of the installation applies."
-  version: Int!
-  "What applies."
-  days: RetentionDays!
-  "The values that the tenant set itself, as a document for setRetention."
-  own: JSON!
-  actor: String
-  reason: String
-  at: Time
-  "What this version changed, a line each after ` + "`" + `- ` + "`" + ` or ` + "`" + `+ ` + "`" + `. Only retentionHistory fills it in."
-  changed: [String!]!
-  "What the last pass did; null before the first one. Only retentionPolicy fills it in."
-  lastPass: RetentionPass
-}
-type RetentionPolicyConnection {
-  edges: [RetentionPolicyEdge!]!
-  pageInfo: PageInfo!
-}
-type RetentionPolicyEdge {
-  cursor: String!
-  node: RetentionPolicy!
-}
-"What one pass did for the tenant. Counts are runs unless they say otherwise."
-type RetentionPass {
-  startedAt: Time!
-  "Null when the process that worked has died; the next pass continues."
-  endedAt: Time
-  archived: Int!
-  archivedBytes: Int!
-  "Events of archived runs that were deleted from the store."
-  deletedEvents: Int!
-  deleted: Int!
-  "Step logs and artifacts that were removed from the bucket."
-  removedObjects: Int!
-  "Dead letters and alerts."
-  deletedRows: Int!
-  "Kept by a legal hold."
-  held: Int!
-  "Kept because an open rerun needs them, or because something of them was not delivered."
-  waiting: Int!
-  failed: Int!
-  "The first failure."
-  error: String
-}
-type RetentionPreview {
-  changed: [String!]!
-  "What the next pass would do, in words."
-  warnings: [String!]!
-  archive: RetentionEstimate!
-  "Those of the runs to archive that are also old enough to be deleted."
-  delete: RetentionEstimate!
-}
-type RetentionEstimate {
-  runs: Int!
-  events: Int!
-  "Estimated from a sample of the events."
-  bytes: Int!
-  "Runs of that age that a legal hold keeps."
-  held: Int!
-  "There are more runs than were counted."
-  more: Boolean!
-}
-input SetRetentionInput {
-  requestId: String!
-  expectedVersion: Int!
-  reason: String!
-  policy: RetentionDaysInput!
-}
-type SetRetentionPayload {
-  policy: RetentionPolicy!
-  "What the change did, as previewRetention says it before."
-  effect: RetentionPreview!
-  change: ChangeReceipt!
-}
-enum HoldKind {
-  "One run."
-  RUN
-  "Every run of a plan."
-  PLAN
-  "Every run that a person started, signalled, decided about or wrote a note to."
-  SUBJECT
-}
-type LegalHold {
-  id: String!
-  kind: HoldKind!
-  "A run id, a plan id or a person."
-  subject: String!
-  reason: String!
-  placedBy: String!
-  placedAt: Time!
-  "Null while the hold is open."
-  liftedBy: String
-  liftedAt: Time
-  liftedFor: String
-}
-type LegalHoldConnection {
-  edges: [LegalHoldEdge!]!
-  pageInfo: PageInfo!
-}
-type LegalHoldEdge {
-  cursor: String!
-  node: LegalHold!
-}
-input PlaceHoldInput {
-  requestId: String!
-  kind: HoldKind!
-  "From 1 to 256 bytes."
-  subject: String!
-  reason: String!
-}
-input LiftHoldInput {
-  requestId: String!
-  id: String!
-  reason: String!
-}
-type HoldPayload {
-  hold: LegalHold!
-  change: ChangeReceipt!
-}
-"That the log of a run was moved into the archive. Everything about the run is read from there."
-type RunArchive {
-  at: Time!
-  events: Int!
-  sizeBytes: Int!
 }
 type SetQuotaPayload {
   settings: QuotaSettings!
@@ -14326,8 +13806,86 @@ type AuditRow {
   object: String!
   "SHA-256 in hex of the content of the object."
   digest: String!
+  """
+  The stored texts of actor, reason and address, where they are sealed by a key of the actor; the hash covers these.
+  Null for a row whose texts are stored in plain text. Erasing the actor destroys the key: actor then reads
+  "erased subject", and the stored texts and the hash stay.
+  """
+  sealed: SealedTexts
+}
+"The texts of a sealed audit row as they are stored and hashed."
+type SealedTexts {
+  actor: String!
+  reason: String!
+  address: String!
 }
 
+input RequestErasureInput {
+  "Client key, alphabet [A-Za-z0-9_.-], at most 128; it stands in the audit."
+  requestId: String!
+  "The viewer's tenant. Required when the whole tenant is to be erased, so that nobody erases another one by mistake."
+  tenantId: String
+  "The principal to erase; null: the whole tenant."
+  subject: String
+  "For the audit and for the person who confirms it."
+  reason: String!
+}
+input DecideErasureInput {
+  "Client key, alphabet [A-Za-z0-9_.-], at most 128; it stands in the audit."
+  requestId: String!
+  id: ID!
+  "False cancels the request, also one that was confirmed and has not begun."
+  confirm: Boolean!
+  reason: String!
+}
+type ErasurePayload {
+  erasure: Erasure!
+  "Null when the request was already decided as asked."
+  change: ChangeReceipt
+}
+enum ErasureKind {
+  "Everything of the tenant."
+  TENANT
+  "One person."
+  SUBJECT
+}
+"A request to erase, and what became of it. A finished one names nobody."
+type Erasure {
+  id: ID!
+  kind: ErasureKind!
+  "The person to erase; null for a tenant and once it is erased."
+  subject: String
+  reason: String!
+  requestedBy: String
+  requestedAt: Time!
+  "A request cannot be confirmed after this time."
+  expiresAt: Time!
+  confirmedBy: String
+  confirmedAt: Time
+  cancelledBy: String
+  cancelledAt: Time
+  startedAt: Time
+  "LEDGER, FREEZE, END, DRAIN, ROWS, KEYS, BUCKET, ENGINE, AGAIN, COMPACT or CERTIFY; null before the start."
+  phase: String
+  finishedAt: Time
+  "What was erased so far, by place."
+  erased: [ErasedPlace!]!
+  "The signed certificate, a JSON document; null before the end. ` + "`" + `dvt erasure verify` + "`" + ` checks it."
+  certificate: String
+}
+type ErasedPlace {
+  "For example ` + "`" + `table event` + "`" + ` or ` + "`" + `bucket logs` + "`" + `."
+  place: String!
+  count: Seq!
+}
+type ErasureConnection {
+  edges: [ErasureEdge!]!
+  pageInfo: PageInfo!
+}
+type ErasureEdge {
+  cursor: String!
+  node: Erasure!
+}
 input RedriveDeadLettersInput {
   "Client key, alphabet [A-Za-z0-9_.-], at most 128; it stands in the audit."
   requestId: String!
@@ -15314,16 +14872,6 @@ func (ec *executionContext) childFields_Artifact(ctx context.Context, field grap
 	return nil, fmt.Errorf("no field named %q was found under type Artifact", field.Name)
 }
 
-func (ec *executionContext) childFields_ArtifactRetention(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-	switch field.Name {
-	case "kind":
-		return ec.fieldContext_ArtifactRetention_kind(ctx, field)
-	case "days":
-		return ec.fieldContext_ArtifactRetention_days(ctx, field)
-	}
-	return nil, fmt.Errorf("no field named %q was found under type ArtifactRetention", field.Name)
-}
-
 func (ec *executionContext) childFields_AttentionConnection(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "edges":
@@ -15504,6 +15052,8 @@ func (ec *executionContext) childFields_AuditRow(ctx context.Context, field grap
 		return ec.fieldContext_AuditRow_object(ctx, field)
 	case "digest":
 		return ec.fieldContext_AuditRow_digest(ctx, field)
+	case "sealed":
+		return ec.fieldContext_AuditRow_sealed(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type AuditRow", field.Name)
 }
@@ -16288,6 +15838,84 @@ func (ec *executionContext) childFields_EngineRunRef(ctx context.Context, field 
 	return nil, fmt.Errorf("no field named %q was found under type EngineRunRef", field.Name)
 }
 
+func (ec *executionContext) childFields_ErasedPlace(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "place":
+		return ec.fieldContext_ErasedPlace_place(ctx, field)
+	case "count":
+		return ec.fieldContext_ErasedPlace_count(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ErasedPlace", field.Name)
+}
+
+func (ec *executionContext) childFields_Erasure(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "id":
+		return ec.fieldContext_Erasure_id(ctx, field)
+	case "kind":
+		return ec.fieldContext_Erasure_kind(ctx, field)
+	case "subject":
+		return ec.fieldContext_Erasure_subject(ctx, field)
+	case "reason":
+		return ec.fieldContext_Erasure_reason(ctx, field)
+	case "requestedBy":
+		return ec.fieldContext_Erasure_requestedBy(ctx, field)
+	case "requestedAt":
+		return ec.fieldContext_Erasure_requestedAt(ctx, field)
+	case "expiresAt":
+		return ec.fieldContext_Erasure_expiresAt(ctx, field)
+	case "confirmedBy":
+		return ec.fieldContext_Erasure_confirmedBy(ctx, field)
+	case "confirmedAt":
+		return ec.fieldContext_Erasure_confirmedAt(ctx, field)
+	case "cancelledBy":
+		return ec.fieldContext_Erasure_cancelledBy(ctx, field)
+	case "cancelledAt":
+		return ec.fieldContext_Erasure_cancelledAt(ctx, field)
+	case "startedAt":
+		return ec.fieldContext_Erasure_startedAt(ctx, field)
+	case "phase":
+		return ec.fieldContext_Erasure_phase(ctx, field)
+	case "finishedAt":
+		return ec.fieldContext_Erasure_finishedAt(ctx, field)
+	case "erased":
+		return ec.fieldContext_Erasure_erased(ctx, field)
+	case "certificate":
+		return ec.fieldContext_Erasure_certificate(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type Erasure", field.Name)
+}
+
+func (ec *executionContext) childFields_ErasureConnection(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "edges":
+		return ec.fieldContext_ErasureConnection_edges(ctx, field)
+	case "pageInfo":
+		return ec.fieldContext_ErasureConnection_pageInfo(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ErasureConnection", field.Name)
+}
+
+func (ec *executionContext) childFields_ErasureEdge(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "cursor":
+		return ec.fieldContext_ErasureEdge_cursor(ctx, field)
+	case "node":
+		return ec.fieldContext_ErasureEdge_node(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ErasureEdge", field.Name)
+}
+
+func (ec *executionContext) childFields_ErasurePayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "erasure":
+		return ec.fieldContext_ErasurePayload_erasure(ctx, field)
+	case "change":
+		return ec.fieldContext_ErasurePayload_change(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ErasurePayload", field.Name)
+}
+
 func (ec *executionContext) childFields_EventConnection(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "edges":
@@ -16464,16 +16092,6 @@ func (ec *executionContext) childFields_HealthSample(ctx context.Context, field 
 	return nil, fmt.Errorf("no field named %q was found under type HealthSample", field.Name)
 }
 
-func (ec *executionContext) childFields_HoldPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-	switch field.Name {
-	case "hold":
-		return ec.fieldContext_HoldPayload_hold(ctx, field)
-	case "change":
-		return ec.fieldContext_HoldPayload_change(ctx, field)
-	}
-	return nil, fmt.Errorf("no field named %q was found under type HoldPayload", field.Name)
-}
-
 func (ec *executionContext) childFields_InboxItem(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "runId":
@@ -16602,50 +16220,6 @@ func (ec *executionContext) childFields_IncidentPayload(ctx context.Context, fie
 		return ec.fieldContext_IncidentPayload_change(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type IncidentPayload", field.Name)
-}
-
-func (ec *executionContext) childFields_LegalHold(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-	switch field.Name {
-	case "id":
-		return ec.fieldContext_LegalHold_id(ctx, field)
-	case "kind":
-		return ec.fieldContext_LegalHold_kind(ctx, field)
-	case "subject":
-		return ec.fieldContext_LegalHold_subject(ctx, field)
-	case "reason":
-		return ec.fieldContext_LegalHold_reason(ctx, field)
-	case "placedBy":
-		return ec.fieldContext_LegalHold_placedBy(ctx, field)
-	case "placedAt":
-		return ec.fieldContext_LegalHold_placedAt(ctx, field)
-	case "liftedBy":
-		return ec.fieldContext_LegalHold_liftedBy(ctx, field)
-	case "liftedAt":
-		return ec.fieldContext_LegalHold_liftedAt(ctx, field)
-	case "liftedFor":
-		return ec.fieldContext_LegalHold_liftedFor(ctx, field)
-	}
-	return nil, fmt.Errorf("no field named %q was found under type LegalHold", field.Name)
-}
-
-func (ec *executionContext) childFields_LegalHoldConnection(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-	switch field.Name {
-	case "edges":
-		return ec.fieldContext_LegalHoldConnection_edges(ctx, field)
-	case "pageInfo":
-		return ec.fieldContext_LegalHoldConnection_pageInfo(ctx, field)
-	}
-	return nil, fmt.Errorf("no field named %q was found under type LegalHoldConnection", field.Name)
-}
-
-func (ec *executionContext) childFields_LegalHoldEdge(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-	switch field.Name {
-	case "cursor":
-		return ec.fieldContext_LegalHoldEdge_cursor(ctx, field)
-	case "node":
-		return ec.fieldContext_LegalHoldEdge_node(ctx, field)
-	}
-	return nil, fmt.Errorf("no field named %q was found under type LegalHoldEdge", field.Name)
 }
 
 func (ec *executionContext) childFields_LogLine(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -17478,128 +17052,6 @@ func (ec *executionContext) childFields_ReplayPreview(ctx context.Context, field
 	return nil, fmt.Errorf("no field named %q was found under type ReplayPreview", field.Name)
 }
 
-func (ec *executionContext) childFields_RetentionDays(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-	switch field.Name {
-	case "archiveRuns":
-		return ec.fieldContext_RetentionDays_archiveRuns(ctx, field)
-	case "deleteArchives":
-		return ec.fieldContext_RetentionDays_deleteArchives(ctx, field)
-	case "stepLogs":
-		return ec.fieldContext_RetentionDays_stepLogs(ctx, field)
-	case "receipts":
-		return ec.fieldContext_RetentionDays_receipts(ctx, field)
-	case "deadLetters":
-		return ec.fieldContext_RetentionDays_deadLetters(ctx, field)
-	case "alerts":
-		return ec.fieldContext_RetentionDays_alerts(ctx, field)
-	case "artifacts":
-		return ec.fieldContext_RetentionDays_artifacts(ctx, field)
-	}
-	return nil, fmt.Errorf("no field named %q was found under type RetentionDays", field.Name)
-}
-
-func (ec *executionContext) childFields_RetentionEstimate(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-	switch field.Name {
-	case "runs":
-		return ec.fieldContext_RetentionEstimate_runs(ctx, field)
-	case "events":
-		return ec.fieldContext_RetentionEstimate_events(ctx, field)
-	case "bytes":
-		return ec.fieldContext_RetentionEstimate_bytes(ctx, field)
-	case "held":
-		return ec.fieldContext_RetentionEstimate_held(ctx, field)
-	case "more":
-		return ec.fieldContext_RetentionEstimate_more(ctx, field)
-	}
-	return nil, fmt.Errorf("no field named %q was found under type RetentionEstimate", field.Name)
-}
-
-func (ec *executionContext) childFields_RetentionPass(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-	switch field.Name {
-	case "startedAt":
-		return ec.fieldContext_RetentionPass_startedAt(ctx, field)
-	case "endedAt":
-		return ec.fieldContext_RetentionPass_endedAt(ctx, field)
-	case "archived":
-		return ec.fieldContext_RetentionPass_archived(ctx, field)
-	case "archivedBytes":
-		return ec.fieldContext_RetentionPass_archivedBytes(ctx, field)
-	case "deletedEvents":
-		return ec.fieldContext_RetentionPass_deletedEvents(ctx, field)
-	case "deleted":
-		return ec.fieldContext_RetentionPass_deleted(ctx, field)
-	case "removedObjects":
-		return ec.fieldContext_RetentionPass_removedObjects(ctx, field)
-	case "deletedRows":
-		return ec.fieldContext_RetentionPass_deletedRows(ctx, field)
-	case "held":
-		return ec.fieldContext_RetentionPass_held(ctx, field)
-	case "waiting":
-		return ec.fieldContext_RetentionPass_waiting(ctx, field)
-	case "failed":
-		return ec.fieldContext_RetentionPass_failed(ctx, field)
-	case "error":
-		return ec.fieldContext_RetentionPass_error(ctx, field)
-	}
-	return nil, fmt.Errorf("no field named %q was found under type RetentionPass", field.Name)
-}
-
-func (ec *executionContext) childFields_RetentionPolicy(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-	switch field.Name {
-	case "version":
-		return ec.fieldContext_RetentionPolicy_version(ctx, field)
-	case "days":
-		return ec.fieldContext_RetentionPolicy_days(ctx, field)
-	case "own":
-		return ec.fieldContext_RetentionPolicy_own(ctx, field)
-	case "actor":
-		return ec.fieldContext_RetentionPolicy_actor(ctx, field)
-	case "reason":
-		return ec.fieldContext_RetentionPolicy_reason(ctx, field)
-	case "at":
-		return ec.fieldContext_RetentionPolicy_at(ctx, field)
-	case "changed":
-		return ec.fieldContext_RetentionPolicy_changed(ctx, field)
-	case "lastPass":
-		return ec.fieldContext_RetentionPolicy_lastPass(ctx, field)
-	}
-	return nil, fmt.Errorf("no field named %q was found under type RetentionPolicy", field.Name)
-}
-
-func (ec *executionContext) childFields_RetentionPolicyConnection(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-	switch field.Name {
-	case "edges":
-		return ec.fieldContext_RetentionPolicyConnection_edges(ctx, field)
-	case "pageInfo":
-		return ec.fieldContext_RetentionPolicyConnection_pageInfo(ctx, field)
-	}
-	return nil, fmt.Errorf("no field named %q was found under type RetentionPolicyConnection", field.Name)
-}
-
-func (ec *executionContext) childFields_RetentionPolicyEdge(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-	switch field.Name {
-	case "cursor":
-		return ec.fieldContext_RetentionPolicyEdge_cursor(ctx, field)
-	case "node":
-		return ec.fieldContext_RetentionPolicyEdge_node(ctx, field)
-	}
-	return nil, fmt.Errorf("no field named %q was found under type RetentionPolicyEdge", field.Name)
-}
-
-func (ec *executionContext) childFields_RetentionPreview(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-	switch field.Name {
-	case "changed":
-		return ec.fieldContext_RetentionPreview_changed(ctx, field)
-	case "warnings":
-		return ec.fieldContext_RetentionPreview_warnings(ctx, field)
-	case "archive":
-		return ec.fieldContext_RetentionPreview_archive(ctx, field)
-	case "delete":
-		return ec.fieldContext_RetentionPreview_delete(ctx, field)
-	}
-	return nil, fmt.Errorf("no field named %q was found under type RetentionPreview", field.Name)
-}
-
 func (ec *executionContext) childFields_RevokeTokenPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "token":
@@ -17694,8 +17146,6 @@ func (ec *executionContext) childFields_Run(ctx context.Context, field graphql.C
 		return ec.fieldContext_Run_retryDeadline(ctx, field)
 	case "retryWindowMs":
 		return ec.fieldContext_Run_retryWindowMs(ctx, field)
-	case "archive":
-		return ec.fieldContext_Run_archive(ctx, field)
 	case "queue":
 		return ec.fieldContext_Run_queue(ctx, field)
 	case "approval":
@@ -17732,18 +17182,6 @@ func (ec *executionContext) childFields_RunApproval(ctx context.Context, field g
 		return ec.fieldContext_RunApproval_decisions(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type RunApproval", field.Name)
-}
-
-func (ec *executionContext) childFields_RunArchive(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-	switch field.Name {
-	case "at":
-		return ec.fieldContext_RunArchive_at(ctx, field)
-	case "events":
-		return ec.fieldContext_RunArchive_events(ctx, field)
-	case "sizeBytes":
-		return ec.fieldContext_RunArchive_sizeBytes(ctx, field)
-	}
-	return nil, fmt.Errorf("no field named %q was found under type RunArchive", field.Name)
 }
 
 func (ec *executionContext) childFields_RunBucket(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -18090,6 +17528,18 @@ func (ec *executionContext) childFields_SavedView(ctx context.Context, field gra
 	return nil, fmt.Errorf("no field named %q was found under type SavedView", field.Name)
 }
 
+func (ec *executionContext) childFields_SealedTexts(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "actor":
+		return ec.fieldContext_SealedTexts_actor(ctx, field)
+	case "reason":
+		return ec.fieldContext_SealedTexts_reason(ctx, field)
+	case "address":
+		return ec.fieldContext_SealedTexts_address(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type SealedTexts", field.Name)
+}
+
 func (ec *executionContext) childFields_SecretRef(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "provider":
@@ -18162,18 +17612,6 @@ func (ec *executionContext) childFields_SetQuotaPayload(ctx context.Context, fie
 		return ec.fieldContext_SetQuotaPayload_change(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type SetQuotaPayload", field.Name)
-}
-
-func (ec *executionContext) childFields_SetRetentionPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-	switch field.Name {
-	case "policy":
-		return ec.fieldContext_SetRetentionPayload_policy(ctx, field)
-	case "effect":
-		return ec.fieldContext_SetRetentionPayload_effect(ctx, field)
-	case "change":
-		return ec.fieldContext_SetRetentionPayload_change(ctx, field)
-	}
-	return nil, fmt.Errorf("no field named %q was found under type SetRetentionPayload", field.Name)
 }
 
 func (ec *executionContext) childFields_SetRunTagsPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -19120,6 +18558,20 @@ func (ec *executionContext) field_Mutation_createToken_args(ctx context.Context,
 	return args, nil
 }
 
+func (ec *executionContext) field_Mutation_decideErasure_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (model.DecideErasureInput, error) {
+			return ec.unmarshalNDecideErasureInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐDecideErasureInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
 func (ec *executionContext) field_Mutation_deleteView_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
@@ -19218,40 +18670,12 @@ func (ec *executionContext) field_Mutation_freezeTenant_args(ctx context.Context
 	return args, nil
 }
 
-func (ec *executionContext) field_Mutation_liftHold_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
-	var err error
-	args := map[string]any{}
-	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
-		func(ctx context.Context, v any) (model.LiftHoldInput, error) {
-			return ec.unmarshalNLiftHoldInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐLiftHoldInput(ctx, v)
-		})
-	if err != nil {
-		return nil, err
-	}
-	args["input"] = arg0
-	return args, nil
-}
-
 func (ec *executionContext) field_Mutation_noteIncident_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
 	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
 		func(ctx context.Context, v any) (model.IncidentNoteInput, error) {
 			return ec.unmarshalNIncidentNoteInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐIncidentNoteInput(ctx, v)
-		})
-	if err != nil {
-		return nil, err
-	}
-	args["input"] = arg0
-	return args, nil
-}
-
-func (ec *executionContext) field_Mutation_placeHold_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
-	var err error
-	args := map[string]any{}
-	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
-		func(ctx context.Context, v any) (model.PlaceHoldInput, error) {
-			return ec.unmarshalNPlaceHoldInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐPlaceHoldInput(ctx, v)
 		})
 	if err != nil {
 		return nil, err
@@ -19294,6 +18718,20 @@ func (ec *executionContext) field_Mutation_replayDestination_args(ctx context.Co
 	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
 		func(ctx context.Context, v any) (model.ReplayDestinationInput, error) {
 			return ec.unmarshalNReplayDestinationInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐReplayDestinationInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Mutation_requestErasure_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (model.RequestErasureInput, error) {
+			return ec.unmarshalNRequestErasureInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRequestErasureInput(ctx, v)
 		})
 	if err != nil {
 		return nil, err
@@ -19406,20 +18844,6 @@ func (ec *executionContext) field_Mutation_setRecovery_args(ctx context.Context,
 	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
 		func(ctx context.Context, v any) (model.SetRecoveryInput, error) {
 			return ec.unmarshalNSetRecoveryInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐSetRecoveryInput(ctx, v)
-		})
-	if err != nil {
-		return nil, err
-	}
-	args["input"] = arg0
-	return args, nil
-}
-
-func (ec *executionContext) field_Mutation_setRetention_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
-	var err error
-	args := map[string]any{}
-	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
-		func(ctx context.Context, v any) (model.SetRetentionInput, error) {
-			return ec.unmarshalNSetRetentionInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐSetRetentionInput(ctx, v)
 		})
 	if err != nil {
 		return nil, err
@@ -19848,6 +19272,28 @@ func (ec *executionContext) field_Query_destination_args(ctx context.Context, ra
 	return args, nil
 }
 
+func (ec *executionContext) field_Query_erasures_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "first",
+		func(ctx context.Context, v any) (*int, error) {
+			return ec.unmarshalOInt2ᚖint(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["first"] = arg0
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "after",
+		func(ctx context.Context, v any) (*string, error) {
+			return ec.unmarshalOString2ᚖstring(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["after"] = arg1
+	return args, nil
+}
+
 func (ec *executionContext) field_Query_healthHistory_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
@@ -19925,36 +19371,6 @@ func (ec *executionContext) field_Query_incidents_args(ctx context.Context, rawA
 		return nil, err
 	}
 	args["after"] = arg3
-	return args, nil
-}
-
-func (ec *executionContext) field_Query_legalHolds_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
-	var err error
-	args := map[string]any{}
-	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "open",
-		func(ctx context.Context, v any) (*bool, error) {
-			return ec.unmarshalOBoolean2ᚖbool(ctx, v)
-		})
-	if err != nil {
-		return nil, err
-	}
-	args["open"] = arg0
-	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "first",
-		func(ctx context.Context, v any) (*int, error) {
-			return ec.unmarshalOInt2ᚖint(ctx, v)
-		})
-	if err != nil {
-		return nil, err
-	}
-	args["first"] = arg1
-	arg2, err := graphql.ProcessArgField(ctx, rawArgs, "after",
-		func(ctx context.Context, v any) (*string, error) {
-			return ec.unmarshalOString2ᚖstring(ctx, v)
-		})
-	if err != nil {
-		return nil, err
-	}
-	args["after"] = arg2
 	return args, nil
 }
 
@@ -20258,20 +19674,6 @@ func (ec *executionContext) field_Query_previewReplay_args(ctx context.Context, 
 	return args, nil
 }
 
-func (ec *executionContext) field_Query_previewRetention_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
-	var err error
-	args := map[string]any{}
-	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "policy",
-		func(ctx context.Context, v any) (model.RetentionDaysInput, error) {
-			return ec.unmarshalNRetentionDaysInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRetentionDaysInput(ctx, v)
-		})
-	if err != nil {
-		return nil, err
-	}
-	args["policy"] = arg0
-	return args, nil
-}
-
 func (ec *executionContext) field_Query_preview_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
@@ -20317,28 +19719,6 @@ func (ec *executionContext) field_Query_queue_args(ctx context.Context, rawArgs 
 }
 
 func (ec *executionContext) field_Query_quotaHistory_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
-	var err error
-	args := map[string]any{}
-	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "first",
-		func(ctx context.Context, v any) (*int, error) {
-			return ec.unmarshalOInt2ᚖint(ctx, v)
-		})
-	if err != nil {
-		return nil, err
-	}
-	args["first"] = arg0
-	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "after",
-		func(ctx context.Context, v any) (*string, error) {
-			return ec.unmarshalOString2ᚖstring(ctx, v)
-		})
-	if err != nil {
-		return nil, err
-	}
-	args["after"] = arg1
-	return args, nil
-}
-
-func (ec *executionContext) field_Query_retentionHistory_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
 	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "first",
@@ -23046,52 +22426,6 @@ func (ec *executionContext) fieldContext_Artifact_contentType(_ context.Context,
 	return graphql.NewScalarFieldContext("Artifact", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _ArtifactRetention_kind(ctx context.Context, field graphql.CollectedField, obj *model.ArtifactRetention) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_ArtifactRetention_kind(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			return obj.Kind, nil
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
-			return ec.marshalNString2string(ctx, selections, v)
-		},
-		true,
-		true,
-	)
-}
-func (ec *executionContext) fieldContext_ArtifactRetention_kind(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("ArtifactRetention", field, false, false, errors.New("field of type String does not have child fields"))
-}
-
-func (ec *executionContext) _ArtifactRetention_days(ctx context.Context, field graphql.CollectedField, obj *model.ArtifactRetention) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_ArtifactRetention_days(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			return obj.Days, nil
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
-			return ec.marshalNInt2int(ctx, selections, v)
-		},
-		true,
-		true,
-	)
-}
-func (ec *executionContext) fieldContext_ArtifactRetention_days(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("ArtifactRetention", field, false, false, errors.New("field of type Int does not have child fields"))
-}
-
 func (ec *executionContext) _AttentionConnection_edges(ctx context.Context, field graphql.CollectedField, obj *model.AttentionConnection) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -24666,6 +24000,38 @@ func (ec *executionContext) _AuditRow_digest(ctx context.Context, field graphql.
 }
 func (ec *executionContext) fieldContext_AuditRow_digest(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("AuditRow", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _AuditRow_sealed(ctx context.Context, field graphql.CollectedField, obj *model.AuditRow) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AuditRow_sealed(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Sealed, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.SealedTexts) graphql.Marshaler {
+			return ec.marshalOSealedTexts2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐSealedTexts(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_AuditRow_sealed(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "AuditRow",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_SealedTexts(ctx, field)
+		},
+	}
+	return fc, nil
 }
 
 func (ec *executionContext) _AuditSearched_from(ctx context.Context, field graphql.CollectedField, obj *model.AuditSearched) (ret graphql.Marshaler) {
@@ -30761,6 +30127,612 @@ func (ec *executionContext) fieldContext_EngineRunRef_taskQueue(_ context.Contex
 	return graphql.NewScalarFieldContext("EngineRunRef", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
+func (ec *executionContext) _ErasedPlace_place(ctx context.Context, field graphql.CollectedField, obj *model.ErasedPlace) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ErasedPlace_place(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Place, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ErasedPlace_place(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ErasedPlace", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _ErasedPlace_count(ctx context.Context, field graphql.CollectedField, obj *model.ErasedPlace) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ErasedPlace_count(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Count, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v run.Seq) graphql.Marshaler {
+			return ec.marshalNSeq2githubᚗcomᚋdvtᚑengineᚋdvtᚋrunᚐSeq(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ErasedPlace_count(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ErasedPlace", field, false, false, errors.New("field of type Seq does not have child fields"))
+}
+
+func (ec *executionContext) _Erasure_id(ctx context.Context, field graphql.CollectedField, obj *model.Erasure) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Erasure_id(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNID2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Erasure_id(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Erasure", field, false, false, errors.New("field of type ID does not have child fields"))
+}
+
+func (ec *executionContext) _Erasure_kind(ctx context.Context, field graphql.CollectedField, obj *model.Erasure) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Erasure_kind(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Kind, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v model.ErasureKind) graphql.Marshaler {
+			return ec.marshalNErasureKind2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐErasureKind(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Erasure_kind(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Erasure", field, false, false, errors.New("field of type ErasureKind does not have child fields"))
+}
+
+func (ec *executionContext) _Erasure_subject(ctx context.Context, field graphql.CollectedField, obj *model.Erasure) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Erasure_subject(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Subject, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Erasure_subject(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Erasure", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _Erasure_reason(ctx context.Context, field graphql.CollectedField, obj *model.Erasure) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Erasure_reason(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Reason, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Erasure_reason(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Erasure", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _Erasure_requestedBy(ctx context.Context, field graphql.CollectedField, obj *model.Erasure) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Erasure_requestedBy(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.RequestedBy, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Erasure_requestedBy(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Erasure", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _Erasure_requestedAt(ctx context.Context, field graphql.CollectedField, obj *model.Erasure) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Erasure_requestedAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.RequestedAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Erasure_requestedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Erasure", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _Erasure_expiresAt(ctx context.Context, field graphql.CollectedField, obj *model.Erasure) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Erasure_expiresAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ExpiresAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Erasure_expiresAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Erasure", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _Erasure_confirmedBy(ctx context.Context, field graphql.CollectedField, obj *model.Erasure) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Erasure_confirmedBy(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ConfirmedBy, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Erasure_confirmedBy(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Erasure", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _Erasure_confirmedAt(ctx context.Context, field graphql.CollectedField, obj *model.Erasure) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Erasure_confirmedAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ConfirmedAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Erasure_confirmedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Erasure", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _Erasure_cancelledBy(ctx context.Context, field graphql.CollectedField, obj *model.Erasure) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Erasure_cancelledBy(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.CancelledBy, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Erasure_cancelledBy(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Erasure", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _Erasure_cancelledAt(ctx context.Context, field graphql.CollectedField, obj *model.Erasure) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Erasure_cancelledAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.CancelledAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Erasure_cancelledAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Erasure", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _Erasure_startedAt(ctx context.Context, field graphql.CollectedField, obj *model.Erasure) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Erasure_startedAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.StartedAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Erasure_startedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Erasure", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _Erasure_phase(ctx context.Context, field graphql.CollectedField, obj *model.Erasure) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Erasure_phase(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Phase, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Erasure_phase(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Erasure", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _Erasure_finishedAt(ctx context.Context, field graphql.CollectedField, obj *model.Erasure) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Erasure_finishedAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.FinishedAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Erasure_finishedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Erasure", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _Erasure_erased(ctx context.Context, field graphql.CollectedField, obj *model.Erasure) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Erasure_erased(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Erased, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []model.ErasedPlace) graphql.Marshaler {
+			return ec.marshalNErasedPlace2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐErasedPlaceᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Erasure_erased(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Erasure",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ErasedPlace(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Erasure_certificate(ctx context.Context, field graphql.CollectedField, obj *model.Erasure) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Erasure_certificate(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Certificate, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Erasure_certificate(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Erasure", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _ErasureConnection_edges(ctx context.Context, field graphql.CollectedField, obj *model.ErasureConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ErasureConnection_edges(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Edges, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []model.ErasureEdge) graphql.Marshaler {
+			return ec.marshalNErasureEdge2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐErasureEdgeᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ErasureConnection_edges(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "ErasureConnection",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ErasureEdge(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _ErasureConnection_pageInfo(ctx context.Context, field graphql.CollectedField, obj *model.ErasureConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ErasureConnection_pageInfo(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.PageInfo, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.PageInfo) graphql.Marshaler {
+			return ec.marshalNPageInfo2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐPageInfo(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ErasureConnection_pageInfo(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "ErasureConnection",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_PageInfo(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _ErasureEdge_cursor(ctx context.Context, field graphql.CollectedField, obj *model.ErasureEdge) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ErasureEdge_cursor(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Cursor, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ErasureEdge_cursor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ErasureEdge", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _ErasureEdge_node(ctx context.Context, field graphql.CollectedField, obj *model.ErasureEdge) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ErasureEdge_node(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Node, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.Erasure) graphql.Marshaler {
+			return ec.marshalNErasure2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐErasure(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ErasureEdge_node(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "ErasureEdge",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Erasure(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _ErasurePayload_erasure(ctx context.Context, field graphql.CollectedField, obj *model.ErasurePayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ErasurePayload_erasure(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Erasure, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.Erasure) graphql.Marshaler {
+			return ec.marshalNErasure2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐErasure(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ErasurePayload_erasure(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "ErasurePayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Erasure(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _ErasurePayload_change(ctx context.Context, field graphql.CollectedField, obj *model.ErasurePayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ErasurePayload_change(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Change, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.ChangeReceipt) graphql.Marshaler {
+			return ec.marshalOChangeReceipt2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐChangeReceipt(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ErasurePayload_change(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "ErasurePayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ChangeReceipt(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _EventConnection_edges(ctx context.Context, field graphql.CollectedField, obj *model.EventConnection) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -32089,70 +32061,6 @@ func (ec *executionContext) fieldContext_HealthSample_temporalMs(_ context.Conte
 	return graphql.NewScalarFieldContext("HealthSample", field, false, false, errors.New("field of type Duration does not have child fields"))
 }
 
-func (ec *executionContext) _HoldPayload_hold(ctx context.Context, field graphql.CollectedField, obj *model.HoldPayload) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_HoldPayload_hold(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			return obj.Hold, nil
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *model.LegalHold) graphql.Marshaler {
-			return ec.marshalNLegalHold2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐLegalHold(ctx, selections, v)
-		},
-		true,
-		true,
-	)
-}
-func (ec *executionContext) fieldContext_HoldPayload_hold(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	fc = &graphql.FieldContext{
-		Object:     "HoldPayload",
-		Field:      field,
-		IsMethod:   false,
-		IsResolver: false,
-		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_LegalHold(ctx, field)
-		},
-	}
-	return fc, nil
-}
-
-func (ec *executionContext) _HoldPayload_change(ctx context.Context, field graphql.CollectedField, obj *model.HoldPayload) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_HoldPayload_change(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			return obj.Change, nil
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *model.ChangeReceipt) graphql.Marshaler {
-			return ec.marshalNChangeReceipt2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐChangeReceipt(ctx, selections, v)
-		},
-		true,
-		true,
-	)
-}
-func (ec *executionContext) fieldContext_HoldPayload_change(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	fc = &graphql.FieldContext{
-		Object:     "HoldPayload",
-		Field:      field,
-		IsMethod:   false,
-		IsResolver: false,
-		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_ChangeReceipt(ctx, field)
-		},
-	}
-	return fc, nil
-}
-
 func (ec *executionContext) _InboxItem_runId(ctx context.Context, field graphql.CollectedField, obj *model.InboxItem) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -33232,332 +33140,6 @@ func (ec *executionContext) fieldContext_IncidentPayload_change(_ context.Contex
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_ChangeReceipt(ctx, field)
-		},
-	}
-	return fc, nil
-}
-
-func (ec *executionContext) _LegalHold_id(ctx context.Context, field graphql.CollectedField, obj *model.LegalHold) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_LegalHold_id(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			return obj.ID, nil
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
-			return ec.marshalNString2string(ctx, selections, v)
-		},
-		true,
-		true,
-	)
-}
-func (ec *executionContext) fieldContext_LegalHold_id(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("LegalHold", field, false, false, errors.New("field of type String does not have child fields"))
-}
-
-func (ec *executionContext) _LegalHold_kind(ctx context.Context, field graphql.CollectedField, obj *model.LegalHold) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_LegalHold_kind(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			return obj.Kind, nil
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v model.HoldKind) graphql.Marshaler {
-			return ec.marshalNHoldKind2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐHoldKind(ctx, selections, v)
-		},
-		true,
-		true,
-	)
-}
-func (ec *executionContext) fieldContext_LegalHold_kind(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("LegalHold", field, false, false, errors.New("field of type HoldKind does not have child fields"))
-}
-
-func (ec *executionContext) _LegalHold_subject(ctx context.Context, field graphql.CollectedField, obj *model.LegalHold) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_LegalHold_subject(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			return obj.Subject, nil
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
-			return ec.marshalNString2string(ctx, selections, v)
-		},
-		true,
-		true,
-	)
-}
-func (ec *executionContext) fieldContext_LegalHold_subject(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("LegalHold", field, false, false, errors.New("field of type String does not have child fields"))
-}
-
-func (ec *executionContext) _LegalHold_reason(ctx context.Context, field graphql.CollectedField, obj *model.LegalHold) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_LegalHold_reason(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			return obj.Reason, nil
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
-			return ec.marshalNString2string(ctx, selections, v)
-		},
-		true,
-		true,
-	)
-}
-func (ec *executionContext) fieldContext_LegalHold_reason(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("LegalHold", field, false, false, errors.New("field of type String does not have child fields"))
-}
-
-func (ec *executionContext) _LegalHold_placedBy(ctx context.Context, field graphql.CollectedField, obj *model.LegalHold) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_LegalHold_placedBy(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			return obj.PlacedBy, nil
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
-			return ec.marshalNString2string(ctx, selections, v)
-		},
-		true,
-		true,
-	)
-}
-func (ec *executionContext) fieldContext_LegalHold_placedBy(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("LegalHold", field, false, false, errors.New("field of type String does not have child fields"))
-}
-
-func (ec *executionContext) _LegalHold_placedAt(ctx context.Context, field graphql.CollectedField, obj *model.LegalHold) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_LegalHold_placedAt(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			return obj.PlacedAt, nil
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
-			return ec.marshalNTime2timeᚐTime(ctx, selections, v)
-		},
-		true,
-		true,
-	)
-}
-func (ec *executionContext) fieldContext_LegalHold_placedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("LegalHold", field, false, false, errors.New("field of type Time does not have child fields"))
-}
-
-func (ec *executionContext) _LegalHold_liftedBy(ctx context.Context, field graphql.CollectedField, obj *model.LegalHold) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_LegalHold_liftedBy(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			return obj.LiftedBy, nil
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
-			return ec.marshalOString2ᚖstring(ctx, selections, v)
-		},
-		true,
-		false,
-	)
-}
-func (ec *executionContext) fieldContext_LegalHold_liftedBy(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("LegalHold", field, false, false, errors.New("field of type String does not have child fields"))
-}
-
-func (ec *executionContext) _LegalHold_liftedAt(ctx context.Context, field graphql.CollectedField, obj *model.LegalHold) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_LegalHold_liftedAt(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			return obj.LiftedAt, nil
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
-			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
-		},
-		true,
-		false,
-	)
-}
-func (ec *executionContext) fieldContext_LegalHold_liftedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("LegalHold", field, false, false, errors.New("field of type Time does not have child fields"))
-}
-
-func (ec *executionContext) _LegalHold_liftedFor(ctx context.Context, field graphql.CollectedField, obj *model.LegalHold) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_LegalHold_liftedFor(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			return obj.LiftedFor, nil
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
-			return ec.marshalOString2ᚖstring(ctx, selections, v)
-		},
-		true,
-		false,
-	)
-}
-func (ec *executionContext) fieldContext_LegalHold_liftedFor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("LegalHold", field, false, false, errors.New("field of type String does not have child fields"))
-}
-
-func (ec *executionContext) _LegalHoldConnection_edges(ctx context.Context, field graphql.CollectedField, obj *model.LegalHoldConnection) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_LegalHoldConnection_edges(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			return obj.Edges, nil
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v []model.LegalHoldEdge) graphql.Marshaler {
-			return ec.marshalNLegalHoldEdge2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐLegalHoldEdgeᚄ(ctx, selections, v)
-		},
-		true,
-		true,
-	)
-}
-func (ec *executionContext) fieldContext_LegalHoldConnection_edges(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	fc = &graphql.FieldContext{
-		Object:     "LegalHoldConnection",
-		Field:      field,
-		IsMethod:   false,
-		IsResolver: false,
-		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_LegalHoldEdge(ctx, field)
-		},
-	}
-	return fc, nil
-}
-
-func (ec *executionContext) _LegalHoldConnection_pageInfo(ctx context.Context, field graphql.CollectedField, obj *model.LegalHoldConnection) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_LegalHoldConnection_pageInfo(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			return obj.PageInfo, nil
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *model.PageInfo) graphql.Marshaler {
-			return ec.marshalNPageInfo2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐPageInfo(ctx, selections, v)
-		},
-		true,
-		true,
-	)
-}
-func (ec *executionContext) fieldContext_LegalHoldConnection_pageInfo(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	fc = &graphql.FieldContext{
-		Object:     "LegalHoldConnection",
-		Field:      field,
-		IsMethod:   false,
-		IsResolver: false,
-		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_PageInfo(ctx, field)
-		},
-	}
-	return fc, nil
-}
-
-func (ec *executionContext) _LegalHoldEdge_cursor(ctx context.Context, field graphql.CollectedField, obj *model.LegalHoldEdge) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_LegalHoldEdge_cursor(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			return obj.Cursor, nil
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
-			return ec.marshalNString2string(ctx, selections, v)
-		},
-		true,
-		true,
-	)
-}
-func (ec *executionContext) fieldContext_LegalHoldEdge_cursor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("LegalHoldEdge", field, false, false, errors.New("field of type String does not have child fields"))
-}
-
-func (ec *executionContext) _LegalHoldEdge_node(ctx context.Context, field graphql.CollectedField, obj *model.LegalHoldEdge) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_LegalHoldEdge_node(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			return obj.Node, nil
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *model.LegalHold) graphql.Marshaler {
-			return ec.marshalNLegalHold2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐLegalHold(ctx, selections, v)
-		},
-		true,
-		true,
-	)
-}
-func (ec *executionContext) fieldContext_LegalHoldEdge_node(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	fc = &graphql.FieldContext{
-		Object:     "LegalHoldEdge",
-		Field:      field,
-		IsMethod:   false,
-		IsResolver: false,
-		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_LegalHold(ctx, field)
 		},
 	}
 	return fc, nil
@@ -35504,138 +35086,6 @@ func (ec *executionContext) fieldContext_Mutation_setQuota(ctx context.Context, 
 	return fc, nil
 }
 
-func (ec *executionContext) _Mutation_setRetention(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Mutation_setRetention(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			fc := graphql.GetFieldContext(ctx)
-			return ec.Resolvers.Mutation().SetRetention(ctx, fc.Args["input"].(model.SetRetentionInput))
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *model.SetRetentionPayload) graphql.Marshaler {
-			return ec.marshalNSetRetentionPayload2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐSetRetentionPayload(ctx, selections, v)
-		},
-		true,
-		true,
-	)
-}
-func (ec *executionContext) fieldContext_Mutation_setRetention(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	fc = &graphql.FieldContext{
-		Object:     "Mutation",
-		Field:      field,
-		IsMethod:   true,
-		IsResolver: true,
-		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_SetRetentionPayload(ctx, field)
-		},
-	}
-	defer func() {
-		if r := recover(); r != nil {
-			err = ec.Recover(ctx, r)
-			ec.Error(ctx, err)
-		}
-	}()
-	ctx = graphql.WithFieldContext(ctx, fc)
-	if fc.Args, err = ec.field_Mutation_setRetention_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
-		ec.Error(ctx, err)
-		return fc, err
-	}
-	return fc, nil
-}
-
-func (ec *executionContext) _Mutation_placeHold(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Mutation_placeHold(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			fc := graphql.GetFieldContext(ctx)
-			return ec.Resolvers.Mutation().PlaceHold(ctx, fc.Args["input"].(model.PlaceHoldInput))
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *model.HoldPayload) graphql.Marshaler {
-			return ec.marshalNHoldPayload2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐHoldPayload(ctx, selections, v)
-		},
-		true,
-		true,
-	)
-}
-func (ec *executionContext) fieldContext_Mutation_placeHold(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	fc = &graphql.FieldContext{
-		Object:     "Mutation",
-		Field:      field,
-		IsMethod:   true,
-		IsResolver: true,
-		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_HoldPayload(ctx, field)
-		},
-	}
-	defer func() {
-		if r := recover(); r != nil {
-			err = ec.Recover(ctx, r)
-			ec.Error(ctx, err)
-		}
-	}()
-	ctx = graphql.WithFieldContext(ctx, fc)
-	if fc.Args, err = ec.field_Mutation_placeHold_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
-		ec.Error(ctx, err)
-		return fc, err
-	}
-	return fc, nil
-}
-
-func (ec *executionContext) _Mutation_liftHold(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Mutation_liftHold(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			fc := graphql.GetFieldContext(ctx)
-			return ec.Resolvers.Mutation().LiftHold(ctx, fc.Args["input"].(model.LiftHoldInput))
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *model.HoldPayload) graphql.Marshaler {
-			return ec.marshalNHoldPayload2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐHoldPayload(ctx, selections, v)
-		},
-		true,
-		true,
-	)
-}
-func (ec *executionContext) fieldContext_Mutation_liftHold(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	fc = &graphql.FieldContext{
-		Object:     "Mutation",
-		Field:      field,
-		IsMethod:   true,
-		IsResolver: true,
-		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_HoldPayload(ctx, field)
-		},
-	}
-	defer func() {
-		if r := recover(); r != nil {
-			err = ec.Recover(ctx, r)
-			ec.Error(ctx, err)
-		}
-	}()
-	ctx = graphql.WithFieldContext(ctx, fc)
-	if fc.Args, err = ec.field_Mutation_liftHold_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
-		ec.Error(ctx, err)
-		return fc, err
-	}
-	return fc, nil
-}
-
 func (ec *executionContext) _Mutation_freezeTenant(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -35674,6 +35124,94 @@ func (ec *executionContext) fieldContext_Mutation_freezeTenant(ctx context.Conte
 	}()
 	ctx = graphql.WithFieldContext(ctx, fc)
 	if fc.Args, err = ec.field_Mutation_freezeTenant_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_requestErasure(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_requestErasure(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().RequestErasure(ctx, fc.Args["input"].(model.RequestErasureInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.ErasurePayload) graphql.Marshaler {
+			return ec.marshalNErasurePayload2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐErasurePayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_requestErasure(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ErasurePayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_requestErasure_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_decideErasure(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_decideErasure(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().DecideErasure(ctx, fc.Args["input"].(model.DecideErasureInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.ErasurePayload) graphql.Marshaler {
+			return ec.marshalNErasurePayload2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐErasurePayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_decideErasure(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ErasurePayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_decideErasure_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
 		ec.Error(ctx, err)
 		return fc, err
 	}
@@ -41289,6 +40827,50 @@ func (ec *executionContext) fieldContext_Query_incident(ctx context.Context, fie
 	return fc, nil
 }
 
+func (ec *executionContext) _Query_erasures(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Query_erasures(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Query().Erasures(ctx, fc.Args["first"].(*int), fc.Args["after"].(*string))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.ErasureConnection) graphql.Marshaler {
+			return ec.marshalNErasureConnection2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐErasureConnection(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Query_erasures(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Query",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ErasureConnection(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Query_erasures_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _Query_destinations(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -42147,170 +41729,6 @@ func (ec *executionContext) fieldContext_Query_quotaHistory(ctx context.Context,
 	}()
 	ctx = graphql.WithFieldContext(ctx, fc)
 	if fc.Args, err = ec.field_Query_quotaHistory_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
-		ec.Error(ctx, err)
-		return fc, err
-	}
-	return fc, nil
-}
-
-func (ec *executionContext) _Query_retentionPolicy(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Query_retentionPolicy(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			return ec.Resolvers.Query().RetentionPolicy(ctx)
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *model.RetentionPolicy) graphql.Marshaler {
-			return ec.marshalNRetentionPolicy2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRetentionPolicy(ctx, selections, v)
-		},
-		true,
-		true,
-	)
-}
-func (ec *executionContext) fieldContext_Query_retentionPolicy(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	fc = &graphql.FieldContext{
-		Object:     "Query",
-		Field:      field,
-		IsMethod:   true,
-		IsResolver: true,
-		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_RetentionPolicy(ctx, field)
-		},
-	}
-	return fc, nil
-}
-
-func (ec *executionContext) _Query_previewRetention(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Query_previewRetention(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			fc := graphql.GetFieldContext(ctx)
-			return ec.Resolvers.Query().PreviewRetention(ctx, fc.Args["policy"].(model.RetentionDaysInput))
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *model.RetentionPreview) graphql.Marshaler {
-			return ec.marshalNRetentionPreview2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRetentionPreview(ctx, selections, v)
-		},
-		true,
-		true,
-	)
-}
-func (ec *executionContext) fieldContext_Query_previewRetention(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	fc = &graphql.FieldContext{
-		Object:     "Query",
-		Field:      field,
-		IsMethod:   true,
-		IsResolver: true,
-		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_RetentionPreview(ctx, field)
-		},
-	}
-	defer func() {
-		if r := recover(); r != nil {
-			err = ec.Recover(ctx, r)
-			ec.Error(ctx, err)
-		}
-	}()
-	ctx = graphql.WithFieldContext(ctx, fc)
-	if fc.Args, err = ec.field_Query_previewRetention_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
-		ec.Error(ctx, err)
-		return fc, err
-	}
-	return fc, nil
-}
-
-func (ec *executionContext) _Query_retentionHistory(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Query_retentionHistory(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			fc := graphql.GetFieldContext(ctx)
-			return ec.Resolvers.Query().RetentionHistory(ctx, fc.Args["first"].(*int), fc.Args["after"].(*string))
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *model.RetentionPolicyConnection) graphql.Marshaler {
-			return ec.marshalNRetentionPolicyConnection2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRetentionPolicyConnection(ctx, selections, v)
-		},
-		true,
-		true,
-	)
-}
-func (ec *executionContext) fieldContext_Query_retentionHistory(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	fc = &graphql.FieldContext{
-		Object:     "Query",
-		Field:      field,
-		IsMethod:   true,
-		IsResolver: true,
-		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_RetentionPolicyConnection(ctx, field)
-		},
-	}
-	defer func() {
-		if r := recover(); r != nil {
-			err = ec.Recover(ctx, r)
-			ec.Error(ctx, err)
-		}
-	}()
-	ctx = graphql.WithFieldContext(ctx, fc)
-	if fc.Args, err = ec.field_Query_retentionHistory_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
-		ec.Error(ctx, err)
-		return fc, err
-	}
-	return fc, nil
-}
-
-func (ec *executionContext) _Query_legalHolds(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Query_legalHolds(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			fc := graphql.GetFieldContext(ctx)
-			return ec.Resolvers.Query().LegalHolds(ctx, fc.Args["open"].(*bool), fc.Args["first"].(*int), fc.Args["after"].(*string))
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *model.LegalHoldConnection) graphql.Marshaler {
-			return ec.marshalNLegalHoldConnection2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐLegalHoldConnection(ctx, selections, v)
-		},
-		true,
-		true,
-	)
-}
-func (ec *executionContext) fieldContext_Query_legalHolds(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	fc = &graphql.FieldContext{
-		Object:     "Query",
-		Field:      field,
-		IsMethod:   true,
-		IsResolver: true,
-		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_LegalHoldConnection(ctx, field)
-		},
-	}
-	defer func() {
-		if r := recover(); r != nil {
-			err = ec.Recover(ctx, r)
-			ec.Error(ctx, err)
-		}
-	}()
-	ctx = graphql.WithFieldContext(ctx, fc)
-	if fc.Args, err = ec.field_Query_legalHolds_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
 		ec.Error(ctx, err)
 		return fc, err
 	}
@@ -44265,998 +43683,6 @@ func (ec *executionContext) fieldContext_ReplayPreview_last(_ context.Context, f
 	return graphql.NewScalarFieldContext("ReplayPreview", field, false, false, errors.New("field of type Time does not have child fields"))
 }
 
-func (ec *executionContext) _RetentionDays_archiveRuns(ctx context.Context, field graphql.CollectedField, obj *model.RetentionDays) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_RetentionDays_archiveRuns(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			return obj.ArchiveRuns, nil
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
-			return ec.marshalNInt2int(ctx, selections, v)
-		},
-		true,
-		true,
-	)
-}
-func (ec *executionContext) fieldContext_RetentionDays_archiveRuns(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("RetentionDays", field, false, false, errors.New("field of type Int does not have child fields"))
-}
-
-func (ec *executionContext) _RetentionDays_deleteArchives(ctx context.Context, field graphql.CollectedField, obj *model.RetentionDays) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_RetentionDays_deleteArchives(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			return obj.DeleteArchives, nil
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
-			return ec.marshalNInt2int(ctx, selections, v)
-		},
-		true,
-		true,
-	)
-}
-func (ec *executionContext) fieldContext_RetentionDays_deleteArchives(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("RetentionDays", field, false, false, errors.New("field of type Int does not have child fields"))
-}
-
-func (ec *executionContext) _RetentionDays_stepLogs(ctx context.Context, field graphql.CollectedField, obj *model.RetentionDays) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_RetentionDays_stepLogs(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			return obj.StepLogs, nil
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
-			return ec.marshalNInt2int(ctx, selections, v)
-		},
-		true,
-		true,
-	)
-}
-func (ec *executionContext) fieldContext_RetentionDays_stepLogs(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("RetentionDays", field, false, false, errors.New("field of type Int does not have child fields"))
-}
-
-func (ec *executionContext) _RetentionDays_receipts(ctx context.Context, field graphql.CollectedField, obj *model.RetentionDays) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_RetentionDays_receipts(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			return obj.Receipts, nil
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
-			return ec.marshalNInt2int(ctx, selections, v)
-		},
-		true,
-		true,
-	)
-}
-func (ec *executionContext) fieldContext_RetentionDays_receipts(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("RetentionDays", field, false, false, errors.New("field of type Int does not have child fields"))
-}
-
-func (ec *executionContext) _RetentionDays_deadLetters(ctx context.Context, field graphql.CollectedField, obj *model.RetentionDays) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_RetentionDays_deadLetters(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			return obj.DeadLetters, nil
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
-			return ec.marshalNInt2int(ctx, selections, v)
-		},
-		true,
-		true,
-	)
-}
-func (ec *executionContext) fieldContext_RetentionDays_deadLetters(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("RetentionDays", field, false, false, errors.New("field of type Int does not have child fields"))
-}
-
-func (ec *executionContext) _RetentionDays_alerts(ctx context.Context, field graphql.CollectedField, obj *model.RetentionDays) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_RetentionDays_alerts(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			return obj.Alerts, nil
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
-			return ec.marshalNInt2int(ctx, selections, v)
-		},
-		true,
-		true,
-	)
-}
-func (ec *executionContext) fieldContext_RetentionDays_alerts(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("RetentionDays", field, false, false, errors.New("field of type Int does not have child fields"))
-}
-
-func (ec *executionContext) _RetentionDays_artifacts(ctx context.Context, field graphql.CollectedField, obj *model.RetentionDays) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_RetentionDays_artifacts(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			return obj.Artifacts, nil
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v []model.ArtifactRetention) graphql.Marshaler {
-			return ec.marshalNArtifactRetention2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐArtifactRetentionᚄ(ctx, selections, v)
-		},
-		true,
-		true,
-	)
-}
-func (ec *executionContext) fieldContext_RetentionDays_artifacts(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	fc = &graphql.FieldContext{
-		Object:     "RetentionDays",
-		Field:      field,
-		IsMethod:   false,
-		IsResolver: false,
-		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_ArtifactRetention(ctx, field)
-		},
-	}
-	return fc, nil
-}
-
-func (ec *executionContext) _RetentionEstimate_runs(ctx context.Context, field graphql.CollectedField, obj *model.RetentionEstimate) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_RetentionEstimate_runs(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			return obj.Runs, nil
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
-			return ec.marshalNInt2int(ctx, selections, v)
-		},
-		true,
-		true,
-	)
-}
-func (ec *executionContext) fieldContext_RetentionEstimate_runs(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("RetentionEstimate", field, false, false, errors.New("field of type Int does not have child fields"))
-}
-
-func (ec *executionContext) _RetentionEstimate_events(ctx context.Context, field graphql.CollectedField, obj *model.RetentionEstimate) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_RetentionEstimate_events(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			return obj.Events, nil
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
-			return ec.marshalNInt2int(ctx, selections, v)
-		},
-		true,
-		true,
-	)
-}
-func (ec *executionContext) fieldContext_RetentionEstimate_events(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("RetentionEstimate", field, false, false, errors.New("field of type Int does not have child fields"))
-}
-
-func (ec *executionContext) _RetentionEstimate_bytes(ctx context.Context, field graphql.CollectedField, obj *model.RetentionEstimate) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_RetentionEstimate_bytes(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			return obj.Bytes, nil
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
-			return ec.marshalNInt2int(ctx, selections, v)
-		},
-		true,
-		true,
-	)
-}
-func (ec *executionContext) fieldContext_RetentionEstimate_bytes(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("RetentionEstimate", field, false, false, errors.New("field of type Int does not have child fields"))
-}
-
-func (ec *executionContext) _RetentionEstimate_held(ctx context.Context, field graphql.CollectedField, obj *model.RetentionEstimate) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_RetentionEstimate_held(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			return obj.Held, nil
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
-			return ec.marshalNInt2int(ctx, selections, v)
-		},
-		true,
-		true,
-	)
-}
-func (ec *executionContext) fieldContext_RetentionEstimate_held(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("RetentionEstimate", field, false, false, errors.New("field of type Int does not have child fields"))
-}
-
-func (ec *executionContext) _RetentionEstimate_more(ctx context.Context, field graphql.CollectedField, obj *model.RetentionEstimate) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_RetentionEstimate_more(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			return obj.More, nil
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
-			return ec.marshalNBoolean2bool(ctx, selections, v)
-		},
-		true,
-		true,
-	)
-}
-func (ec *executionContext) fieldContext_RetentionEstimate_more(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("RetentionEstimate", field, false, false, errors.New("field of type Boolean does not have child fields"))
-}
-
-func (ec *executionContext) _RetentionPass_startedAt(ctx context.Context, field graphql.CollectedField, obj *model.RetentionPass) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_RetentionPass_startedAt(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			return obj.StartedAt, nil
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
-			return ec.marshalNTime2timeᚐTime(ctx, selections, v)
-		},
-		true,
-		true,
-	)
-}
-func (ec *executionContext) fieldContext_RetentionPass_startedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("RetentionPass", field, false, false, errors.New("field of type Time does not have child fields"))
-}
-
-func (ec *executionContext) _RetentionPass_endedAt(ctx context.Context, field graphql.CollectedField, obj *model.RetentionPass) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_RetentionPass_endedAt(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			return obj.EndedAt, nil
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
-			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
-		},
-		true,
-		false,
-	)
-}
-func (ec *executionContext) fieldContext_RetentionPass_endedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("RetentionPass", field, false, false, errors.New("field of type Time does not have child fields"))
-}
-
-func (ec *executionContext) _RetentionPass_archived(ctx context.Context, field graphql.CollectedField, obj *model.RetentionPass) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_RetentionPass_archived(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			return obj.Archived, nil
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
-			return ec.marshalNInt2int(ctx, selections, v)
-		},
-		true,
-		true,
-	)
-}
-func (ec *executionContext) fieldContext_RetentionPass_archived(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("RetentionPass", field, false, false, errors.New("field of type Int does not have child fields"))
-}
-
-func (ec *executionContext) _RetentionPass_archivedBytes(ctx context.Context, field graphql.CollectedField, obj *model.RetentionPass) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_RetentionPass_archivedBytes(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			return obj.ArchivedBytes, nil
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
-			return ec.marshalNInt2int(ctx, selections, v)
-		},
-		true,
-		true,
-	)
-}
-func (ec *executionContext) fieldContext_RetentionPass_archivedBytes(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("RetentionPass", field, false, false, errors.New("field of type Int does not have child fields"))
-}
-
-func (ec *executionContext) _RetentionPass_deletedEvents(ctx context.Context, field graphql.CollectedField, obj *model.RetentionPass) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_RetentionPass_deletedEvents(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			return obj.DeletedEvents, nil
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
-			return ec.marshalNInt2int(ctx, selections, v)
-		},
-		true,
-		true,
-	)
-}
-func (ec *executionContext) fieldContext_RetentionPass_deletedEvents(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("RetentionPass", field, false, false, errors.New("field of type Int does not have child fields"))
-}
-
-func (ec *executionContext) _RetentionPass_deleted(ctx context.Context, field graphql.CollectedField, obj *model.RetentionPass) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_RetentionPass_deleted(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			return obj.Deleted, nil
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
-			return ec.marshalNInt2int(ctx, selections, v)
-		},
-		true,
-		true,
-	)
-}
-func (ec *executionContext) fieldContext_RetentionPass_deleted(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("RetentionPass", field, false, false, errors.New("field of type Int does not have child fields"))
-}
-
-func (ec *executionContext) _RetentionPass_removedObjects(ctx context.Context, field graphql.CollectedField, obj *model.RetentionPass) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_RetentionPass_removedObjects(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			return obj.RemovedObjects, nil
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
-			return ec.marshalNInt2int(ctx, selections, v)
-		},
-		true,
-		true,
-	)
-}
-func (ec *executionContext) fieldContext_RetentionPass_removedObjects(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("RetentionPass", field, false, false, errors.New("field of type Int does not have child fields"))
-}
-
-func (ec *executionContext) _RetentionPass_deletedRows(ctx context.Context, field graphql.CollectedField, obj *model.RetentionPass) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_RetentionPass_deletedRows(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			return obj.DeletedRows, nil
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
-			return ec.marshalNInt2int(ctx, selections, v)
-		},
-		true,
-		true,
-	)
-}
-func (ec *executionContext) fieldContext_RetentionPass_deletedRows(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("RetentionPass", field, false, false, errors.New("field of type Int does not have child fields"))
-}
-
-func (ec *executionContext) _RetentionPass_held(ctx context.Context, field graphql.CollectedField, obj *model.RetentionPass) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_RetentionPass_held(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			return obj.Held, nil
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
-			return ec.marshalNInt2int(ctx, selections, v)
-		},
-		true,
-		true,
-	)
-}
-func (ec *executionContext) fieldContext_RetentionPass_held(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("RetentionPass", field, false, false, errors.New("field of type Int does not have child fields"))
-}
-
-func (ec *executionContext) _RetentionPass_waiting(ctx context.Context, field graphql.CollectedField, obj *model.RetentionPass) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_RetentionPass_waiting(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			return obj.Waiting, nil
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
-			return ec.marshalNInt2int(ctx, selections, v)
-		},
-		true,
-		true,
-	)
-}
-func (ec *executionContext) fieldContext_RetentionPass_waiting(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("RetentionPass", field, false, false, errors.New("field of type Int does not have child fields"))
-}
-
-func (ec *executionContext) _RetentionPass_failed(ctx context.Context, field graphql.CollectedField, obj *model.RetentionPass) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_RetentionPass_failed(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			return obj.Failed, nil
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
-			return ec.marshalNInt2int(ctx, selections, v)
-		},
-		true,
-		true,
-	)
-}
-func (ec *executionContext) fieldContext_RetentionPass_failed(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("RetentionPass", field, false, false, errors.New("field of type Int does not have child fields"))
-}
-
-func (ec *executionContext) _RetentionPass_error(ctx context.Context, field graphql.CollectedField, obj *model.RetentionPass) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_RetentionPass_error(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			return obj.Error, nil
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
-			return ec.marshalOString2ᚖstring(ctx, selections, v)
-		},
-		true,
-		false,
-	)
-}
-func (ec *executionContext) fieldContext_RetentionPass_error(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("RetentionPass", field, false, false, errors.New("field of type String does not have child fields"))
-}
-
-func (ec *executionContext) _RetentionPolicy_version(ctx context.Context, field graphql.CollectedField, obj *model.RetentionPolicy) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_RetentionPolicy_version(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			return obj.Version, nil
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
-			return ec.marshalNInt2int(ctx, selections, v)
-		},
-		true,
-		true,
-	)
-}
-func (ec *executionContext) fieldContext_RetentionPolicy_version(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("RetentionPolicy", field, false, false, errors.New("field of type Int does not have child fields"))
-}
-
-func (ec *executionContext) _RetentionPolicy_days(ctx context.Context, field graphql.CollectedField, obj *model.RetentionPolicy) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_RetentionPolicy_days(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			return obj.Days, nil
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *model.RetentionDays) graphql.Marshaler {
-			return ec.marshalNRetentionDays2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRetentionDays(ctx, selections, v)
-		},
-		true,
-		true,
-	)
-}
-func (ec *executionContext) fieldContext_RetentionPolicy_days(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	fc = &graphql.FieldContext{
-		Object:     "RetentionPolicy",
-		Field:      field,
-		IsMethod:   false,
-		IsResolver: false,
-		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_RetentionDays(ctx, field)
-		},
-	}
-	return fc, nil
-}
-
-func (ec *executionContext) _RetentionPolicy_own(ctx context.Context, field graphql.CollectedField, obj *model.RetentionPolicy) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_RetentionPolicy_own(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			return obj.Own, nil
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v json.RawMessage) graphql.Marshaler {
-			return ec.marshalNJSON2encodingᚋjsonᚐRawMessage(ctx, selections, v)
-		},
-		true,
-		true,
-	)
-}
-func (ec *executionContext) fieldContext_RetentionPolicy_own(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("RetentionPolicy", field, false, false, errors.New("field of type JSON does not have child fields"))
-}
-
-func (ec *executionContext) _RetentionPolicy_actor(ctx context.Context, field graphql.CollectedField, obj *model.RetentionPolicy) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_RetentionPolicy_actor(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			return obj.Actor, nil
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
-			return ec.marshalOString2ᚖstring(ctx, selections, v)
-		},
-		true,
-		false,
-	)
-}
-func (ec *executionContext) fieldContext_RetentionPolicy_actor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("RetentionPolicy", field, false, false, errors.New("field of type String does not have child fields"))
-}
-
-func (ec *executionContext) _RetentionPolicy_reason(ctx context.Context, field graphql.CollectedField, obj *model.RetentionPolicy) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_RetentionPolicy_reason(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			return obj.Reason, nil
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
-			return ec.marshalOString2ᚖstring(ctx, selections, v)
-		},
-		true,
-		false,
-	)
-}
-func (ec *executionContext) fieldContext_RetentionPolicy_reason(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("RetentionPolicy", field, false, false, errors.New("field of type String does not have child fields"))
-}
-
-func (ec *executionContext) _RetentionPolicy_at(ctx context.Context, field graphql.CollectedField, obj *model.RetentionPolicy) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_RetentionPolicy_at(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			return obj.At, nil
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
-			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
-		},
-		true,
-		false,
-	)
-}
-func (ec *executionContext) fieldContext_RetentionPolicy_at(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("RetentionPolicy", field, false, false, errors.New("field of type Time does not have child fields"))
-}
-
-func (ec *executionContext) _RetentionPolicy_changed(ctx context.Context, field graphql.CollectedField, obj *model.RetentionPolicy) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_RetentionPolicy_changed(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			return obj.Changed, nil
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
-			return ec.marshalNString2ᚕstringᚄ(ctx, selections, v)
-		},
-		true,
-		true,
-	)
-}
-func (ec *executionContext) fieldContext_RetentionPolicy_changed(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("RetentionPolicy", field, false, false, errors.New("field of type String does not have child fields"))
-}
-
-func (ec *executionContext) _RetentionPolicy_lastPass(ctx context.Context, field graphql.CollectedField, obj *model.RetentionPolicy) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_RetentionPolicy_lastPass(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			return obj.LastPass, nil
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *model.RetentionPass) graphql.Marshaler {
-			return ec.marshalORetentionPass2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRetentionPass(ctx, selections, v)
-		},
-		true,
-		false,
-	)
-}
-func (ec *executionContext) fieldContext_RetentionPolicy_lastPass(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	fc = &graphql.FieldContext{
-		Object:     "RetentionPolicy",
-		Field:      field,
-		IsMethod:   false,
-		IsResolver: false,
-		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_RetentionPass(ctx, field)
-		},
-	}
-	return fc, nil
-}
-
-func (ec *executionContext) _RetentionPolicyConnection_edges(ctx context.Context, field graphql.CollectedField, obj *model.RetentionPolicyConnection) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_RetentionPolicyConnection_edges(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			return obj.Edges, nil
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v []model.RetentionPolicyEdge) graphql.Marshaler {
-			return ec.marshalNRetentionPolicyEdge2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRetentionPolicyEdgeᚄ(ctx, selections, v)
-		},
-		true,
-		true,
-	)
-}
-func (ec *executionContext) fieldContext_RetentionPolicyConnection_edges(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	fc = &graphql.FieldContext{
-		Object:     "RetentionPolicyConnection",
-		Field:      field,
-		IsMethod:   false,
-		IsResolver: false,
-		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_RetentionPolicyEdge(ctx, field)
-		},
-	}
-	return fc, nil
-}
-
-func (ec *executionContext) _RetentionPolicyConnection_pageInfo(ctx context.Context, field graphql.CollectedField, obj *model.RetentionPolicyConnection) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_RetentionPolicyConnection_pageInfo(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			return obj.PageInfo, nil
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *model.PageInfo) graphql.Marshaler {
-			return ec.marshalNPageInfo2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐPageInfo(ctx, selections, v)
-		},
-		true,
-		true,
-	)
-}
-func (ec *executionContext) fieldContext_RetentionPolicyConnection_pageInfo(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	fc = &graphql.FieldContext{
-		Object:     "RetentionPolicyConnection",
-		Field:      field,
-		IsMethod:   false,
-		IsResolver: false,
-		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_PageInfo(ctx, field)
-		},
-	}
-	return fc, nil
-}
-
-func (ec *executionContext) _RetentionPolicyEdge_cursor(ctx context.Context, field graphql.CollectedField, obj *model.RetentionPolicyEdge) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_RetentionPolicyEdge_cursor(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			return obj.Cursor, nil
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
-			return ec.marshalNString2string(ctx, selections, v)
-		},
-		true,
-		true,
-	)
-}
-func (ec *executionContext) fieldContext_RetentionPolicyEdge_cursor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("RetentionPolicyEdge", field, false, false, errors.New("field of type String does not have child fields"))
-}
-
-func (ec *executionContext) _RetentionPolicyEdge_node(ctx context.Context, field graphql.CollectedField, obj *model.RetentionPolicyEdge) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_RetentionPolicyEdge_node(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			return obj.Node, nil
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *model.RetentionPolicy) graphql.Marshaler {
-			return ec.marshalNRetentionPolicy2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRetentionPolicy(ctx, selections, v)
-		},
-		true,
-		true,
-	)
-}
-func (ec *executionContext) fieldContext_RetentionPolicyEdge_node(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	fc = &graphql.FieldContext{
-		Object:     "RetentionPolicyEdge",
-		Field:      field,
-		IsMethod:   false,
-		IsResolver: false,
-		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_RetentionPolicy(ctx, field)
-		},
-	}
-	return fc, nil
-}
-
-func (ec *executionContext) _RetentionPreview_changed(ctx context.Context, field graphql.CollectedField, obj *model.RetentionPreview) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_RetentionPreview_changed(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			return obj.Changed, nil
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
-			return ec.marshalNString2ᚕstringᚄ(ctx, selections, v)
-		},
-		true,
-		true,
-	)
-}
-func (ec *executionContext) fieldContext_RetentionPreview_changed(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("RetentionPreview", field, false, false, errors.New("field of type String does not have child fields"))
-}
-
-func (ec *executionContext) _RetentionPreview_warnings(ctx context.Context, field graphql.CollectedField, obj *model.RetentionPreview) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_RetentionPreview_warnings(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			return obj.Warnings, nil
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
-			return ec.marshalNString2ᚕstringᚄ(ctx, selections, v)
-		},
-		true,
-		true,
-	)
-}
-func (ec *executionContext) fieldContext_RetentionPreview_warnings(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("RetentionPreview", field, false, false, errors.New("field of type String does not have child fields"))
-}
-
-func (ec *executionContext) _RetentionPreview_archive(ctx context.Context, field graphql.CollectedField, obj *model.RetentionPreview) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_RetentionPreview_archive(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			return obj.Archive, nil
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *model.RetentionEstimate) graphql.Marshaler {
-			return ec.marshalNRetentionEstimate2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRetentionEstimate(ctx, selections, v)
-		},
-		true,
-		true,
-	)
-}
-func (ec *executionContext) fieldContext_RetentionPreview_archive(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	fc = &graphql.FieldContext{
-		Object:     "RetentionPreview",
-		Field:      field,
-		IsMethod:   false,
-		IsResolver: false,
-		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_RetentionEstimate(ctx, field)
-		},
-	}
-	return fc, nil
-}
-
-func (ec *executionContext) _RetentionPreview_delete(ctx context.Context, field graphql.CollectedField, obj *model.RetentionPreview) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_RetentionPreview_delete(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			return obj.Delete, nil
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *model.RetentionEstimate) graphql.Marshaler {
-			return ec.marshalNRetentionEstimate2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRetentionEstimate(ctx, selections, v)
-		},
-		true,
-		true,
-	)
-}
-func (ec *executionContext) fieldContext_RetentionPreview_delete(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	fc = &graphql.FieldContext{
-		Object:     "RetentionPreview",
-		Field:      field,
-		IsMethod:   false,
-		IsResolver: false,
-		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_RetentionEstimate(ctx, field)
-		},
-	}
-	return fc, nil
-}
-
 func (ec *executionContext) _RevokeTokenPayload_token(ctx context.Context, field graphql.CollectedField, obj *model.RevokeTokenPayload) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -46330,38 +44756,6 @@ func (ec *executionContext) fieldContext_Run_retryWindowMs(_ context.Context, fi
 	return graphql.NewScalarFieldContext("Run", field, false, false, errors.New("field of type Duration does not have child fields"))
 }
 
-func (ec *executionContext) _Run_archive(ctx context.Context, field graphql.CollectedField, obj *model.Run) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Run_archive(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			return ec.Resolvers.Run().Archive(ctx, obj)
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *model.RunArchive) graphql.Marshaler {
-			return ec.marshalORunArchive2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRunArchive(ctx, selections, v)
-		},
-		true,
-		false,
-	)
-}
-func (ec *executionContext) fieldContext_Run_archive(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	fc = &graphql.FieldContext{
-		Object:     "Run",
-		Field:      field,
-		IsMethod:   true,
-		IsResolver: true,
-		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_RunArchive(ctx, field)
-		},
-	}
-	return fc, nil
-}
-
 func (ec *executionContext) _Run_queue(ctx context.Context, field graphql.CollectedField, obj *model.Run) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -46781,75 +45175,6 @@ func (ec *executionContext) fieldContext_RunApproval_decisions(_ context.Context
 		},
 	}
 	return fc, nil
-}
-
-func (ec *executionContext) _RunArchive_at(ctx context.Context, field graphql.CollectedField, obj *model.RunArchive) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_RunArchive_at(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			return obj.At, nil
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
-			return ec.marshalNTime2timeᚐTime(ctx, selections, v)
-		},
-		true,
-		true,
-	)
-}
-func (ec *executionContext) fieldContext_RunArchive_at(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("RunArchive", field, false, false, errors.New("field of type Time does not have child fields"))
-}
-
-func (ec *executionContext) _RunArchive_events(ctx context.Context, field graphql.CollectedField, obj *model.RunArchive) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_RunArchive_events(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			return obj.Events, nil
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
-			return ec.marshalNInt2int(ctx, selections, v)
-		},
-		true,
-		true,
-	)
-}
-func (ec *executionContext) fieldContext_RunArchive_events(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("RunArchive", field, false, false, errors.New("field of type Int does not have child fields"))
-}
-
-func (ec *executionContext) _RunArchive_sizeBytes(ctx context.Context, field graphql.CollectedField, obj *model.RunArchive) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_RunArchive_sizeBytes(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			return obj.SizeBytes, nil
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
-			return ec.marshalNInt2int(ctx, selections, v)
-		},
-		true,
-		true,
-	)
-}
-func (ec *executionContext) fieldContext_RunArchive_sizeBytes(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("RunArchive", field, false, false, errors.New("field of type Int does not have child fields"))
 }
 
 func (ec *executionContext) _RunBucket_from(ctx context.Context, field graphql.CollectedField, obj *model.RunBucket) (ret graphql.Marshaler) {
@@ -49695,6 +48020,75 @@ func (ec *executionContext) fieldContext_SavedView_at(_ context.Context, field g
 	return graphql.NewScalarFieldContext("SavedView", field, false, false, errors.New("field of type Time does not have child fields"))
 }
 
+func (ec *executionContext) _SealedTexts_actor(ctx context.Context, field graphql.CollectedField, obj *model.SealedTexts) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SealedTexts_actor(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Actor, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_SealedTexts_actor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("SealedTexts", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _SealedTexts_reason(ctx context.Context, field graphql.CollectedField, obj *model.SealedTexts) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SealedTexts_reason(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Reason, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_SealedTexts_reason(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("SealedTexts", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _SealedTexts_address(ctx context.Context, field graphql.CollectedField, obj *model.SealedTexts) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SealedTexts_address(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Address, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_SealedTexts_address(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("SealedTexts", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
 func (ec *executionContext) _SecretRef_provider(ctx context.Context, field graphql.CollectedField, obj *model.SecretRef) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -50263,102 +48657,6 @@ func (ec *executionContext) _SetQuotaPayload_change(ctx context.Context, field g
 func (ec *executionContext) fieldContext_SetQuotaPayload_change(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	fc = &graphql.FieldContext{
 		Object:     "SetQuotaPayload",
-		Field:      field,
-		IsMethod:   false,
-		IsResolver: false,
-		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_ChangeReceipt(ctx, field)
-		},
-	}
-	return fc, nil
-}
-
-func (ec *executionContext) _SetRetentionPayload_policy(ctx context.Context, field graphql.CollectedField, obj *model.SetRetentionPayload) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_SetRetentionPayload_policy(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			return obj.Policy, nil
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *model.RetentionPolicy) graphql.Marshaler {
-			return ec.marshalNRetentionPolicy2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRetentionPolicy(ctx, selections, v)
-		},
-		true,
-		true,
-	)
-}
-func (ec *executionContext) fieldContext_SetRetentionPayload_policy(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	fc = &graphql.FieldContext{
-		Object:     "SetRetentionPayload",
-		Field:      field,
-		IsMethod:   false,
-		IsResolver: false,
-		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_RetentionPolicy(ctx, field)
-		},
-	}
-	return fc, nil
-}
-
-func (ec *executionContext) _SetRetentionPayload_effect(ctx context.Context, field graphql.CollectedField, obj *model.SetRetentionPayload) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_SetRetentionPayload_effect(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			return obj.Effect, nil
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *model.RetentionPreview) graphql.Marshaler {
-			return ec.marshalNRetentionPreview2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRetentionPreview(ctx, selections, v)
-		},
-		true,
-		true,
-	)
-}
-func (ec *executionContext) fieldContext_SetRetentionPayload_effect(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	fc = &graphql.FieldContext{
-		Object:     "SetRetentionPayload",
-		Field:      field,
-		IsMethod:   false,
-		IsResolver: false,
-		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_RetentionPreview(ctx, field)
-		},
-	}
-	return fc, nil
-}
-
-func (ec *executionContext) _SetRetentionPayload_change(ctx context.Context, field graphql.CollectedField, obj *model.SetRetentionPayload) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_SetRetentionPayload_change(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			return obj.Change, nil
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *model.ChangeReceipt) graphql.Marshaler {
-			return ec.marshalNChangeReceipt2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐChangeReceipt(ctx, selections, v)
-		},
-		true,
-		true,
-	)
-}
-func (ec *executionContext) fieldContext_SetRetentionPayload_change(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	fc = &graphql.FieldContext{
-		Object:     "SetRetentionPayload",
 		Field:      field,
 		IsMethod:   false,
 		IsResolver: false,
@@ -57765,43 +56063,6 @@ func (ec *executionContext) unmarshalInputApproveRunInput(ctx context.Context, o
 	return it, nil
 }
 
-func (ec *executionContext) unmarshalInputArtifactRetentionInput(ctx context.Context, obj any) (model.ArtifactRetentionInput, error) {
-	var it model.ArtifactRetentionInput
-	if obj == nil {
-		return it, nil
-	}
-
-	asMap := map[string]any{}
-	for k, v := range obj.(map[string]any) {
-		asMap[k] = v
-	}
-
-	fieldsInOrder := [...]string{"kind", "days"}
-	for _, k := range fieldsInOrder {
-		v, ok := asMap[k]
-		if !ok {
-			continue
-		}
-		switch k {
-		case "kind":
-			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("kind"))
-			data, err := ec.unmarshalNString2string(ctx, v)
-			if err != nil {
-				return it, err
-			}
-			it.Kind = data
-		case "days":
-			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("days"))
-			data, err := ec.unmarshalNInt2int(ctx, v)
-			if err != nil {
-				return it, err
-			}
-			it.Days = data
-		}
-	}
-	return it, nil
-}
-
 func (ec *executionContext) unmarshalInputAuditFilter(ctx context.Context, obj any) (model.AuditFilter, error) {
 	var it model.AuditFilter
 	if obj == nil {
@@ -58510,6 +56771,57 @@ func (ec *executionContext) unmarshalInputDeadLettersInput(ctx context.Context, 
 	return it, nil
 }
 
+func (ec *executionContext) unmarshalInputDecideErasureInput(ctx context.Context, obj any) (model.DecideErasureInput, error) {
+	var it model.DecideErasureInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"requestId", "id", "confirm", "reason"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "requestId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("requestId"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.RequestID = data
+		case "id":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("id"))
+			data, err := ec.unmarshalNID2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ID = data
+		case "confirm":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("confirm"))
+			data, err := ec.unmarshalNBoolean2bool(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Confirm = data
+		case "reason":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("reason"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Reason = data
+		}
+	}
+	return it, nil
+}
+
 func (ec *executionContext) unmarshalInputDeleteViewInput(ctx context.Context, obj any) (model.DeleteViewInput, error) {
 	var it model.DeleteViewInput
 	if obj == nil {
@@ -59002,50 +57314,6 @@ func (ec *executionContext) unmarshalInputInjectOverrideInput(ctx context.Contex
 	return it, nil
 }
 
-func (ec *executionContext) unmarshalInputLiftHoldInput(ctx context.Context, obj any) (model.LiftHoldInput, error) {
-	var it model.LiftHoldInput
-	if obj == nil {
-		return it, nil
-	}
-
-	asMap := map[string]any{}
-	for k, v := range obj.(map[string]any) {
-		asMap[k] = v
-	}
-
-	fieldsInOrder := [...]string{"requestId", "id", "reason"}
-	for _, k := range fieldsInOrder {
-		v, ok := asMap[k]
-		if !ok {
-			continue
-		}
-		switch k {
-		case "requestId":
-			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("requestId"))
-			data, err := ec.unmarshalNString2string(ctx, v)
-			if err != nil {
-				return it, err
-			}
-			it.RequestID = data
-		case "id":
-			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("id"))
-			data, err := ec.unmarshalNString2string(ctx, v)
-			if err != nil {
-				return it, err
-			}
-			it.ID = data
-		case "reason":
-			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("reason"))
-			data, err := ec.unmarshalNString2string(ctx, v)
-			if err != nil {
-				return it, err
-			}
-			it.Reason = data
-		}
-	}
-	return it, nil
-}
-
 func (ec *executionContext) unmarshalInputLogSearchInput(ctx context.Context, obj any) (model.LogSearchInput, error) {
 	var it model.LogSearchInput
 	if obj == nil {
@@ -59159,57 +57427,6 @@ func (ec *executionContext) unmarshalInputPauseInput(ctx context.Context, obj an
 		case "reason":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("reason"))
 			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
-			if err != nil {
-				return it, err
-			}
-			it.Reason = data
-		}
-	}
-	return it, nil
-}
-
-func (ec *executionContext) unmarshalInputPlaceHoldInput(ctx context.Context, obj any) (model.PlaceHoldInput, error) {
-	var it model.PlaceHoldInput
-	if obj == nil {
-		return it, nil
-	}
-
-	asMap := map[string]any{}
-	for k, v := range obj.(map[string]any) {
-		asMap[k] = v
-	}
-
-	fieldsInOrder := [...]string{"requestId", "kind", "subject", "reason"}
-	for _, k := range fieldsInOrder {
-		v, ok := asMap[k]
-		if !ok {
-			continue
-		}
-		switch k {
-		case "requestId":
-			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("requestId"))
-			data, err := ec.unmarshalNString2string(ctx, v)
-			if err != nil {
-				return it, err
-			}
-			it.RequestID = data
-		case "kind":
-			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("kind"))
-			data, err := ec.unmarshalNHoldKind2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐHoldKind(ctx, v)
-			if err != nil {
-				return it, err
-			}
-			it.Kind = data
-		case "subject":
-			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("subject"))
-			data, err := ec.unmarshalNString2string(ctx, v)
-			if err != nil {
-				return it, err
-			}
-			it.Subject = data
-		case "reason":
-			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("reason"))
-			data, err := ec.unmarshalNString2string(ctx, v)
 			if err != nil {
 				return it, err
 			}
@@ -60102,6 +58319,57 @@ func (ec *executionContext) unmarshalInputReplayDestinationInput(ctx context.Con
 	return it, nil
 }
 
+func (ec *executionContext) unmarshalInputRequestErasureInput(ctx context.Context, obj any) (model.RequestErasureInput, error) {
+	var it model.RequestErasureInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"requestId", "tenantId", "subject", "reason"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "requestId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("requestId"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.RequestID = data
+		case "tenantId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("tenantId"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.TenantID = data
+		case "subject":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("subject"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Subject = data
+		case "reason":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("reason"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Reason = data
+		}
+	}
+	return it, nil
+}
+
 func (ec *executionContext) unmarshalInputRerunFromInput(ctx context.Context, obj any) (model.RerunFromInput, error) {
 	var it model.RerunFromInput
 	if obj == nil {
@@ -60229,82 +58497,6 @@ func (ec *executionContext) unmarshalInputResumeInput(ctx context.Context, obj a
 				return it, err
 			}
 			it.Reason = data
-		}
-	}
-	return it, nil
-}
-
-func (ec *executionContext) unmarshalInputRetentionDaysInput(ctx context.Context, obj any) (model.RetentionDaysInput, error) {
-	var it model.RetentionDaysInput
-	if obj == nil {
-		return it, nil
-	}
-
-	asMap := map[string]any{}
-	for k, v := range obj.(map[string]any) {
-		asMap[k] = v
-	}
-
-	if _, present := asMap["artifacts"]; !present {
-		asMap["artifacts"] = []any{}
-	}
-
-	fieldsInOrder := [...]string{"archiveRuns", "deleteArchives", "stepLogs", "receipts", "deadLetters", "alerts", "artifacts"}
-	for _, k := range fieldsInOrder {
-		v, ok := asMap[k]
-		if !ok {
-			continue
-		}
-		switch k {
-		case "archiveRuns":
-			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("archiveRuns"))
-			data, err := ec.unmarshalOInt2ᚖint(ctx, v)
-			if err != nil {
-				return it, err
-			}
-			it.ArchiveRuns = data
-		case "deleteArchives":
-			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("deleteArchives"))
-			data, err := ec.unmarshalOInt2ᚖint(ctx, v)
-			if err != nil {
-				return it, err
-			}
-			it.DeleteArchives = data
-		case "stepLogs":
-			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("stepLogs"))
-			data, err := ec.unmarshalOInt2ᚖint(ctx, v)
-			if err != nil {
-				return it, err
-			}
-			it.StepLogs = data
-		case "receipts":
-			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("receipts"))
-			data, err := ec.unmarshalOInt2ᚖint(ctx, v)
-			if err != nil {
-				return it, err
-			}
-			it.Receipts = data
-		case "deadLetters":
-			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("deadLetters"))
-			data, err := ec.unmarshalOInt2ᚖint(ctx, v)
-			if err != nil {
-				return it, err
-			}
-			it.DeadLetters = data
-		case "alerts":
-			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("alerts"))
-			data, err := ec.unmarshalOInt2ᚖint(ctx, v)
-			if err != nil {
-				return it, err
-			}
-			it.Alerts = data
-		case "artifacts":
-			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("artifacts"))
-			data, err := ec.unmarshalNArtifactRetentionInput2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐArtifactRetentionInputᚄ(ctx, v)
-			if err != nil {
-				return it, err
-			}
-			it.Artifacts = data
 		}
 	}
 	return it, nil
@@ -60738,57 +58930,6 @@ func (ec *executionContext) unmarshalInputSetRecoveryInput(ctx context.Context, 
 				return it, err
 			}
 			it.Reason = data
-		}
-	}
-	return it, nil
-}
-
-func (ec *executionContext) unmarshalInputSetRetentionInput(ctx context.Context, obj any) (model.SetRetentionInput, error) {
-	var it model.SetRetentionInput
-	if obj == nil {
-		return it, nil
-	}
-
-	asMap := map[string]any{}
-	for k, v := range obj.(map[string]any) {
-		asMap[k] = v
-	}
-
-	fieldsInOrder := [...]string{"requestId", "expectedVersion", "reason", "policy"}
-	for _, k := range fieldsInOrder {
-		v, ok := asMap[k]
-		if !ok {
-			continue
-		}
-		switch k {
-		case "requestId":
-			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("requestId"))
-			data, err := ec.unmarshalNString2string(ctx, v)
-			if err != nil {
-				return it, err
-			}
-			it.RequestID = data
-		case "expectedVersion":
-			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("expectedVersion"))
-			data, err := ec.unmarshalNInt2int(ctx, v)
-			if err != nil {
-				return it, err
-			}
-			it.ExpectedVersion = data
-		case "reason":
-			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("reason"))
-			data, err := ec.unmarshalNString2string(ctx, v)
-			if err != nil {
-				return it, err
-			}
-			it.Reason = data
-		case "policy":
-			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("policy"))
-			data, err := ec.unmarshalNRetentionDaysInput2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRetentionDaysInput(ctx, v)
-			if err != nil {
-				return it, err
-			}
-			it.Policy = data
 		}
 	}
 	return it, nil
@@ -62426,49 +60567,6 @@ func (ec *executionContext) _Artifact(ctx context.Context, sel ast.SelectionSet,
 	return out
 }
 
-var artifactRetentionImplementors = []string{"ArtifactRetention"}
-
-func (ec *executionContext) _ArtifactRetention(ctx context.Context, sel ast.SelectionSet, obj *model.ArtifactRetention) graphql.Marshaler {
-	fields := graphql.CollectFields(ec.OperationContext, sel, artifactRetentionImplementors)
-
-	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
-	for i, field := range fields {
-		switch field.Name {
-		case "__typename":
-			out.Values[i] = graphql.MarshalString("ArtifactRetention")
-		case "kind":
-			out.Values[i] = ec._ArtifactRetention_kind(ctx, field, obj)
-			if out.Values[i] == graphql.Null {
-				out.Invalids++
-			}
-		case "days":
-			out.Values[i] = ec._ArtifactRetention_days(ctx, field, obj)
-			if out.Values[i] == graphql.Null {
-				out.Invalids++
-			}
-		default:
-			panic("unknown field " + strconv.Quote(field.Name))
-		}
-	}
-	out.Dispatch(ctx)
-	if out.Invalids > 0 {
-		return graphql.Null
-	}
-
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
-
-	return out
-}
-
 var attentionConnectionImplementors = []string{"AttentionConnection"}
 
 func (ec *executionContext) _AttentionConnection(ctx context.Context, sel ast.SelectionSet, obj *model.AttentionConnection) graphql.Marshaler {
@@ -63068,6 +61166,11 @@ func (ec *executionContext) _AuditRow(ctx context.Context, sel ast.SelectionSet,
 		case "digest":
 			out.Values[i] = ec._AuditRow_digest(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "sealed":
+			out.Values[i] = ec._AuditRow_sealed(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		default:
@@ -66004,6 +64107,291 @@ func (ec *executionContext) _EngineRunRef(ctx context.Context, sel ast.Selection
 	return out
 }
 
+var erasedPlaceImplementors = []string{"ErasedPlace"}
+
+func (ec *executionContext) _ErasedPlace(ctx context.Context, sel ast.SelectionSet, obj *model.ErasedPlace) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, erasedPlaceImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("ErasedPlace")
+		case "place":
+			out.Values[i] = ec._ErasedPlace_place(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "count":
+			out.Values[i] = ec._ErasedPlace_count(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var erasureImplementors = []string{"Erasure"}
+
+func (ec *executionContext) _Erasure(ctx context.Context, sel ast.SelectionSet, obj *model.Erasure) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, erasureImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("Erasure")
+		case "id":
+			out.Values[i] = ec._Erasure_id(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "kind":
+			out.Values[i] = ec._Erasure_kind(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "subject":
+			out.Values[i] = ec._Erasure_subject(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "reason":
+			out.Values[i] = ec._Erasure_reason(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "requestedBy":
+			out.Values[i] = ec._Erasure_requestedBy(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "requestedAt":
+			out.Values[i] = ec._Erasure_requestedAt(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "expiresAt":
+			out.Values[i] = ec._Erasure_expiresAt(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "confirmedBy":
+			out.Values[i] = ec._Erasure_confirmedBy(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "confirmedAt":
+			out.Values[i] = ec._Erasure_confirmedAt(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "cancelledBy":
+			out.Values[i] = ec._Erasure_cancelledBy(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "cancelledAt":
+			out.Values[i] = ec._Erasure_cancelledAt(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "startedAt":
+			out.Values[i] = ec._Erasure_startedAt(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "phase":
+			out.Values[i] = ec._Erasure_phase(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "finishedAt":
+			out.Values[i] = ec._Erasure_finishedAt(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "erased":
+			out.Values[i] = ec._Erasure_erased(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "certificate":
+			out.Values[i] = ec._Erasure_certificate(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var erasureConnectionImplementors = []string{"ErasureConnection"}
+
+func (ec *executionContext) _ErasureConnection(ctx context.Context, sel ast.SelectionSet, obj *model.ErasureConnection) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, erasureConnectionImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("ErasureConnection")
+		case "edges":
+			out.Values[i] = ec._ErasureConnection_edges(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "pageInfo":
+			out.Values[i] = ec._ErasureConnection_pageInfo(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var erasureEdgeImplementors = []string{"ErasureEdge"}
+
+func (ec *executionContext) _ErasureEdge(ctx context.Context, sel ast.SelectionSet, obj *model.ErasureEdge) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, erasureEdgeImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("ErasureEdge")
+		case "cursor":
+			out.Values[i] = ec._ErasureEdge_cursor(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "node":
+			out.Values[i] = ec._ErasureEdge_node(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var erasurePayloadImplementors = []string{"ErasurePayload"}
+
+func (ec *executionContext) _ErasurePayload(ctx context.Context, sel ast.SelectionSet, obj *model.ErasurePayload) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, erasurePayloadImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("ErasurePayload")
+		case "erasure":
+			out.Values[i] = ec._ErasurePayload_erasure(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "change":
+			out.Values[i] = ec._ErasurePayload_change(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
 var eventConnectionImplementors = []string{"EventConnection"}
 
 func (ec *executionContext) _EventConnection(ctx context.Context, sel ast.SelectionSet, obj *model.EventConnection) graphql.Marshaler {
@@ -66642,49 +65030,6 @@ func (ec *executionContext) _HealthSample(ctx context.Context, sel ast.Selection
 	return out
 }
 
-var holdPayloadImplementors = []string{"HoldPayload"}
-
-func (ec *executionContext) _HoldPayload(ctx context.Context, sel ast.SelectionSet, obj *model.HoldPayload) graphql.Marshaler {
-	fields := graphql.CollectFields(ec.OperationContext, sel, holdPayloadImplementors)
-
-	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
-	for i, field := range fields {
-		switch field.Name {
-		case "__typename":
-			out.Values[i] = graphql.MarshalString("HoldPayload")
-		case "hold":
-			out.Values[i] = ec._HoldPayload_hold(ctx, field, obj)
-			if out.Values[i] == graphql.Null {
-				out.Invalids++
-			}
-		case "change":
-			out.Values[i] = ec._HoldPayload_change(ctx, field, obj)
-			if out.Values[i] == graphql.Null {
-				out.Invalids++
-			}
-		default:
-			panic("unknown field " + strconv.Quote(field.Name))
-		}
-	}
-	out.Dispatch(ctx)
-	if out.Invalids > 0 {
-		return graphql.Null
-	}
-
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
-
-	return out
-}
-
 var inboxItemImplementors = []string{"InboxItem"}
 
 func (ec *executionContext) _InboxItem(ctx context.Context, sel ast.SelectionSet, obj *model.InboxItem) graphql.Marshaler {
@@ -67112,170 +65457,6 @@ func (ec *executionContext) _IncidentPayload(ctx context.Context, sel ast.Select
 			}
 		case "change":
 			out.Values[i] = ec._IncidentPayload_change(ctx, field, obj)
-			if out.Values[i] == graphql.Null {
-				out.Invalids++
-			}
-		default:
-			panic("unknown field " + strconv.Quote(field.Name))
-		}
-	}
-	out.Dispatch(ctx)
-	if out.Invalids > 0 {
-		return graphql.Null
-	}
-
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
-
-	return out
-}
-
-var legalHoldImplementors = []string{"LegalHold"}
-
-func (ec *executionContext) _LegalHold(ctx context.Context, sel ast.SelectionSet, obj *model.LegalHold) graphql.Marshaler {
-	fields := graphql.CollectFields(ec.OperationContext, sel, legalHoldImplementors)
-
-	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
-	for i, field := range fields {
-		switch field.Name {
-		case "__typename":
-			out.Values[i] = graphql.MarshalString("LegalHold")
-		case "id":
-			out.Values[i] = ec._LegalHold_id(ctx, field, obj)
-			if out.Values[i] == graphql.Null {
-				out.Invalids++
-			}
-		case "kind":
-			out.Values[i] = ec._LegalHold_kind(ctx, field, obj)
-			if out.Values[i] == graphql.Null {
-				out.Invalids++
-			}
-		case "subject":
-			out.Values[i] = ec._LegalHold_subject(ctx, field, obj)
-			if out.Values[i] == graphql.Null {
-				out.Invalids++
-			}
-		case "reason":
-			out.Values[i] = ec._LegalHold_reason(ctx, field, obj)
-			if out.Values[i] == graphql.Null {
-				out.Invalids++
-			}
-		case "placedBy":
-			out.Values[i] = ec._LegalHold_placedBy(ctx, field, obj)
-			if out.Values[i] == graphql.Null {
-				out.Invalids++
-			}
-		case "placedAt":
-			out.Values[i] = ec._LegalHold_placedAt(ctx, field, obj)
-			if out.Values[i] == graphql.Null {
-				out.Invalids++
-			}
-		case "liftedBy":
-			out.Values[i] = ec._LegalHold_liftedBy(ctx, field, obj)
-			if out.Values[i] == graphql.RequiredNull {
-				out.Invalids++
-			}
-		case "liftedAt":
-			out.Values[i] = ec._LegalHold_liftedAt(ctx, field, obj)
-			if out.Values[i] == graphql.RequiredNull {
-				out.Invalids++
-			}
-		case "liftedFor":
-			out.Values[i] = ec._LegalHold_liftedFor(ctx, field, obj)
-			if out.Values[i] == graphql.RequiredNull {
-				out.Invalids++
-			}
-		default:
-			panic("unknown field " + strconv.Quote(field.Name))
-		}
-	}
-	out.Dispatch(ctx)
-	if out.Invalids > 0 {
-		return graphql.Null
-	}
-
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
-
-	return out
-}
-
-var legalHoldConnectionImplementors = []string{"LegalHoldConnection"}
-
-func (ec *executionContext) _LegalHoldConnection(ctx context.Context, sel ast.SelectionSet, obj *model.LegalHoldConnection) graphql.Marshaler {
-	fields := graphql.CollectFields(ec.OperationContext, sel, legalHoldConnectionImplementors)
-
-	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
-	for i, field := range fields {
-		switch field.Name {
-		case "__typename":
-			out.Values[i] = graphql.MarshalString("LegalHoldConnection")
-		case "edges":
-			out.Values[i] = ec._LegalHoldConnection_edges(ctx, field, obj)
-			if out.Values[i] == graphql.Null {
-				out.Invalids++
-			}
-		case "pageInfo":
-			out.Values[i] = ec._LegalHoldConnection_pageInfo(ctx, field, obj)
-			if out.Values[i] == graphql.Null {
-				out.Invalids++
-			}
-		default:
-			panic("unknown field " + strconv.Quote(field.Name))
-		}
-	}
-	out.Dispatch(ctx)
-	if out.Invalids > 0 {
-		return graphql.Null
-	}
-
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
-
-	return out
-}
-
-var legalHoldEdgeImplementors = []string{"LegalHoldEdge"}
-
-func (ec *executionContext) _LegalHoldEdge(ctx context.Context, sel ast.SelectionSet, obj *model.LegalHoldEdge) graphql.Marshaler {
-	fields := graphql.CollectFields(ec.OperationContext, sel, legalHoldEdgeImplementors)
-
-	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
-	for i, field := range fields {
-		switch field.Name {
-		case "__typename":
-			out.Values[i] = graphql.MarshalString("LegalHoldEdge")
-		case "cursor":
-			out.Values[i] = ec._LegalHoldEdge_cursor(ctx, field, obj)
-			if out.Values[i] == graphql.Null {
-				out.Invalids++
-			}
-		case "node":
-			out.Values[i] = ec._LegalHoldEdge_node(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -67923,30 +66104,23 @@ func (ec *executionContext) _Mutation(ctx context.Context, sel ast.SelectionSet)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
-		case "setRetention":
-			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
-				return ec._Mutation_setRetention(ctx, field)
-			})
-			if out.Values[i] == graphql.Null {
-				out.Invalids++
-			}
-		case "placeHold":
-			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
-				return ec._Mutation_placeHold(ctx, field)
-			})
-			if out.Values[i] == graphql.Null {
-				out.Invalids++
-			}
-		case "liftHold":
-			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
-				return ec._Mutation_liftHold(ctx, field)
-			})
-			if out.Values[i] == graphql.Null {
-				out.Invalids++
-			}
 		case "freezeTenant":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_freezeTenant(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "requestErasure":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_requestErasure(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "decideErasure":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_decideErasure(ctx, field)
 			})
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
@@ -70437,6 +68611,28 @@ func (ec *executionContext) _Query(ctx context.Context, sel ast.SelectionSet) gr
 			}
 
 			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return rrm(innerCtx) })
+		case "erasures":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Query_erasures(ctx, field)
+				if res == graphql.Null {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			rrm := func(ctx context.Context) graphql.Marshaler {
+				return ec.OperationContext.RootResolverMiddleware(ctx,
+					func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return rrm(innerCtx) })
 		case "destinations":
 			field := field
 
@@ -70887,94 +69083,6 @@ func (ec *executionContext) _Query(ctx context.Context, sel ast.SelectionSet) gr
 					}
 				}()
 				res = ec._Query_quotaHistory(ctx, field)
-				if res == graphql.Null {
-					atomic.AddUint32(&fs.Invalids, 1)
-				}
-				return res
-			}
-
-			rrm := func(ctx context.Context) graphql.Marshaler {
-				return ec.OperationContext.RootResolverMiddleware(ctx,
-					func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
-			}
-
-			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return rrm(innerCtx) })
-		case "retentionPolicy":
-			field := field
-
-			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
-				defer func() {
-					if r := recover(); r != nil {
-						ec.Error(ctx, ec.Recover(ctx, r))
-					}
-				}()
-				res = ec._Query_retentionPolicy(ctx, field)
-				if res == graphql.Null {
-					atomic.AddUint32(&fs.Invalids, 1)
-				}
-				return res
-			}
-
-			rrm := func(ctx context.Context) graphql.Marshaler {
-				return ec.OperationContext.RootResolverMiddleware(ctx,
-					func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
-			}
-
-			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return rrm(innerCtx) })
-		case "previewRetention":
-			field := field
-
-			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
-				defer func() {
-					if r := recover(); r != nil {
-						ec.Error(ctx, ec.Recover(ctx, r))
-					}
-				}()
-				res = ec._Query_previewRetention(ctx, field)
-				if res == graphql.Null {
-					atomic.AddUint32(&fs.Invalids, 1)
-				}
-				return res
-			}
-
-			rrm := func(ctx context.Context) graphql.Marshaler {
-				return ec.OperationContext.RootResolverMiddleware(ctx,
-					func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
-			}
-
-			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return rrm(innerCtx) })
-		case "retentionHistory":
-			field := field
-
-			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
-				defer func() {
-					if r := recover(); r != nil {
-						ec.Error(ctx, ec.Recover(ctx, r))
-					}
-				}()
-				res = ec._Query_retentionHistory(ctx, field)
-				if res == graphql.Null {
-					atomic.AddUint32(&fs.Invalids, 1)
-				}
-				return res
-			}
-
-			rrm := func(ctx context.Context) graphql.Marshaler {
-				return ec.OperationContext.RootResolverMiddleware(ctx,
-					func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
-			}
-
-			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return rrm(innerCtx) })
-		case "legalHolds":
-			field := field
-
-			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
-				defer func() {
-					if r := recover(); r != nil {
-						ec.Error(ctx, ec.Recover(ctx, r))
-					}
-				}()
-				res = ec._Query_legalHolds(ctx, field)
 				if res == graphql.Null {
 					atomic.AddUint32(&fs.Invalids, 1)
 				}
@@ -71930,437 +70038,6 @@ func (ec *executionContext) _ReplayPreview(ctx context.Context, sel ast.Selectio
 	return out
 }
 
-var retentionDaysImplementors = []string{"RetentionDays"}
-
-func (ec *executionContext) _RetentionDays(ctx context.Context, sel ast.SelectionSet, obj *model.RetentionDays) graphql.Marshaler {
-	fields := graphql.CollectFields(ec.OperationContext, sel, retentionDaysImplementors)
-
-	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
-	for i, field := range fields {
-		switch field.Name {
-		case "__typename":
-			out.Values[i] = graphql.MarshalString("RetentionDays")
-		case "archiveRuns":
-			out.Values[i] = ec._RetentionDays_archiveRuns(ctx, field, obj)
-			if out.Values[i] == graphql.Null {
-				out.Invalids++
-			}
-		case "deleteArchives":
-			out.Values[i] = ec._RetentionDays_deleteArchives(ctx, field, obj)
-			if out.Values[i] == graphql.Null {
-				out.Invalids++
-			}
-		case "stepLogs":
-			out.Values[i] = ec._RetentionDays_stepLogs(ctx, field, obj)
-			if out.Values[i] == graphql.Null {
-				out.Invalids++
-			}
-		case "receipts":
-			out.Values[i] = ec._RetentionDays_receipts(ctx, field, obj)
-			if out.Values[i] == graphql.Null {
-				out.Invalids++
-			}
-		case "deadLetters":
-			out.Values[i] = ec._RetentionDays_deadLetters(ctx, field, obj)
-			if out.Values[i] == graphql.Null {
-				out.Invalids++
-			}
-		case "alerts":
-			out.Values[i] = ec._RetentionDays_alerts(ctx, field, obj)
-			if out.Values[i] == graphql.Null {
-				out.Invalids++
-			}
-		case "artifacts":
-			out.Values[i] = ec._RetentionDays_artifacts(ctx, field, obj)
-			if out.Values[i] == graphql.Null {
-				out.Invalids++
-			}
-		default:
-			panic("unknown field " + strconv.Quote(field.Name))
-		}
-	}
-	out.Dispatch(ctx)
-	if out.Invalids > 0 {
-		return graphql.Null
-	}
-
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
-
-	return out
-}
-
-var retentionEstimateImplementors = []string{"RetentionEstimate"}
-
-func (ec *executionContext) _RetentionEstimate(ctx context.Context, sel ast.SelectionSet, obj *model.RetentionEstimate) graphql.Marshaler {
-	fields := graphql.CollectFields(ec.OperationContext, sel, retentionEstimateImplementors)
-
-	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
-	for i, field := range fields {
-		switch field.Name {
-		case "__typename":
-			out.Values[i] = graphql.MarshalString("RetentionEstimate")
-		case "runs":
-			out.Values[i] = ec._RetentionEstimate_runs(ctx, field, obj)
-			if out.Values[i] == graphql.Null {
-				out.Invalids++
-			}
-		case "events":
-			out.Values[i] = ec._RetentionEstimate_events(ctx, field, obj)
-			if out.Values[i] == graphql.Null {
-				out.Invalids++
-			}
-		case "bytes":
-			out.Values[i] = ec._RetentionEstimate_bytes(ctx, field, obj)
-			if out.Values[i] == graphql.Null {
-				out.Invalids++
-			}
-		case "held":
-			out.Values[i] = ec._RetentionEstimate_held(ctx, field, obj)
-			if out.Values[i] == graphql.Null {
-				out.Invalids++
-			}
-		case "more":
-			out.Values[i] = ec._RetentionEstimate_more(ctx, field, obj)
-			if out.Values[i] == graphql.Null {
-				out.Invalids++
-			}
-		default:
-			panic("unknown field " + strconv.Quote(field.Name))
-		}
-	}
-	out.Dispatch(ctx)
-	if out.Invalids > 0 {
-		return graphql.Null
-	}
-
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
-
-	return out
-}
-
-var retentionPassImplementors = []string{"RetentionPass"}
-
-func (ec *executionContext) _RetentionPass(ctx context.Context, sel ast.SelectionSet, obj *model.RetentionPass) graphql.Marshaler {
-	fields := graphql.CollectFields(ec.OperationContext, sel, retentionPassImplementors)
-
-	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
-	for i, field := range fields {
-		switch field.Name {
-		case "__typename":
-			out.Values[i] = graphql.MarshalString("RetentionPass")
-		case "startedAt":
-			out.Values[i] = ec._RetentionPass_startedAt(ctx, field, obj)
-			if out.Values[i] == graphql.Null {
-				out.Invalids++
-			}
-		case "endedAt":
-			out.Values[i] = ec._RetentionPass_endedAt(ctx, field, obj)
-			if out.Values[i] == graphql.RequiredNull {
-				out.Invalids++
-			}
-		case "archived":
-			out.Values[i] = ec._RetentionPass_archived(ctx, field, obj)
-			if out.Values[i] == graphql.Null {
-				out.Invalids++
-			}
-		case "archivedBytes":
-			out.Values[i] = ec._RetentionPass_archivedBytes(ctx, field, obj)
-			if out.Values[i] == graphql.Null {
-				out.Invalids++
-			}
-		case "deletedEvents":
-			out.Values[i] = ec._RetentionPass_deletedEvents(ctx, field, obj)
-			if out.Values[i] == graphql.Null {
-				out.Invalids++
-			}
-		case "deleted":
-			out.Values[i] = ec._RetentionPass_deleted(ctx, field, obj)
-			if out.Values[i] == graphql.Null {
-				out.Invalids++
-			}
-		case "removedObjects":
-			out.Values[i] = ec._RetentionPass_removedObjects(ctx, field, obj)
-			if out.Values[i] == graphql.Null {
-				out.Invalids++
-			}
-		case "deletedRows":
-			out.Values[i] = ec._RetentionPass_deletedRows(ctx, field, obj)
-			if out.Values[i] == graphql.Null {
-				out.Invalids++
-			}
-		case "held":
-			out.Values[i] = ec._RetentionPass_held(ctx, field, obj)
-			if out.Values[i] == graphql.Null {
-				out.Invalids++
-			}
-		case "waiting":
-			out.Values[i] = ec._RetentionPass_waiting(ctx, field, obj)
-			if out.Values[i] == graphql.Null {
-				out.Invalids++
-			}
-		case "failed":
-			out.Values[i] = ec._RetentionPass_failed(ctx, field, obj)
-			if out.Values[i] == graphql.Null {
-				out.Invalids++
-			}
-		case "error":
-			out.Values[i] = ec._RetentionPass_error(ctx, field, obj)
-			if out.Values[i] == graphql.RequiredNull {
-				out.Invalids++
-			}
-		default:
-			panic("unknown field " + strconv.Quote(field.Name))
-		}
-	}
-	out.Dispatch(ctx)
-	if out.Invalids > 0 {
-		return graphql.Null
-	}
-
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
-
-	return out
-}
-
-var retentionPolicyImplementors = []string{"RetentionPolicy"}
-
-func (ec *executionContext) _RetentionPolicy(ctx context.Context, sel ast.SelectionSet, obj *model.RetentionPolicy) graphql.Marshaler {
-	fields := graphql.CollectFields(ec.OperationContext, sel, retentionPolicyImplementors)
-
-	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
-	for i, field := range fields {
-		switch field.Name {
-		case "__typename":
-			out.Values[i] = graphql.MarshalString("RetentionPolicy")
-		case "version":
-			out.Values[i] = ec._RetentionPolicy_version(ctx, field, obj)
-			if out.Values[i] == graphql.Null {
-				out.Invalids++
-			}
-		case "days":
-			out.Values[i] = ec._RetentionPolicy_days(ctx, field, obj)
-			if out.Values[i] == graphql.Null {
-				out.Invalids++
-			}
-		case "own":
-			out.Values[i] = ec._RetentionPolicy_own(ctx, field, obj)
-			if out.Values[i] == graphql.Null {
-				out.Invalids++
-			}
-		case "actor":
-			out.Values[i] = ec._RetentionPolicy_actor(ctx, field, obj)
-			if out.Values[i] == graphql.RequiredNull {
-				out.Invalids++
-			}
-		case "reason":
-			out.Values[i] = ec._RetentionPolicy_reason(ctx, field, obj)
-			if out.Values[i] == graphql.RequiredNull {
-				out.Invalids++
-			}
-		case "at":
-			out.Values[i] = ec._RetentionPolicy_at(ctx, field, obj)
-			if out.Values[i] == graphql.RequiredNull {
-				out.Invalids++
-			}
-		case "changed":
-			out.Values[i] = ec._RetentionPolicy_changed(ctx, field, obj)
-			if out.Values[i] == graphql.Null {
-				out.Invalids++
-			}
-		case "lastPass":
-			out.Values[i] = ec._RetentionPolicy_lastPass(ctx, field, obj)
-			if out.Values[i] == graphql.RequiredNull {
-				out.Invalids++
-			}
-		default:
-			panic("unknown field " + strconv.Quote(field.Name))
-		}
-	}
-	out.Dispatch(ctx)
-	if out.Invalids > 0 {
-		return graphql.Null
-	}
-
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
-
-	return out
-}
-
-var retentionPolicyConnectionImplementors = []string{"RetentionPolicyConnection"}
-
-func (ec *executionContext) _RetentionPolicyConnection(ctx context.Context, sel ast.SelectionSet, obj *model.RetentionPolicyConnection) graphql.Marshaler {
-	fields := graphql.CollectFields(ec.OperationContext, sel, retentionPolicyConnectionImplementors)
-
-	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
-	for i, field := range fields {
-		switch field.Name {
-		case "__typename":
-			out.Values[i] = graphql.MarshalString("RetentionPolicyConnection")
-		case "edges":
-			out.Values[i] = ec._RetentionPolicyConnection_edges(ctx, field, obj)
-			if out.Values[i] == graphql.Null {
-				out.Invalids++
-			}
-		case "pageInfo":
-			out.Values[i] = ec._RetentionPolicyConnection_pageInfo(ctx, field, obj)
-			if out.Values[i] == graphql.Null {
-				out.Invalids++
-			}
-		default:
-			panic("unknown field " + strconv.Quote(field.Name))
-		}
-	}
-	out.Dispatch(ctx)
-	if out.Invalids > 0 {
-		return graphql.Null
-	}
-
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
-
-	return out
-}
-
-var retentionPolicyEdgeImplementors = []string{"RetentionPolicyEdge"}
-
-func (ec *executionContext) _RetentionPolicyEdge(ctx context.Context, sel ast.SelectionSet, obj *model.RetentionPolicyEdge) graphql.Marshaler {
-	fields := graphql.CollectFields(ec.OperationContext, sel, retentionPolicyEdgeImplementors)
-
-	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
-	for i, field := range fields {
-		switch field.Name {
-		case "__typename":
-			out.Values[i] = graphql.MarshalString("RetentionPolicyEdge")
-		case "cursor":
-			out.Values[i] = ec._RetentionPolicyEdge_cursor(ctx, field, obj)
-			if out.Values[i] == graphql.Null {
-				out.Invalids++
-			}
-		case "node":
-			out.Values[i] = ec._RetentionPolicyEdge_node(ctx, field, obj)
-			if out.Values[i] == graphql.Null {
-				out.Invalids++
-			}
-		default:
-			panic("unknown field " + strconv.Quote(field.Name))
-		}
-	}
-	out.Dispatch(ctx)
-	if out.Invalids > 0 {
-		return graphql.Null
-	}
-
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
-
-	return out
-}
-
-var retentionPreviewImplementors = []string{"RetentionPreview"}
-
-func (ec *executionContext) _RetentionPreview(ctx context.Context, sel ast.SelectionSet, obj *model.RetentionPreview) graphql.Marshaler {
-	fields := graphql.CollectFields(ec.OperationContext, sel, retentionPreviewImplementors)
-
-	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
-	for i, field := range fields {
-		switch field.Name {
-		case "__typename":
-			out.Values[i] = graphql.MarshalString("RetentionPreview")
-		case "changed":
-			out.Values[i] = ec._RetentionPreview_changed(ctx, field, obj)
-			if out.Values[i] == graphql.Null {
-				out.Invalids++
-			}
-		case "warnings":
-			out.Values[i] = ec._RetentionPreview_warnings(ctx, field, obj)
-			if out.Values[i] == graphql.Null {
-				out.Invalids++
-			}
-		case "archive":
-			out.Values[i] = ec._RetentionPreview_archive(ctx, field, obj)
-			if out.Values[i] == graphql.Null {
-				out.Invalids++
-			}
-		case "delete":
-			out.Values[i] = ec._RetentionPreview_delete(ctx, field, obj)
-			if out.Values[i] == graphql.Null {
-				out.Invalids++
-			}
-		default:
-			panic("unknown field " + strconv.Quote(field.Name))
-		}
-	}
-	out.Dispatch(ctx)
-	if out.Invalids > 0 {
-		return graphql.Null
-	}
-
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
-
-	return out
-}
-
 var revokeTokenPayloadImplementors = []string{"RevokeTokenPayload"}
 
 func (ec *executionContext) _RevokeTokenPayload(ctx context.Context, sel ast.SelectionSet, obj *model.RevokeTokenPayload) graphql.Marshaler {
@@ -72771,44 +70448,6 @@ func (ec *executionContext) _Run(ctx context.Context, sel ast.SelectionSet, obj 
 			if out.Values[i] == graphql.RequiredNull {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
-		case "archive":
-			field := field
-
-			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
-				defer func() {
-					if r := recover(); r != nil {
-						ec.Error(ctx, ec.Recover(ctx, r))
-					}
-				}()
-				res = ec._Run_archive(ctx, field, obj)
-				if res == graphql.RequiredNull {
-					atomic.AddUint32(&fs.Invalids, 1)
-				}
-				return res
-			}
-
-			if field.IsDeferred() {
-				deferredFieldSet.AddField(field)
-				fieldIndex := len(deferredFieldSet.Values) - 1
-				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
-					return innerFunc(ctx, deferredFieldSet)
-				})
-
-				for _, deferrable := range field.Deferrables {
-					view, ok := deferLabelToView[deferrable.Label]
-					if !ok {
-						view = deferredFieldSet.NewView()
-						deferLabelToView[deferrable.Label] = view
-					}
-					view.AddIndices(fieldIndex)
-				}
-
-				// don't run the out.Concurrently() call below
-				out.Values[i] = graphql.Null
-				continue
-			}
-
-			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		case "queue":
 			out.Values[i] = ec._Run_queue(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
@@ -73206,54 +70845,6 @@ func (ec *executionContext) _RunApproval(ctx context.Context, sel ast.SelectionS
 			}
 		case "decisions":
 			out.Values[i] = ec._RunApproval_decisions(ctx, field, obj)
-			if out.Values[i] == graphql.Null {
-				out.Invalids++
-			}
-		default:
-			panic("unknown field " + strconv.Quote(field.Name))
-		}
-	}
-	out.Dispatch(ctx)
-	if out.Invalids > 0 {
-		return graphql.Null
-	}
-
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
-
-	return out
-}
-
-var runArchiveImplementors = []string{"RunArchive"}
-
-func (ec *executionContext) _RunArchive(ctx context.Context, sel ast.SelectionSet, obj *model.RunArchive) graphql.Marshaler {
-	fields := graphql.CollectFields(ec.OperationContext, sel, runArchiveImplementors)
-
-	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
-	for i, field := range fields {
-		switch field.Name {
-		case "__typename":
-			out.Values[i] = graphql.MarshalString("RunArchive")
-		case "at":
-			out.Values[i] = ec._RunArchive_at(ctx, field, obj)
-			if out.Values[i] == graphql.Null {
-				out.Invalids++
-			}
-		case "events":
-			out.Values[i] = ec._RunArchive_events(ctx, field, obj)
-			if out.Values[i] == graphql.Null {
-				out.Invalids++
-			}
-		case "sizeBytes":
-			out.Values[i] = ec._RunArchive_sizeBytes(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -74546,6 +72137,54 @@ func (ec *executionContext) _SavedView(ctx context.Context, sel ast.SelectionSet
 	return out
 }
 
+var sealedTextsImplementors = []string{"SealedTexts"}
+
+func (ec *executionContext) _SealedTexts(ctx context.Context, sel ast.SelectionSet, obj *model.SealedTexts) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, sealedTextsImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("SealedTexts")
+		case "actor":
+			out.Values[i] = ec._SealedTexts_actor(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "reason":
+			out.Values[i] = ec._SealedTexts_reason(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "address":
+			out.Values[i] = ec._SealedTexts_address(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
 var secretRefImplementors = []string{"SecretRef"}
 
 func (ec *executionContext) _SecretRef(ctx context.Context, sel ast.SelectionSet, obj *model.SecretRef) graphql.Marshaler {
@@ -74797,54 +72436,6 @@ func (ec *executionContext) _SetQuotaPayload(ctx context.Context, sel ast.Select
 			}
 		case "change":
 			out.Values[i] = ec._SetQuotaPayload_change(ctx, field, obj)
-			if out.Values[i] == graphql.Null {
-				out.Invalids++
-			}
-		default:
-			panic("unknown field " + strconv.Quote(field.Name))
-		}
-	}
-	out.Dispatch(ctx)
-	if out.Invalids > 0 {
-		return graphql.Null
-	}
-
-	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
-
-	ec.ProcessDeferredGroup(graphql.DeferredGroup{
-		Defers:   deferLabelToView,
-		Path:     graphql.GetPath(ctx),
-		FieldSet: deferredFieldSet,
-		Context:  ctx,
-	})
-
-	return out
-}
-
-var setRetentionPayloadImplementors = []string{"SetRetentionPayload"}
-
-func (ec *executionContext) _SetRetentionPayload(ctx context.Context, sel ast.SelectionSet, obj *model.SetRetentionPayload) graphql.Marshaler {
-	fields := graphql.CollectFields(ec.OperationContext, sel, setRetentionPayloadImplementors)
-
-	out := graphql.NewFieldSet(fields)
-	deferredFieldSet := graphql.NewFieldSet(nil)
-	deferLabelToView := make(map[string]*graphql.FieldSetView)
-	for i, field := range fields {
-		switch field.Name {
-		case "__typename":
-			out.Values[i] = graphql.MarshalString("SetRetentionPayload")
-		case "policy":
-			out.Values[i] = ec._SetRetentionPayload_policy(ctx, field, obj)
-			if out.Values[i] == graphql.Null {
-				out.Invalids++
-			}
-		case "effect":
-			out.Values[i] = ec._SetRetentionPayload_effect(ctx, field, obj)
-			if out.Values[i] == graphql.Null {
-				out.Invalids++
-			}
-		case "change":
-			out.Values[i] = ec._SetRetentionPayload_change(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -78191,45 +75782,6 @@ func (ec *executionContext) marshalNArtifact2ᚕgithubᚗcomᚋdvtᚑengineᚋdv
 	return ret
 }
 
-func (ec *executionContext) marshalNArtifactRetention2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐArtifactRetention(ctx context.Context, sel ast.SelectionSet, v model.ArtifactRetention) graphql.Marshaler {
-	return ec._ArtifactRetention(ctx, sel, &v)
-}
-
-func (ec *executionContext) marshalNArtifactRetention2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐArtifactRetentionᚄ(ctx context.Context, sel ast.SelectionSet, v []model.ArtifactRetention) graphql.Marshaler {
-	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
-		fc := graphql.GetFieldContext(ctx)
-		fc.Result = &v[i]
-		return ec.marshalNArtifactRetention2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐArtifactRetention(ctx, sel, v[i])
-	})
-
-	for _, e := range ret {
-		if e == graphql.Null {
-			return graphql.Null
-		}
-	}
-
-	return ret
-}
-
-func (ec *executionContext) unmarshalNArtifactRetentionInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐArtifactRetentionInput(ctx context.Context, v any) (model.ArtifactRetentionInput, error) {
-	res, err := ec.unmarshalInputArtifactRetentionInput(ctx, v)
-	return res, graphql.ErrorOnPath(ctx, err)
-}
-
-func (ec *executionContext) unmarshalNArtifactRetentionInput2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐArtifactRetentionInputᚄ(ctx context.Context, v any) ([]model.ArtifactRetentionInput, error) {
-	vSlice := graphql.CoerceList(v)
-	var err error
-	res := make([]model.ArtifactRetentionInput, len(vSlice))
-	for i := range vSlice {
-		ctx := graphql.WithPathContext(ctx, graphql.NewPathWithIndex(i))
-		res[i], err = ec.unmarshalNArtifactRetentionInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐArtifactRetentionInput(ctx, vSlice[i])
-		if err != nil {
-			return nil, err
-		}
-	}
-	return res, nil
-}
-
 func (ec *executionContext) marshalNAttentionConnection2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐAttentionConnection(ctx context.Context, sel ast.SelectionSet, v *model.AttentionConnection) graphql.Marshaler {
 	if v == nil {
 		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
@@ -78915,6 +76467,11 @@ func (ec *executionContext) unmarshalNDeadLettersInput2ᚖgithubᚗcomᚋdvtᚑe
 	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
+func (ec *executionContext) unmarshalNDecideErasureInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐDecideErasureInput(ctx context.Context, v any) (model.DecideErasureInput, error) {
+	res, err := ec.unmarshalInputDecideErasureInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
 func (ec *executionContext) marshalNDecidedRun2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐDecidedRun(ctx context.Context, sel ast.SelectionSet, v model.DecidedRun) graphql.Marshaler {
 	return ec._DecidedRun(ctx, sel, &v)
 }
@@ -79181,6 +76738,86 @@ func (ec *executionContext) marshalNEngineMode2githubᚗcomᚋdvtᚑengineᚋdvt
 	return v
 }
 
+func (ec *executionContext) marshalNErasedPlace2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐErasedPlace(ctx context.Context, sel ast.SelectionSet, v model.ErasedPlace) graphql.Marshaler {
+	return ec._ErasedPlace(ctx, sel, &v)
+}
+
+func (ec *executionContext) marshalNErasedPlace2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐErasedPlaceᚄ(ctx context.Context, sel ast.SelectionSet, v []model.ErasedPlace) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNErasedPlace2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐErasedPlace(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNErasure2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐErasure(ctx context.Context, sel ast.SelectionSet, v *model.Erasure) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._Erasure(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNErasureConnection2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐErasureConnection(ctx context.Context, sel ast.SelectionSet, v *model.ErasureConnection) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._ErasureConnection(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNErasureEdge2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐErasureEdge(ctx context.Context, sel ast.SelectionSet, v model.ErasureEdge) graphql.Marshaler {
+	return ec._ErasureEdge(ctx, sel, &v)
+}
+
+func (ec *executionContext) marshalNErasureEdge2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐErasureEdgeᚄ(ctx context.Context, sel ast.SelectionSet, v []model.ErasureEdge) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNErasureEdge2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐErasureEdge(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) unmarshalNErasureKind2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐErasureKind(ctx context.Context, v any) (model.ErasureKind, error) {
+	var res model.ErasureKind
+	err := res.UnmarshalGQL(v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNErasureKind2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐErasureKind(ctx context.Context, sel ast.SelectionSet, v model.ErasureKind) graphql.Marshaler {
+	return v
+}
+
+func (ec *executionContext) marshalNErasurePayload2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐErasurePayload(ctx context.Context, sel ast.SelectionSet, v *model.ErasurePayload) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._ErasurePayload(ctx, sel, v)
+}
+
 func (ec *executionContext) marshalNEventConnection2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐEventConnection(ctx context.Context, sel ast.SelectionSet, v *model.EventConnection) graphql.Marshaler {
 	if v == nil {
 		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
@@ -79380,26 +77017,6 @@ func (ec *executionContext) unmarshalNHealthStatus2githubᚗcomᚋdvtᚑengine�
 
 func (ec *executionContext) marshalNHealthStatus2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐHealthStatus(ctx context.Context, sel ast.SelectionSet, v model.HealthStatus) graphql.Marshaler {
 	return v
-}
-
-func (ec *executionContext) unmarshalNHoldKind2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐHoldKind(ctx context.Context, v any) (model.HoldKind, error) {
-	var res model.HoldKind
-	err := res.UnmarshalGQL(v)
-	return res, graphql.ErrorOnPath(ctx, err)
-}
-
-func (ec *executionContext) marshalNHoldKind2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐHoldKind(ctx context.Context, sel ast.SelectionSet, v model.HoldKind) graphql.Marshaler {
-	return v
-}
-
-func (ec *executionContext) marshalNHoldPayload2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐHoldPayload(ctx context.Context, sel ast.SelectionSet, v *model.HoldPayload) graphql.Marshaler {
-	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
-		return graphql.Null
-	}
-	return ec._HoldPayload(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalNID2string(ctx context.Context, v any) (string, error) {
@@ -79644,51 +77261,6 @@ func (ec *executionContext) marshalNJSON2encodingᚋjsonᚐRawMessage(ctx contex
 	return res
 }
 
-func (ec *executionContext) marshalNLegalHold2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐLegalHold(ctx context.Context, sel ast.SelectionSet, v *model.LegalHold) graphql.Marshaler {
-	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
-		return graphql.Null
-	}
-	return ec._LegalHold(ctx, sel, v)
-}
-
-func (ec *executionContext) marshalNLegalHoldConnection2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐLegalHoldConnection(ctx context.Context, sel ast.SelectionSet, v *model.LegalHoldConnection) graphql.Marshaler {
-	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
-		return graphql.Null
-	}
-	return ec._LegalHoldConnection(ctx, sel, v)
-}
-
-func (ec *executionContext) marshalNLegalHoldEdge2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐLegalHoldEdge(ctx context.Context, sel ast.SelectionSet, v model.LegalHoldEdge) graphql.Marshaler {
-	return ec._LegalHoldEdge(ctx, sel, &v)
-}
-
-func (ec *executionContext) marshalNLegalHoldEdge2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐLegalHoldEdgeᚄ(ctx context.Context, sel ast.SelectionSet, v []model.LegalHoldEdge) graphql.Marshaler {
-	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
-		fc := graphql.GetFieldContext(ctx)
-		fc.Result = &v[i]
-		return ec.marshalNLegalHoldEdge2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐLegalHoldEdge(ctx, sel, v[i])
-	})
-
-	for _, e := range ret {
-		if e == graphql.Null {
-			return graphql.Null
-		}
-	}
-
-	return ret
-}
-
-func (ec *executionContext) unmarshalNLiftHoldInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐLiftHoldInput(ctx context.Context, v any) (model.LiftHoldInput, error) {
-	res, err := ec.unmarshalInputLiftHoldInput(ctx, v)
-	return res, graphql.ErrorOnPath(ctx, err)
-}
-
 func (ec *executionContext) marshalNLogLine2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐLogLine(ctx context.Context, sel ast.SelectionSet, v model.LogLine) graphql.Marshaler {
 	return ec._LogLine(ctx, sel, &v)
 }
@@ -79882,11 +77454,6 @@ func (ec *executionContext) marshalNPlace2ᚕgithubᚗcomᚋdvtᚑengineᚋdvt�
 	}
 
 	return ret
-}
-
-func (ec *executionContext) unmarshalNPlaceHoldInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐPlaceHoldInput(ctx context.Context, v any) (model.PlaceHoldInput, error) {
-	res, err := ec.unmarshalInputPlaceHoldInput(ctx, v)
-	return res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) marshalNPlanCell2ᚕᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐPlanCell(ctx context.Context, sel ast.SelectionSet, v []*model.PlanCell) graphql.Marshaler {
@@ -80605,6 +78172,11 @@ func (ec *executionContext) marshalNReplayPreview2ᚖgithubᚗcomᚋdvtᚑengine
 	return ec._ReplayPreview(ctx, sel, v)
 }
 
+func (ec *executionContext) unmarshalNRequestErasureInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRequestErasureInput(ctx context.Context, v any) (model.RequestErasureInput, error) {
+	res, err := ec.unmarshalInputRequestErasureInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
 func (ec *executionContext) unmarshalNRerunFromInput2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRerunFromInput(ctx context.Context, v any) (*model.RerunFromInput, error) {
 	res, err := ec.unmarshalInputRerunFromInput(ctx, v)
 	return &res, graphql.ErrorOnPath(ctx, err)
@@ -80613,86 +78185,6 @@ func (ec *executionContext) unmarshalNRerunFromInput2ᚖgithubᚗcomᚋdvtᚑeng
 func (ec *executionContext) unmarshalNRerunInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRerunInput(ctx context.Context, v any) (model.RerunInput, error) {
 	res, err := ec.unmarshalInputRerunInput(ctx, v)
 	return res, graphql.ErrorOnPath(ctx, err)
-}
-
-func (ec *executionContext) marshalNRetentionDays2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRetentionDays(ctx context.Context, sel ast.SelectionSet, v *model.RetentionDays) graphql.Marshaler {
-	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
-		return graphql.Null
-	}
-	return ec._RetentionDays(ctx, sel, v)
-}
-
-func (ec *executionContext) unmarshalNRetentionDaysInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRetentionDaysInput(ctx context.Context, v any) (model.RetentionDaysInput, error) {
-	res, err := ec.unmarshalInputRetentionDaysInput(ctx, v)
-	return res, graphql.ErrorOnPath(ctx, err)
-}
-
-func (ec *executionContext) unmarshalNRetentionDaysInput2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRetentionDaysInput(ctx context.Context, v any) (*model.RetentionDaysInput, error) {
-	res, err := ec.unmarshalInputRetentionDaysInput(ctx, v)
-	return &res, graphql.ErrorOnPath(ctx, err)
-}
-
-func (ec *executionContext) marshalNRetentionEstimate2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRetentionEstimate(ctx context.Context, sel ast.SelectionSet, v *model.RetentionEstimate) graphql.Marshaler {
-	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
-		return graphql.Null
-	}
-	return ec._RetentionEstimate(ctx, sel, v)
-}
-
-func (ec *executionContext) marshalNRetentionPolicy2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRetentionPolicy(ctx context.Context, sel ast.SelectionSet, v *model.RetentionPolicy) graphql.Marshaler {
-	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
-		return graphql.Null
-	}
-	return ec._RetentionPolicy(ctx, sel, v)
-}
-
-func (ec *executionContext) marshalNRetentionPolicyConnection2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRetentionPolicyConnection(ctx context.Context, sel ast.SelectionSet, v *model.RetentionPolicyConnection) graphql.Marshaler {
-	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
-		return graphql.Null
-	}
-	return ec._RetentionPolicyConnection(ctx, sel, v)
-}
-
-func (ec *executionContext) marshalNRetentionPolicyEdge2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRetentionPolicyEdge(ctx context.Context, sel ast.SelectionSet, v model.RetentionPolicyEdge) graphql.Marshaler {
-	return ec._RetentionPolicyEdge(ctx, sel, &v)
-}
-
-func (ec *executionContext) marshalNRetentionPolicyEdge2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRetentionPolicyEdgeᚄ(ctx context.Context, sel ast.SelectionSet, v []model.RetentionPolicyEdge) graphql.Marshaler {
-	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
-		fc := graphql.GetFieldContext(ctx)
-		fc.Result = &v[i]
-		return ec.marshalNRetentionPolicyEdge2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRetentionPolicyEdge(ctx, sel, v[i])
-	})
-
-	for _, e := range ret {
-		if e == graphql.Null {
-			return graphql.Null
-		}
-	}
-
-	return ret
-}
-
-func (ec *executionContext) marshalNRetentionPreview2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRetentionPreview(ctx context.Context, sel ast.SelectionSet, v *model.RetentionPreview) graphql.Marshaler {
-	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
-		return graphql.Null
-	}
-	return ec._RetentionPreview(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalNRevokeTokenInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRevokeTokenInput(ctx context.Context, v any) (model.RevokeTokenInput, error) {
@@ -81188,21 +78680,6 @@ func (ec *executionContext) marshalNSetQuotaPayload2ᚖgithubᚗcomᚋdvtᚑengi
 func (ec *executionContext) unmarshalNSetRecoveryInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐSetRecoveryInput(ctx context.Context, v any) (model.SetRecoveryInput, error) {
 	res, err := ec.unmarshalInputSetRecoveryInput(ctx, v)
 	return res, graphql.ErrorOnPath(ctx, err)
-}
-
-func (ec *executionContext) unmarshalNSetRetentionInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐSetRetentionInput(ctx context.Context, v any) (model.SetRetentionInput, error) {
-	res, err := ec.unmarshalInputSetRetentionInput(ctx, v)
-	return res, graphql.ErrorOnPath(ctx, err)
-}
-
-func (ec *executionContext) marshalNSetRetentionPayload2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐSetRetentionPayload(ctx context.Context, sel ast.SelectionSet, v *model.SetRetentionPayload) graphql.Marshaler {
-	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
-		return graphql.Null
-	}
-	return ec._SetRetentionPayload(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalNSetRunTagsInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐSetRunTagsInput(ctx context.Context, v any) (model.SetRunTagsInput, error) {
@@ -82691,13 +80168,6 @@ func (ec *executionContext) unmarshalOResumeInput2ᚖgithubᚗcomᚋdvtᚑengine
 	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalORetentionPass2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRetentionPass(ctx context.Context, sel ast.SelectionSet, v *model.RetentionPass) graphql.Marshaler {
-	if v == nil {
-		return graphql.Null
-	}
-	return ec._RetentionPass(ctx, sel, v)
-}
-
 func (ec *executionContext) unmarshalORetryStepInput2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRetryStepInput(ctx context.Context, v any) (*model.RetryStepInput, error) {
 	if v == nil {
 		return nil, nil
@@ -82734,13 +80204,6 @@ func (ec *executionContext) marshalORunApproval2ᚖgithubᚗcomᚋdvtᚑengine�
 		return graphql.Null
 	}
 	return ec._RunApproval(ctx, sel, v)
-}
-
-func (ec *executionContext) marshalORunArchive2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRunArchive(ctx context.Context, sel ast.SelectionSet, v *model.RunArchive) graphql.Marshaler {
-	if v == nil {
-		return graphql.Null
-	}
-	return ec._RunArchive(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalORunComparison2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRunComparison(ctx context.Context, sel ast.SelectionSet, v *model.RunComparison) graphql.Marshaler {
@@ -82868,6 +80331,13 @@ func (ec *executionContext) marshalORunSubstatus2ᚖgithubᚗcomᚋdvtᚑengine�
 		return graphql.Null
 	}
 	return v
+}
+
+func (ec *executionContext) marshalOSealedTexts2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐSealedTexts(ctx context.Context, sel ast.SelectionSet, v *model.SealedTexts) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._SealedTexts(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalOSeq2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋrunᚐSeq(ctx context.Context, v any) (*run.Seq, error) {

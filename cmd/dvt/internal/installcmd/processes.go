@@ -57,9 +57,9 @@ func Server() *cobra.Command {
 		"temporal-api-key-file", "store-password-file", "redis-tls-ca", "redis-tls-cert", "redis-tls-key",
 		"redis-tls-server-name",
 		"redis-password-file", "listen-tls-cert", "listen-tls-key", "listen-tls-client-ca", "payload-keys-file",
-		"dispatch-keys-file",
+		"dispatch-keys-file", "subject-keys-file",
 		"codec-origins", "metrics-listen", "audit-heads", "audit-heads-key", "audit-heads-interval",
-		"destinations",
+		"destinations", "erasure-ledger",
 	}, server.Run)
 }
 
@@ -84,7 +84,7 @@ func Worker() *cobra.Command {
 		"temporal-api-key-file", "store-password-file", "redis-tls-ca", "redis-tls-cert", "redis-tls-key",
 		"redis-tls-server-name",
 		"redis-password-file", "server-tls-ca", "server-tls-cert", "server-tls-key", "server-tls-name", "worker-token-file",
-		"payload-keys-file", "dispatch-keys-file",
+		"payload-keys-file", "dispatch-keys-file", "subject-keys-file", "erasure-ledger",
 		"sandbox-runtime", "sandbox-image", "sandbox-memory", "sandbox-cpu", "sandbox-pids", "sandbox-disk", "sandbox-max",
 		"sandbox-read", "sandbox-write", "sandbox-roots",
 		"sandbox-allow-missing",

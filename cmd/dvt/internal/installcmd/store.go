@@ -30,13 +30,14 @@ func Store() *cobra.Command {
 	c := &cobra.Command{
 		Use: "store", Short: "Verify, rebuild, repair, export and import the database of dvt",
 		Long: "These commands open the database itself (--store, or that of `dvt dev` under --data) and do not use the API.\n" +
-			"verify, rebuild and export may run beside servers. Stop every server and worker before repair and import.",
+			"verify, rebuild, export and erase may run beside servers. Stop every server and worker before repair, import and\n" +
+			"replay-erasures.",
 	}
 	u := &storeCommands{}
 	document.AddFlag(c, &u.output)
 	epoch := &cobra.Command{Use: "epoch", Short: "The epoch of the store's history"}
 	epoch.AddCommand(u.bump())
-	c.AddCommand(u.verify(), u.rebuild(), u.repair(), u.export(), u.load(), epoch)
+	c.AddCommand(u.verify(), u.rebuild(), u.repair(), u.export(), u.load(), u.erase(), u.replay(), epoch)
 	return c
 }
 

@@ -1,0 +1,189 @@
+package server
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/dvt-engine/dvt/artifact"
+	"github.com/dvt-engine/dvt/engine/temporal"
+	"github.com/dvt-engine/dvt/erasure"
+	"github.com/dvt-engine/dvt/server/config"
+	"github.com/dvt-engine/dvt/store"
+	"github.com/dvt-engine/dvt/store/owner"
+	"github.com/dvt-engine/dvt/store/postgres"
+	"github.com/dvt-engine/dvt/store/sqlite"
+)
+
+// checkErasures compares the store with the ledger of erasures, before this process serves anybody. A restored backup
+// may hold people and tenants who were erased since.
+func (p *parts) checkErasures(ctx context.Context) error {
+	if p.cfg.ErasureLedger == "" {
+		return nil
+	}
+	ledger, err := openLedger(ctx, &p.cfg)
+	if err != nil {
+		return err
+	}
+	return errors.Join(ledger.Check(ctx, p.opened), ledger.Close())
+}
+
+func openLedger(ctx context.Context, cfg *config.Config) (*erasure.Ledger, error) {
+	at, err := bucketURL(cfg.ErasureLedger)
+	if err != nil {
+		return nil, fmt.Errorf("erasure-ledger: %w", err)
+	}
+	keys, err := openSubjects(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return erasure.OpenLedger(ctx, at, keys)
+}
+
+func fileExists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// Erasing is an opened installation that can be erased from. OpenErasing makes one.
+type Erasing struct {
+	*erasure.Runner
+	Owner *owner.DB
+	Store store.Store
+	close []func() error
+}
+
+// Close closes everything that OpenErasing opened.
+func (e *Erasing) Close() error {
+	var errs []error
+	for _, f := range e.close {
+		errs = append(errs, f())
+	}
+	return errors.Join(errs...)
+}
+
+// OpenErasing opens the store of the settings with the rights of its owner, the bucket, the engine and the ledger, for
+// `dvt store erase` and `dvt store replay-erasures`. Without a Temporal address it starts the Temporal server of
+// `dvt dev` on the data directory, and returns an error when `dvt dev` runs there. The caller closes the result.
+func OpenErasing(ctx context.Context, cfg config.Config, log *slog.Logger) (out *Erasing, err error) {
+	out = &Erasing{}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, out.Close())
+		}
+	}()
+	if err := setDefaultStore(&cfg); err != nil {
+		return out, err
+	}
+	if len(cfg.SubjectKeys) == 0 && cfg.SubjectKeysFile == "" { // that of dvt dev
+		if path := filepath.Join(cfg.Data, "subject-key"); fileExists(path) {
+			cfg.SubjectKeysFile = path
+		}
+	}
+	work := erasure.Config{Installation: cfg.PublicURL, Logger: log}
+	if work.Keys, err = openSubjects(&cfg); err != nil {
+		return out, err
+	}
+	if cfg.AuditHeadsKey != "" {
+		key, err := openHeadsKey(log, cfg.AuditHeadsKey)
+		if err != nil {
+			return out, fmt.Errorf("audit-heads-key: %w", err)
+		}
+		work.Sign = key.Get()
+	}
+	if cfg.ErasureLedger != "" {
+		if work.Ledger, err = openLedger(ctx, &cfg); err != nil {
+			return out, err
+		}
+		out.close = append(out.close, work.Ledger.Close)
+	}
+	if work.Owner, err = openOwner(ctx, &cfg, log); err != nil {
+		return out, err
+	}
+	out.Owner, out.close = work.Owner, append(out.close, work.Owner.Close)
+	bucket, err := artifact.Open(ctx, cfg.Artifacts)
+	if err != nil {
+		return out, err
+	}
+	work.Bucket, out.close = bucket, append(out.close, bucket.Close)
+	if cfg.Temporal == "" {
+		t, stop, err := devTemporal(ctx, cfg, log)
+		if err != nil {
+			return out, err
+		}
+		out.close = append(out.close, func() error { stop(); return nil })
+		cfg.Temporal, cfg.DialTemporal = t.address(), t.dialer()
+	}
+	to, err := temporalConnection(&cfg, log, false)
+	if err != nil {
+		return out, err
+	}
+	if err := pingTemporal(ctx, to); err != nil {
+		return out, err
+	}
+	c, err := temporal.Connect(to, log)
+	if err != nil {
+		return out, err
+	}
+	out.close = append(out.close, func() error { c.Close(); return nil })
+	work.Engine = temporal.New(c, cfg.TemporalNamespace, temporal.Config{Payloads: to.Payloads})
+	if out.Store, err = openStore(ctx, cfg, log); err != nil {
+		return out, err
+	}
+	out.close = append(out.close, out.Store.Close)
+	out.Runner, err = erasure.New(work)
+	return out, err
+}
+
+func openOwner(ctx context.Context, cfg *config.Config, log *slog.Logger) (*owner.DB, error) {
+	if path, ok := strings.CutPrefix(cfg.Store, "sqlite:"); ok {
+		db, err := sqlite.OpenOwner(ctx, path)
+		if err != nil {
+			return nil, err
+		}
+		return owner.New(db, owner.SQLite), nil
+	}
+	options, err := storeOptions(cfg, log)
+	if err != nil {
+		return nil, err
+	}
+	db, err := postgres.OpenOwner(ctx, cfg.Store, options.Password)
+	if err != nil {
+		return nil, err
+	}
+	return owner.New(db, owner.Postgres), nil
+}
+
+// ReadCertificate reads the certificate of an erasure and checks its signature with the public key in a PEM file.
+func ReadCertificate(body []byte, publicKeyFile string) (erasure.Certificate, error) {
+	key, err := readPublicKey(publicKeyFile)
+	if err != nil {
+		return erasure.Certificate{}, err
+	}
+	return erasure.ReadCertificate(body, key)
+}
+
+// readPublicKey reads an Ed25519 public key in a PEM file.
+func readPublicKey(path string) (ed25519.PublicKey, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	block, _ := pem.Decode(text)
+	if block == nil {
+		return nil, fmt.Errorf("%s contains no key in PEM: make one with `openssl pkey -pubout`", path)
+	}
+	parsed, err := x509.ParsePKIXPublicKey(block.Bytes)
+	key, ok := parsed.(ed25519.PublicKey)
+	if err != nil || !ok {
+		return nil, fmt.Errorf("%s contains no Ed25519 public key: make one with `openssl pkey -pubout`", path)
+	}
+	return key, nil
+}

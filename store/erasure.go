@@ -1,0 +1,62 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+)
+
+// ErasureKind says what an erasure erases.
+type ErasureKind string
+
+// Kinds of erasures.
+const (
+	EraseTenant  ErasureKind = "TENANT"  // everything of a tenant
+	EraseSubject ErasureKind = "SUBJECT" // one person of a tenant
+)
+
+// Erasure is a request to erase a tenant or a person, and what became of it. When it has finished it is a tombstone:
+// Subject, Reason, the names, and TenantID of an erased tenant are then empty. Certificate says what was erased.
+type Erasure struct {
+	Pos         int64
+	ID          string
+	Kind        ErasureKind
+	TenantID    string
+	Subject     string // name of the person; "" for a tenant
+	Reason      string
+	RequestedBy string
+	RequestedAt time.Time
+	ExpiresAt   time.Time // a request that nobody confirmed until then cannot be confirmed
+	ConfirmedBy string
+	ConfirmedAt *time.Time
+	CancelledBy string
+	CancelledAt *time.Time
+	StartedAt   *time.Time
+	Phase       string
+	Position    string           // within Phase
+	Counts      map[string]int64 // what was erased, by place
+	FinishedAt  *time.Time
+	Certificate json.RawMessage
+}
+
+// ErasureFilter selects erasures. Empty fields do not restrict.
+type ErasureFilter struct {
+	TenantID string
+	IDs      []string // at most MaxPage
+	Before   int64    // only erasures with a lower Pos; 0: all
+	Limit    int      // 1..MaxPage
+}
+
+// Erasures stores requests to erase, and the decisions about them. No method carries one out: that needs the rights of
+// the store's owner, which servers do not have (contract T208).
+type Erasures interface {
+	// RequestErasure inserts a request, and the audit row in the same transaction. It expires ttl from now. A request
+	// whose ID is stored does not change and is returned.
+	RequestErasure(ctx context.Context, e Erasure, ttl time.Duration, audit ...AuditRow) (Erasure, error)
+	// DecideErasure confirms or cancels a request, with the audit row in the same transaction. ErrConflict, and nothing
+	// is written, when the request was decided before, has expired, or when the person who requested it confirms it. A
+	// confirmed erasure can be cancelled until it starts. ErrNotFound for an unknown id, also of another tenant.
+	DecideErasure(ctx context.Context, tenantID, id, by string, confirm bool, audit ...AuditRow) (Erasure, error)
+	// Erasures lists erasures, the newest first.
+	Erasures(ctx context.Context, f ErasureFilter) ([]Erasure, error)
+}
