@@ -60,7 +60,7 @@ func (s *Heartbeats) Mark(duty string) {
 // Beat tells the store about the duties that Mark named, and watches the duties of all processes, until ctx ends.
 // always names duties of this process that have no loop here. process is unique for the process.
 func (s *Heartbeats) Beat(ctx context.Context, process string, always ...string) error {
-	began := s.alerts.now()
+	watching := s.alerts.now() // since when the store has answered without a break
 	failing := false
 	for {
 		select {
@@ -70,7 +70,10 @@ func (s *Heartbeats) Beat(ctx context.Context, process string, always ...string)
 		}
 		err := s.beat(ctx, process, always)
 		if err == nil {
-			err = s.checkAbsent(ctx, s.alerts.now().Sub(began))
+			err = s.checkAbsent(ctx, s.alerts.now().Sub(watching))
+		}
+		if errors.Is(err, store.ErrUnavailable) {
+			watching = s.alerts.now()
 		}
 		if err != nil && ctx.Err() == nil && !failing && !errors.Is(err, store.ErrUnavailable) {
 			s.alerts.log.WarnContext(ctx, "heartbeats of duties were not written or read; it is tried again",
@@ -132,7 +135,8 @@ func absentAlert(d watchedDuty) store.Alert {
 }
 
 // checkAbsent raises an alert for each absent duty for which work waits, and resolves those of the others. watched is
-// how long this process has watched; a duty without any heartbeat is absent only after that time.
+// how long this process has watched a store that answered; a duty is absent only after that time. After an outage of
+// the store all heartbeats are old, because no process could write one.
 func (s *Heartbeats) checkAbsent(ctx context.Context, watched time.Duration) error {
 	beats, err := s.store.Heartbeats(ctx)
 	if err != nil {
@@ -152,7 +156,7 @@ func (s *Heartbeats) checkAbsent(ctx context.Context, watched time.Duration) err
 	var present []store.Alert
 	for _, d := range watchedDuties() {
 		b, known := newest[d.duty]
-		absent := known && b.Age > s.cfg.AbsentAfter || !known && !d.onlyAfter && watched > s.cfg.AbsentAfter
+		absent := watched > s.cfg.AbsentAfter && (known && b.Age > s.cfg.AbsentAfter || !known && !d.onlyAfter)
 		a := absentAlert(d)
 		if !absent || !d.waits(work) {
 			present = append(present, a)

@@ -25,7 +25,7 @@ func newDependencyGauge(r prometheus.Registerer) dependencyGauge {
 	up := prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "dvt_dependency_up", Help: "1 while a part that dvt needs works, by check of the health.",
 	}, []string{"check"})
-	for _, check := range []string{CheckTemporal, CheckStore, checkArtifacts, CheckBus} {
+	for _, check := range []string{CheckTemporal, CheckStore, CheckArtifacts, CheckBus} {
 		up.WithLabelValues(check).Set(1)
 	}
 	return dependencyGauge{up, sync.OnceFunc(func() {
@@ -47,7 +47,7 @@ func advice(check string) string {
 		return "check that Redis runs, and that redis names it"
 	case CheckStore:
 		return "check the database, and the setting `store`"
-	case checkArtifacts:
+	case CheckArtifacts:
 		return "check that the bucket of artifacts exists, has space and may be written"
 	}
 	return ""

@@ -97,7 +97,7 @@ func (s *Checks) Health(ctx context.Context) Health {
 		{CheckTemporal, s.checkEngine},
 		{CheckStore, s.checkStore},
 		{checkSecrets, func(context.Context) string { return "" }},
-		{checkArtifacts, func(ctx context.Context) string {
+		{CheckArtifacts, func(ctx context.Context) string {
 			_, err := s.logs.Read(ctx, artifact.AttemptID{TenantID: "dvt", RunID: "health", StepID: "health",
 				LogicalAttempt: 1}, 1, 1)
 			if err == nil {
@@ -190,7 +190,7 @@ const (
 	CheckTemporal  = "temporal"
 	CheckStore     = "stateStore"
 	checkSecrets   = "secretsProvider"
-	checkArtifacts = "artifactStore"
+	CheckArtifacts = "artifactStore"
 	CheckBus       = "eventBus"
 )
 

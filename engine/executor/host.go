@@ -35,6 +35,8 @@ type execution struct {
 	key        string  // for Evidence and End
 	hook       bool
 	beats      *beats
+	// blocked says in heartbeats what keeps the Journal from answering.
+	blocked *atomic.Pointer[engine.StepWait]
 }
 
 // storedAttempt returns the engine attempt under which the execution's evidence is stored.
