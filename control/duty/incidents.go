@@ -1,6 +1,7 @@
 package duty
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 
@@ -24,7 +25,7 @@ func (w *pass) openIncidents(ctx context.Context) error {
 			what, why = "the severity of an incident was raised", i.Notes[0].Text
 		}
 		w.s.background.Log.ErrorContext(ctx, what, slog.String("incidentId", i.ID),
-			slog.String("severity", string(i.Severity)), slog.String("code", string(i.Code)),
+			slog.String("severity", string(i.Severity)), slog.String("code", cmp.Or(string(i.Code), "ESCALATE_ALERT")),
 			slog.String("tenantId", i.TenantID), slog.String("runId", i.RunID), slog.String("why", why))
 	}
 	return err

@@ -128,7 +128,8 @@ func (h *host) Keep(ctx context.Context, kind, name string, body []byte) (run.Ar
 	switch {
 	case err != nil:
 		h.evidence.runner.log().LogAttrs(ctx, slog.LevelWarn, "artifact not kept",
-			slog.String("runId", x.RunID), slog.String("stepId", x.StepID), slog.String("kind", kind), slog.Any("error", last))
+			slog.String("runId", x.RunID), slog.String("stepId", x.StepID), slog.String("attemptId", x.attemptID()),
+			slog.String("kind", kind), slog.Any("error", last))
 		return run.ArtifactRef{}, errors.New("the journal did not store it in time")
 	case last != nil:
 		return run.ArtifactRef{}, last

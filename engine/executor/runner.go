@@ -363,10 +363,12 @@ func quote(f *Failure, message string, out *output) (string, int64) {
 func (r *Runner) execute(ctx context.Context, x execution, t Task, h *host) (res Result, err error) {
 	defer func() {
 		if p := recover(); p != nil {
+			// The value of the panic may be an input of the step, and so may arguments in the stack.
 			h.stack = h.out.redact.Replace(string(debug.Stack()))
 			r.log().LogAttrs(ctx, slog.LevelError, "executor panicked", slog.String("runId", x.RunID),
-				slog.String("stepId", x.StepID),
-				slog.String("type", string(t.Step.Type)), slog.Any("panic", p), slog.String("stack", string(debug.Stack())))
+				slog.String("stepId", x.StepID), slog.String("attemptId", x.attemptID()),
+				slog.String("type", string(t.Step.Type)), slog.String("panic", h.out.redact.Replace(fmt.Sprint(p))),
+				slog.String("stack", h.stack))
 			res, err = Result{}, &Failure{Code: "EXECUTOR_PANIC",
 				Message:   "the executor of this step type panicked; the worker's log has the stack trace",
 				Retryable: true, Category: run.CategoryPlatform}
@@ -415,8 +417,11 @@ func (r *Runner) now() time.Time {
 func (r *Runner) warn(ctx context.Context, d Dispatch, msg string, err error) {
 	//nolint:sloglint // each caller gives a constant
 	r.log().LogAttrs(ctx, slog.LevelWarn, msg, slog.String("runId", d.RunID), slog.String("stepId", d.StepID),
-		slog.String("attemptId", fmt.Sprintf("%d.%d", d.LogicalAttempt, d.EngineAttempt)), slog.Any("error", err))
+		slog.String("attemptId", d.attemptID()), slog.Any("error", err))
 }
+
+// attemptID returns the attempt as log lines name it: the logical and the engine attempt.
+func (d Dispatch) attemptID() string { return fmt.Sprintf("%d.%d", d.LogicalAttempt, d.EngineAttempt) }
 
 func (r *Runner) log() *slog.Logger {
 	if r.Log != nil {

@@ -49,7 +49,7 @@ type Approval struct {
 	More            bool     // there may be others
 }
 
-// Held is something that holds up an open run. Its sentences are those of Run.waits, so that the page of a run and its
+// Held is a reason why an open run does not continue. Its sentences are those of Run.waits, so that the page of a run and its
 // diagnosis say the same.
 type Held struct {
 	Code         Code      // CodePartDown, CodeJournal, CodeWaitsForQuota or CodePlanLoads
