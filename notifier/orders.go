@@ -103,8 +103,8 @@ func (s *session) obey(d store.DestinationState) {
 	}
 }
 
-// followOrders reads the open orders of the destination and reports the progress of the current one. The caller has just
-// saved the position, so this process holds the lease.
+// followOrders reads the open orders of the destination and reports the progress of the current one. The caller has
+// just saved the position, so this process holds the lease.
 func (s *session) followOrders(ctx context.Context) error {
 	d, err := s.cfg.Store.GetDestination(ctx, s.dest.Name)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {

@@ -275,9 +275,9 @@ func (s *session) restart(ctx context.Context) error {
 	return errRestart
 }
 
-// openBatch returns the batch that collects the next reads. The caller calls it before it reads. Encoding the position of
-// the feed costs more than reading a few events, so one batch covers an eighth of the lease. It covers more while an
-// earlier delivery waits, so that the list stays short.
+// openBatch returns the batch that collects the next reads. The caller calls it before it reads. Encoding the position
+// of the feed costs more than reading a few events, so one batch covers an eighth of the lease. It covers more while
+// an earlier delivery waits, so that the list stays short.
 func (s *session) openBatch() *batch {
 	now := time.Now()
 	if n := len(s.batches); n > 0 {

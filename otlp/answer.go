@@ -11,10 +11,10 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 )
 
-// Limits of the text of an error, in bytes: what is searched for secrets, and what is shown.
+// Limits of the text of an error, in bytes.
 const (
-	maxSearched = 64 << 10
-	maxAnswer   = 300
+	maxSearched = 64 << 10 // the part that is searched for secrets
+	maxAnswer   = 300      // the part that is shown
 	// minSecret is the length from which the value of a header is hidden. Shorter ones, such as "1", stand everywhere.
 	minSecret = 4
 )

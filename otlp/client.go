@@ -99,7 +99,7 @@ func (e *RefusedError) Unwrap() error { return e.Cause }
 
 // Send sends spans in one request; without spans it asks whether the receiver accepts requests. It returns a
 // *RefusedError when the receiver refused them for their content or size; any other error may be temporary. The text of
-// an error has at most 300 printable bytes of what the receiver answered, and no path of its address or value of a header.
+// an error has at most 300 printable bytes of the answer, and neither the path of the address nor the value of a header.
 func (c *Client) Send(ctx context.Context, spans []trace.Span) error {
 	request := c.encode(spans)
 	if c.json {

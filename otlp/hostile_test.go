@@ -98,8 +98,8 @@ func TestSend_BearsAHostileReceiver(t *testing.T) {
 	}
 }
 
-// A receiver may answer with what it got. Neither its key nor the path of its address, which is a key with some services,
-// may stand in the error, which goes to the log.
+// A receiver may answer with the request. Neither its key nor the path of its address, which is a key with some
+// services, may stand in the error, which goes to the log.
 func TestSend_AReceiverThatEchoesShowsNoKey(t *testing.T) {
 	const key, path = "hunter2/is secret", "/v1/key-of-the-path"
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

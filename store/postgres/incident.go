@@ -72,8 +72,8 @@ func (s *Store) OpenIncidents(ctx context.Context, limit int,
 	return out, err
 }
 
-// openIncident adds an alert to the open incident of its group, or opens one. It returns the incident if it opened it or
-// raised its severity. It does nothing when another caller has dealt with the alert.
+// openIncident adds an alert to the open incident of its group, or opens one. It returns the incident if it opened it
+// or raised its severity. It does nothing when another caller has dealt with the alert.
 func openIncident(ctx context.Context, c *pgx.Conn, alert int64, a store.AlertState,
 	severity store.Severity) ([]store.Incident, error) {
 	n, err := one(ctx, c, pgx.RowTo[int], `SELECT count(*) FROM incident_alert WHERE alert = $1`, alert)

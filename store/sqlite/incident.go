@@ -74,8 +74,8 @@ func (s *Store) OpenIncidents(ctx context.Context, limit int,
 	return out, err
 }
 
-// openIncident adds an alert to the open incident of its group, or opens one. It returns the incident if it opened it or
-// raised its severity.
+// openIncident adds an alert to the open incident of its group, or opens one. It returns the incident if it opened it
+// or raised its severity.
 func openIncident(ctx context.Context, c *conn, at int64, a alertAt,
 	severity store.Severity) (opened []store.Incident, err error) {
 	known, err := collectOne(ctx, c, "known alert", value[int], `SELECT count(*) FROM incident_alert WHERE alert = ?`,

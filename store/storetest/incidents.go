@@ -192,7 +192,7 @@ func testIncidentIsRaisedByAWorseAlert(f *fixture) {
 	f.equal(store.MaxIncidentNotes, len(notes), "notes, which are bounded")
 }
 
-// Who mends one queue does not mend another one. A further alert about the same queue belongs to its incident.
+// Different people mend different queues. A further alert about the same queue belongs to its incident.
 func testIncidentOfEachSharedThing(f *fixture) {
 	id := f.run()
 	no := 0
