@@ -52,9 +52,20 @@ func (e *answerError) Error() string {
 // Unwrap returns the cause.
 func (e *answerError) Unwrap() error { return e.cause }
 
-// headerValues returns the values of the headers that requests have, which are often keys. A value of two words, such
-// as "Bearer KEY", is also hidden by its words.
-func headerValues(getenv func(string) string) (out []string) {
+// secretsOf returns the values of the headers that requests have, which are often keys, and the parts of the address
+// that may be one. A value of two words, such as "Bearer KEY", is also hidden by its words.
+func secretsOf(getenv func(string) string) (out []string) {
+	for _, name := range []string{"OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"} {
+		u, err := url.Parse(getenv(name))
+		if err != nil {
+			continue
+		}
+		for _, part := range []string{strings.TrimSuffix(u.Path, "/"), u.RawQuery} {
+			if len(part) >= minSecret {
+				out = append(out, part)
+			}
+		}
+	}
 	for _, name := range []string{"OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_HEADERS"} {
 		for pair := range strings.SplitSeq(getenv(name), ",") {
 			_, value, _ := strings.Cut(pair, "=")

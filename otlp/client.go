@@ -34,7 +34,7 @@ type Client struct {
 	resource *resourcepb.Resource
 	version  string
 	json     bool     // the protocol is http/json, whose encoder needs the types of the protocol
-	secrets  []string // values of the headers
+	secrets  []string // that errors must not show
 }
 
 // IsEnabled reports whether the environment names an endpoint for traces.
@@ -47,7 +47,7 @@ func IsEnabled(getenv func(string) string) bool {
 // The lines of OpenTelemetry's libraries go to log.
 func Open(ctx context.Context, getenv func(string) string, version string, log *slog.Logger) (*Client, error) {
 	logLibrary(log)
-	c := &Client{resource: resourceOf(getenv), version: version, secrets: headerValues(getenv)}
+	c := &Client{resource: resourceOf(getenv), version: version, secrets: secretsOf(getenv)}
 	protocol := getenv("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL")
 	if protocol == "" {
 		protocol = getenv("OTEL_EXPORTER_OTLP_PROTOCOL")
@@ -99,7 +99,7 @@ func (e *RefusedError) Unwrap() error { return e.Cause }
 
 // Send sends spans in one request; without spans it asks whether the receiver accepts requests. It returns a
 // *RefusedError when the receiver refused them for their content or size; any other error may be temporary. The text of
-// an error has at most 300 printable bytes of the answer, and neither the path of the address nor the value of a header.
+// an error has at most 300 printable bytes of the answer, and neither the path of the address nor values of headers.
 func (c *Client) Send(ctx context.Context, spans []trace.Span) error {
 	request := c.encode(spans)
 	if c.json {

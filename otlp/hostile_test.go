@@ -107,7 +107,8 @@ func TestSend_AReceiverThatEchoesShowsNoKey(t *testing.T) {
 		_, _ = io.WriteString(w, r.Header.Get("Authorization")+"\n\x1b[2J"+r.URL.Path+strings.Repeat("x", 100_000))
 	}))
 	defer srv.Close()
-	c := clientOf(t, srv.URL+path, "OTEL_EXPORTER_OTLP_HEADERS", "authorization=Bearer%20hunter2%2Fis%20secret")
+	c := clientOf(t, srv.URL+path, "OTEL_EXPORTER_OTLP_ENDPOINT", srv.URL+path, "OTEL_EXPORTER_OTLP_HEADERS",
+		"authorization=Bearer%20hunter2%2Fis%20secret")
 	sdk := sdktrace.NewTracerProvider()
 	_, span := sdk.Tracer("test").Start(t.Context(), "request")
 	span.End()
@@ -119,7 +120,7 @@ func TestSend_AReceiverThatEchoesShowsNoKey(t *testing.T) {
 		case err == nil:
 			t.Errorf("%s were received, want an error", name)
 		case strings.Contains(err.Error(), "hunter2"), strings.Contains(err.Error(), key),
-			strings.Contains(err.Error(), "failed to send to "+srv.URL+"/"):
+			strings.Contains(err.Error(), path):
 			t.Errorf("the error about %s shows a key: %.400q", name, err.Error())
 		case len(err.Error()) > 400 || strings.ContainsFunc(err.Error(), unicode.IsControl):
 			t.Errorf("the error about %s has %d bytes and may break a line: %.400q", name, len(err.Error()), err.Error())
