@@ -3832,7 +3832,7 @@ type IncidentLine struct {
 	Severity IncidentSeverity `json:"severity"`
 	// The code of its alerts; null: a person or program asked for people by ESCALATE_ALERT.
 	Code *string `json:"code"`
-	// What the first alert said.
+	// What the first alert said, and how many more things the others are about.
 	Title string `json:"title"`
 	// What people should do about it; null without a code.
 	WhatToDo *string `json:"whatToDo"`

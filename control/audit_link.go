@@ -64,8 +64,10 @@ func newAuditMetrics(r prometheus.Registerer) *auditMetrics {
 }
 
 // LinkAudit links audit rows to the chains of their tenants, within about a second after their commit, until ctx ends.
-// Any number of servers may do it. A row that waits for longer than ten seconds raises AUDIT_UNLINKED.
+// Any number of servers may do it. A row that waits for longer than ten seconds, and still waits after a further round,
+// raises AUDIT_UNLINKED.
 func (s *AuditLinker) LinkAudit(ctx context.Context) error {
+	var late map[string]bool
 	for {
 		wait := linkEvery
 		switch n, err := s.store.LinkAudit(ctx, store.MaxPage); {
@@ -78,7 +80,8 @@ func (s *AuditLinker) LinkAudit(ctx context.Context) error {
 		case n == store.MaxPage:
 			wait = 0
 		}
-		if err := s.measureBacklog(ctx); err != nil && ctx.Err() == nil && !errors.Is(err, store.ErrUnavailable) {
+		var err error
+		if late, err = s.measureBacklog(ctx, late); err != nil && ctx.Err() == nil && !errors.Is(err, store.ErrUnavailable) {
 			s.log.WarnContext(ctx, "the backlog of the audit was not read", slog.Any("error", err))
 		}
 		select {
@@ -94,43 +97,47 @@ func unlinkedAlertOf(tenantID string) store.Alert {
 	return store.Alert{TenantID: tenantID, Level: store.AlertHigh, Code: run.CodeAuditUnlinked, Actor: EngineActor}
 }
 
-// measureBacklog measures how long audit rows wait for their links. It raises an alert for each tenant whose rows wait
-// too long, whichever server sees it, and resolves it when they no longer do.
-func (s *AuditLinker) measureBacklog(ctx context.Context) error {
+// measureBacklog measures how long audit rows wait for their links. It returns the tenants whose rows wait too long. It
+// raises an alert for those of them that were in before, the result of the previous round, and resolves it for the
+// others. After an outage of the store all rows are old, and the next round links them: nobody needs to look.
+func (s *AuditLinker) measureBacklog(ctx context.Context, before map[string]bool) (late map[string]bool, err error) {
 	backlog, err := s.store.AuditBacklog(ctx, backlogTenants)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	var oldest time.Duration
-	waits := map[string]bool{}
+	late = map[string]bool{}
 	for _, b := range backlog {
 		oldest = max(oldest, b.Waiting)
 		if b.Waiting < unlinkedAlert {
 			continue
 		}
-		waits[b.TenantID] = true
+		late[b.TenantID] = true
+		if !before[b.TenantID] {
+			continue
+		}
 		a := unlinkedAlertOf(b.TenantID)
 		a.Note = fmt.Sprintf(
 			"An audit row of %s has no link after %s. Look for \"audit rows were not linked\" in the log of servers with the "+
 				"duty reconcile.",
 			b.Oldest.UTC().Format(time.RFC3339), b.Waiting.Round(time.Second))
 		if _, err := s.alerts.Raise(ctx, a); err != nil {
-			return err
+			return late, err
 		}
 	}
 	s.metrics.unlinked.Set(oldest.Seconds())
 	if len(backlog) == backlogTenants || !s.alerts.IsFirst("unlinked") { // others may wait; look once a minute
-		return nil
+		return late, nil
 	}
 	open, err := s.alerts.Open(ctx, run.CodeAuditUnlinked)
 	if err != nil {
-		return err
+		return late, err
 	}
 	var gone []store.Alert
 	for _, a := range open {
-		if !waits[a.TenantID] {
+		if !late[a.TenantID] {
 			gone = append(gone, a.Alert)
 		}
 	}
-	return s.alerts.Resolve(ctx, "The audit rows have their links.", gone...)
+	return late, s.alerts.Resolve(ctx, "The audit rows have their links.", gone...)
 }

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -46,8 +47,12 @@ func TestLinkAudit_AnOldRowWithoutALinkRaisesOneAlert(t *testing.T) {
 	w.Spawn(w.LinkAudit)
 	controltest.Eventually(t, "the age of the oldest row is 11 s or more",
 		func() bool { return controltest.MetricValues(t, registry)["dvt_audit_unlinked_seconds"] >= 11 })
-	alerts := controltest.Must[[]store.AlertState](t)(w.Raw.ListAlerts(t.Context(),
-		store.AlertFilter{TenantID: "acme", Limit: 10}))
+	var alerts []store.AlertState
+	controltest.Eventually(t, "an alert after the second round", func() bool {
+		alerts = controltest.Must[[]store.AlertState](t)(w.Raw.ListAlerts(t.Context(),
+			store.AlertFilter{TenantID: "acme", Limit: 10}))
+		return len(alerts) > 0
+	})
 	if len(alerts) != 1 || alerts[0].Code != run.CodeAuditUnlinked || alerts[0].Level != store.AlertHigh ||
 		!strings.Contains(alerts[0].Note, "has no link after 1") {
 		t.Errorf("alerts %+v; want one AUDIT_UNLINKED", alerts)
@@ -59,6 +64,73 @@ func TestLinkAudit_AnOldRowWithoutALinkRaisesOneAlert(t *testing.T) {
 		control.AuditQuery{Loose: true}))
 	if page.Waiting != 1 || page.Oldest < 11*time.Second {
 		t.Errorf("%d rows wait, the oldest for %s; want 1 and 11 s or more", page.Waiting, page.Oldest)
+	}
+}
+
+// outage is a store that answers nothing about the audit and heartbeats while it is down. Its first answer about the
+// audit after that fails too, as that of a connection that broke.
+type outage struct {
+	store.Store
+	down, broken atomic.Bool
+}
+
+func (o *outage) err() error {
+	if o.down.Load() {
+		return store.ErrUnavailable
+	}
+	return nil
+}
+
+func (o *outage) LinkAudit(ctx context.Context, limit int) (int, error) {
+	if o.down.Load() || o.broken.Swap(false) {
+		return 0, store.ErrUnavailable
+	}
+	return o.Store.LinkAudit(ctx, limit)
+}
+
+func (o *outage) AuditBacklog(ctx context.Context, limit int) ([]store.AuditBacklog, error) {
+	if err := o.err(); err != nil {
+		return nil, err
+	}
+	return o.Store.AuditBacklog(ctx, limit)
+}
+
+func (o *outage) Beat(ctx context.Context, process string, duties []string) error {
+	if err := o.err(); err != nil {
+		return err
+	}
+	return o.Store.Beat(ctx, process, duties)
+}
+
+func (o *outage) Heartbeats(ctx context.Context) ([]store.Heartbeat, error) {
+	if err := o.err(); err != nil {
+		return nil, err
+	}
+	return o.Store.Heartbeats(ctx)
+}
+
+// Rows that were committed just before an outage of the store are old when it is back, and are linked at once. An alert
+// of the highest severity would wake somebody for nothing.
+func TestLinkAudit_AnOutageOfTheStoreRaisesNoAlert(t *testing.T) {
+	t.Parallel()
+	registry, o := prometheus.NewRegistry(), &outage{}
+	o.down.Store(true)
+	o.broken.Store(true)
+	w := newWorld(t, func(c *usecases.Config) { o.Store, c.Metrics, c.Store = c.Store, registry, o })
+	if err := w.Raw.Audit(t.Context(), store.AuditRow{ID: uuid.NewString(), TenantID: "acme", Actor: "ana",
+		Action: "PAUSE"}); err != nil {
+		t.Fatal(err)
+	}
+	w.Clock.Advance(30 * time.Second)
+	o.down.Store(false)
+	w.Spawn(w.LinkAudit)
+	controltest.Eventually(t, "the link of the row", func() bool {
+		backlog := controltest.Must[[]store.AuditBacklog](t)(w.Raw.AuditBacklog(t.Context(), 10))
+		return len(backlog) == 0 && controltest.MetricValues(t, registry)["dvt_audit_link_failures_total"] == 1
+	})
+	if alerts := controltest.Must[[]store.AlertState](t)(w.Raw.ListAlerts(t.Context(),
+		store.AlertFilter{TenantID: "acme", Limit: 10})); len(alerts) != 0 {
+		t.Errorf("the outage raised %+v, want no alert", alerts)
 	}
 }
 

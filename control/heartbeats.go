@@ -60,8 +60,8 @@ func (s *Heartbeats) Mark(duty string) {
 // Beat tells the store about the duties that Mark named, and watches the duties of all processes, until ctx ends.
 // always names duties of this process that have no loop here. process is unique for the process.
 func (s *Heartbeats) Beat(ctx context.Context, process string, always ...string) error {
-	began := s.alerts.now()
-	last, failing := began, false
+	watching := s.alerts.now() // since when the store has answered without a break
+	last, failing := watching, false
 	for {
 		select {
 		case <-ctx.Done():
@@ -73,7 +73,10 @@ func (s *Heartbeats) Beat(ctx context.Context, process string, always ...string)
 		last = now
 		err := s.beat(ctx, process, always)
 		if err == nil {
-			err = s.checkAbsent(ctx, now.Sub(began), judgeUntil)
+			err = s.checkAbsent(ctx, now.Sub(watching), judgeUntil)
+		}
+		if errors.Is(err, store.ErrUnavailable) {
+			watching = s.alerts.now()
 		}
 		if err != nil && ctx.Err() == nil && !failing && !errors.Is(err, store.ErrUnavailable) {
 			s.alerts.log.WarnContext(ctx, "heartbeats of duties were not written or read; it is tried again",
@@ -135,9 +138,10 @@ func absentAlert(d watchedDuty) store.Alert {
 }
 
 // checkAbsent raises an alert for each absent duty for which work waits, and resolves those of the others. watched is
-// how long this process has watched; a duty without any heartbeat is absent only after that time. After judgeUntil it
-// does nothing: this process was frozen, and others that were frozen with it may not have reported yet. An alert about
-// them would come after they are back.
+// how long this process has watched a store that answered; a duty is absent only after that time. After an outage of
+// the store all heartbeats are old, because no process could write one. After judgeUntil it does nothing: this process
+// was frozen, and others that were frozen with it may not have reported yet. An alert about them would come after they
+// are back.
 func (s *Heartbeats) checkAbsent(ctx context.Context, watched time.Duration, judgeUntil time.Time) error {
 	beats, err := s.store.Heartbeats(ctx)
 	if err != nil {
@@ -160,7 +164,7 @@ func (s *Heartbeats) checkAbsent(ctx context.Context, watched time.Duration, jud
 	var present []store.Alert
 	for _, d := range watchedDuties() {
 		b, known := newest[d.duty]
-		absent := known && b.Age > s.cfg.AbsentAfter || !known && !d.onlyAfter && watched > s.cfg.AbsentAfter
+		absent := watched > s.cfg.AbsentAfter && (known && b.Age > s.cfg.AbsentAfter || !known && !d.onlyAfter)
 		a := absentAlert(d)
 		if !absent || !d.waits(work) {
 			present = append(present, a)

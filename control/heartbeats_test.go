@@ -47,6 +47,7 @@ func TestBeat_AnotherProcessNoticesADeadDuty(t *testing.T) {
 		stop()
 	}
 	w.Spawn(func(ctx context.Context) error { return w.Beat(ctx, "watcher") })
+	time.Sleep(100 * time.Millisecond) // the watcher begins
 	w.CreateQueued("r1", "s1")
 	w.Clock.Advance(25 * time.Second)
 	time.Sleep(200 * time.Millisecond)
@@ -111,4 +112,34 @@ func TestBeat_AProcessThatWasFrozenDoesNotJudgeAtOnce(t *testing.T) {
 	if len(all) > 0 {
 		t.Errorf("the process that was frozen raised %s about processes that were frozen with it", all[0].Code)
 	}
+}
+
+// While the store is away no process can write a heartbeat. When it is back, all heartbeats are old, and nobody is
+// absent.
+func TestBeat_AnOutageOfTheStoreIsNoAbsence(t *testing.T) {
+	t.Parallel()
+	o := &outage{}
+	w := newWorld(t, func(c *usecases.Config) {
+		o.Store, c.Store = c.Store, o
+		c.Beats = control.BeatSettings{Every: 20 * time.Millisecond, AbsentAfter: 30 * time.Second}
+	})
+	if err := w.Raw.Beat(t.Context(), "alive", []string{control.DutyReconcile, control.DutyControlWorker}); err != nil {
+		t.Fatal(err)
+	}
+	w.CreateRunning("r1", "s1")
+	w.Spawn(func(ctx context.Context) error { return w.Beat(ctx, "watcher") })
+	time.Sleep(100 * time.Millisecond)
+	o.down.Store(true)
+	w.Clock.Advance(45 * time.Second)
+	time.Sleep(100 * time.Millisecond) // at least one round that fails
+	o.down.Store(false)
+	time.Sleep(200 * time.Millisecond) // the processes with the duties write their next heartbeat later
+	if got := openAlerts(w); got != "" {
+		t.Errorf("right after the outage the alerts are %q, want none", got)
+	}
+	w.Clock.Advance(31 * time.Second)
+	controltest.Eventually(t, "the alerts about duties that do not come back", func() bool {
+		got := openAlerts(w)
+		return strings.Contains(got, string(run.CodeReconcilerAbsent)) && strings.Contains(got, string(run.CodeWorkerAbsent))
+	})
 }

@@ -1,5 +1,5 @@
-// Package destination is what dvt tells other systems: events of runs and alerts, as messages that go to configured
-// destinations. It holds the vocabulary and the port of senders; it sends nothing itself.
+// Package destination has the messages about events of runs and alerts, the file of the destinations that get them, and
+// the port of senders. It sends nothing itself.
 package destination
 
 import (
@@ -31,7 +31,7 @@ const (
 	Alerts Topic = "alerts" // an alert was opened, grew, was acknowledged or was resolved
 )
 
-// Message is one thing to tell. It is at most MaxMessage bytes as JSON.
+// Message is an event or a change of an alert, for destinations. It has at most MaxMessage bytes as JSON.
 type Message struct {
 	// ID identifies the message: a repetition has the same one. It is the id of the event, or that of the alert with the
 	// number of its change.
@@ -64,7 +64,8 @@ type AlertText struct {
 	Count    int64
 	Resolved bool
 	Subject  string // what is affected where run and step do not say it
-	Changes  int    // of the alert, which the message stands for; 0 is one
+	Changes  int    // that the message stands for; 0 is one
+	Others   int    // further alerts with this code that these changes are about
 }
 
 // MaxMessage is the largest message in bytes. Larger data is replaced by a reference to the API.
@@ -81,7 +82,7 @@ type Sender interface {
 }
 
 // ErrGone says that the destination wants no more messages (HTTP 410). It is disabled until somebody enables it.
-var ErrGone = errors.New("destination: gone")
+var ErrGone = errors.New("destination: no more messages are wanted")
 
 // RejectedError says that the destination refuses this message for good: a repetition is of no use.
 type RejectedError struct {
@@ -110,8 +111,8 @@ type Config struct {
 	// URL is where messages go: https:// for webhook, pagerduty (its default is PagerDuty's own) and slack; smtp:// or
 	// smtps:// for email; tcp://, tls:// or udp:// for syslog.
 	URL string
-	// Secrets are references to the key that signs (webhook; the first signs and while keys rotate each signs too), the
-	// routing key (pagerduty), the path of the webhook (slack) or the password (email). At most 4.
+	// Secrets are references to the keys that sign (webhook; each one signs, so that keys can be rotated), the routing
+	// key (pagerduty), the path of the webhook (slack) or the password (email). At most 4.
 	Secrets []SecretRef
 	From    string   // email
 	To      []string // email; at most 20

@@ -40,7 +40,7 @@ type PlanLoad struct {
 	Try, Tries int
 }
 
-// StepWait is the reason why a step has not started.
+// StepWait is the reason why a step has not started, or why its end is not in the log.
 type StepWait struct {
 	StepID string    `json:"stepId"`
 	Cause  WaitCause `json:"cause"`
@@ -48,6 +48,9 @@ type StepWait struct {
 	Status int       `json:"status,omitempty"`
 	Since  time.Time `json:"since,omitzero"` // zero if the engine has forgotten it
 	Until  time.Time `json:"until,omitzero"` // when the step is offered to a worker again; zero if it is offered now
+	// Ended says that the work of the attempt has ended, and that its worker cannot report that. Since is when it first
+	// tried.
+	Ended bool `json:"ended,omitempty"`
 }
 
 // WaitCause is what a step waits for.
@@ -57,7 +60,7 @@ type WaitCause string
 const (
 	WaitQuota   WaitCause = "QUOTA"   // a token for a heavy step
 	WaitJournal WaitCause = "JOURNAL" // its worker has no access to the Journal, or does not reach it
-	WaitStore   WaitCause = "STORE"   // the store did not answer the start in time
+	WaitStore   WaitCause = "STORE"   // the store did not answer the start or the end in time
 	WaitWorker  WaitCause = "WORKER"  // its worker does not serve the run, or the tenant's share of slots is used
 )
 

@@ -1,30 +1,52 @@
 package notifier
 
 import (
+	"strings"
 	"time"
 
 	"github.com/dvt-engine/dvt/destination"
+	"github.com/dvt-engine/dvt/store"
 )
 
-// group is the changes of alerts of one code about one thing of the installation. The first one goes to people at once.
-// Those of the next minutes become one message, which says how the last one left things and how many there were. A
-// worse level does not wait.
+// group is the changes of alerts of one code about one thing of the installation, or in one environment of a project.
+// The first one goes to people at once. Those of the next minutes become one message, which says how the last one left
+// things, how many changes there were, and of how many alerts. A worse level does not wait. So a cause that raises
+// thousands of alerts gives people two messages.
 type group struct {
 	until   time.Time
 	level   string
-	pending *delivery // the message of the group that waits for the end, or waited; nil before the first one
+	pending *delivery       // the message of the group that waits for the end, or waited; nil before the first one
+	alerts  map[string]bool // ids of those that pending stands for, at most maxGrouped
 }
 
-// joinGroup adds a change of an alert about the installation to its group, when people read the messages. It returns
-// true when d is part of a message that waits already; then d is not sent by itself.
+// maxGrouped bounds the alerts that one message counts.
+const maxGrouped = store.MaxOpenAlerts
+
+// groupOf returns the lane of the group of a message; "" for one without a group. What a person says by an escalation
+// has no code, and is never left out.
+func groupOf(m destination.Message) string {
+	switch {
+	case m.Topic != destination.Alerts || m.Alert.Code == "":
+		return ""
+	case m.RunID == "" && m.Alert.Subject != "":
+		return strings.Join([]string{"group", m.TenantID, m.ProjectID, m.Alert.Code, m.Alert.Subject}, "/")
+	case m.TenantID == "":
+		return ""
+	}
+	return strings.Join([]string{"group", m.TenantID, m.ProjectID, m.EnvironmentID, m.Alert.Code}, "/")
+}
+
+// joinGroup adds a change of an alert to its group, when people read the messages. It returns true when d is part of a
+// message that waits already; then d is not sent by itself.
 func (s *session) joinGroup(d *delivery) bool {
 	m := d.message
 	isForPeople := s.dest.Kind == destination.Slack || s.dest.Kind == destination.Email
-	if !isForPeople || m.Topic != destination.Alerts || m.TenantID != "" || m.Alert.Subject == "" {
+	lane := groupOf(m)
+	if !isForPeople || lane == "" {
 		return false
 	}
 	now := time.Now()
-	d.lane = "group/" + m.Alert.Code + "/" + m.Alert.Subject
+	d.lane = lane
 	g := s.groups[d.lane]
 	if g == nil || now.After(g.until) {
 		s.forgetGroups(now)
@@ -38,7 +60,13 @@ func (s *session) joinGroup(d *delivery) bool {
 	if joins {
 		text.Changes += g.pending.message.Alert.Changes
 	} else {
-		g.pending, d.notBefore = d, g.until
+		g.pending, d.notBefore, g.alerts = d, g.until, map[string]bool{}
+	}
+	if len(g.alerts) < maxGrouped {
+		g.alerts[m.Alert.Key] = true
+	}
+	if text.Others = len(g.alerts) - 1; text.Others > 0 {
+		text.Link = s.cfg.Link("") // the list has all of them
 	}
 	g.pending.message = m
 	if isWorse {

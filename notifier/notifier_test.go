@@ -318,6 +318,41 @@ func TestNotifier_ARejectionIsADeadLetterAtOnce(t *testing.T) {
 	}
 }
 
+// A destination that refuses everything, because its key was changed for example, answers and loses every message. It
+// must be noticed like one that does not answer, until a test arrives.
+func TestNotifier_ADestinationThatRefusesEverythingFails(t *testing.T) {
+	var mended atomic.Bool
+	f := newFixture(t, hook("a"))
+	f.receivers["a"].answer = func(context.Context, destination.Message) error {
+		if mended.Load() {
+			return nil
+		}
+		return &destination.RejectedError{Reason: "the key is unknown"}
+	}
+	f.start(f.store, "p")
+	f.startRun("r", "acme", 1)
+	open := func() []store.AlertState {
+		alerts, err := f.store.ListOpenAlerts(t.Context(), []run.Code{run.CodeDestinationFailing}, 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return alerts
+	}
+	f.waitFor("the alert", func() bool { return len(open()) == 1 })
+	if note := open()[0].Note; !strings.Contains(note, "dead letters") {
+		t.Errorf("the alert says %q; want where the messages are", note)
+	}
+	if f.state("a").FailingSince == nil {
+		t.Error("the destination does not count as failing")
+	}
+	mended.Store(true)
+	if _, err := f.store.PutDestinationOrder(t.Context(), store.DestinationOrder{ID: "t", Destination: "a",
+		Kind: store.OrderTest, Doc: []byte("{}")}); err != nil {
+		t.Fatal(err)
+	}
+	f.waitFor("the end of the alert", func() bool { return len(open()) == 0 && f.state("a").FailingSince == nil })
+}
+
 // A notifier that ends between a send and the save of its position stands for a process that was killed there.
 func TestNotifier_RepeatsAfterACrashAndLosesNothing(t *testing.T) {
 	f := newFixture(t, hook("a"))

@@ -87,7 +87,7 @@ func (w *orderWork) counts() orderCounts {
 	return out
 }
 
-// obey takes over whether the destination is disabled. When it is enabled nothing waits for its next try.
+// obey applies the switch of the store. When the destination is enabled, no message waits for its next try.
 func (s *session) obey(d store.DestinationState) {
 	was := s.disabled
 	s.byPerson = d.DisabledFor == store.DisabledByPerson
@@ -103,8 +103,8 @@ func (s *session) obey(d store.DestinationState) {
 	}
 }
 
-// followOrders looks at what people ask of the destination, and reports how far the order has come. The position was
-// saved before, so that the lease is this process's.
+// followOrders reads the open orders of the destination and reports the progress of the current one. The caller has
+// just saved the position, so this process holds the lease.
 func (s *session) followOrders(ctx context.Context) error {
 	d, err := s.cfg.Store.GetDestination(ctx, s.dest.Name)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
@@ -161,7 +161,7 @@ func (s *session) reportOrder(ctx context.Context) error {
 	return nil
 }
 
-// takeUp begins an order, or goes on with the one of the saved position.
+// takeUp begins an order, or resumes the one that the saved position names.
 func (s *session) takeUp(ctx context.Context, o store.DestinationOrder) error {
 	w := &orderWork{order: o, at: orderPosition{ID: o.ID}}
 	if s.at.Order != nil {
@@ -185,7 +185,7 @@ func (s *session) takeUp(ctx context.Context, o store.DestinationOrder) error {
 
 var errUnreadable = errors.New("notifier: the order cannot be read")
 
-// prepare makes what reads the messages of an order.
+// prepare makes the reader of the messages of an order.
 func (s *session) prepare(ctx context.Context, w *orderWork) (err error) {
 	if w.order.Kind == store.OrderReplay {
 		var r destination.Replay
@@ -327,7 +327,10 @@ func (s *session) finishTest(ctx context.Context, r testResult) error {
 	}
 	o := r.order
 	o.State, o.Messages, o.Sent = store.OrderDone, 1, 1
-	if r.err != nil {
+	s.changed = true
+	if r.err == nil {
+		s.noteAccepted(time.Now().UTC())
+	} else {
 		o.State, o.Sent, o.Failed, o.Error = store.OrderFailed, 0, 1, short(r.err.Error())
 	}
 	return s.cfg.Store.ReportDestinationOrder(ctx, o)

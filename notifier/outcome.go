@@ -48,13 +48,7 @@ func (s *session) finish(ctx context.Context, r result) error {
 			return err
 		}
 		s.remove(r.d, l)
-		if s.failingSince != nil {
-			s.failingSince = nil
-			for _, waiting := range s.lanes { // it is back, so nothing waits for its next try
-				waiting.next = time.Time{}
-			}
-		}
-		s.accepted = now
+		s.noteAccepted(now)
 		return nil
 	}
 	if r.d.tries++; r.d.tries == 1 {
@@ -63,12 +57,16 @@ func (s *session) finish(ctx context.Context, r result) error {
 	s.metrics.failed.WithLabelValues(s.dest.Name).Inc()
 	s.report.Failed++
 	s.report.LastError = short(r.err.Error())
+	first := s.failingSince == nil
+	if first {
+		s.failingSince = &now
+	}
 	var rejected *destination.RejectedError
 	if errors.As(r.err, &rejected) {
-		return s.bury(ctx, r, l) // it answers, so it does not fail as a whole
+		// One that refuses everything, by a wrong key for example, must be noticed like one that does not answer.
+		return s.bury(ctx, r, l)
 	}
-	if s.failingSince == nil {
-		s.failingSince = &now
+	if first {
 		s.log.WarnContext(ctx, "a destination does not accept a message; it is sent again",
 			slog.String("destination", s.dest.Name), slog.String("messageId", r.d.message.ID), slog.Any("error", r.err))
 	}
@@ -85,6 +83,18 @@ func (s *session) finish(ctx context.Context, r result) error {
 		s.pause = now.Add(min(retry.After, destination.MaxRetryAfter))
 	}
 	return nil
+}
+
+// noteAccepted records that the destination accepted a message. It is back, so nothing waits for its next try.
+func (s *session) noteAccepted(now time.Time) {
+	s.accepted = now
+	if s.failingSince == nil {
+		return
+	}
+	s.failingSince = nil
+	for _, waiting := range s.lanes {
+		waiting.next = time.Time{}
+	}
 }
 
 // backoff returns the pause after a number of tries: doubled each time up to a limit, less up to a half at random, so
@@ -118,7 +128,7 @@ func (s *session) remove(d *delivery, l *lane) {
 	s.bytes -= d.bytes
 }
 
-// bury makes a message a dead letter. Then the run goes on.
+// bury makes a message a dead letter, so that later messages of its run no longer wait.
 func (s *session) bury(ctx context.Context, r result, l *lane) error {
 	doc, err := json.Marshal(r.d.message)
 	if err != nil {
@@ -161,8 +171,8 @@ func (s *session) failingAlert() store.Alert {
 		a.Note = fmt.Sprintf("The destination %s answered that it wants no more messages, and is disabled until somebody "+
 			"enables it or its entry in the file of destinations changes.", s.dest.Name)
 	} else {
-		a.Note = fmt.Sprintf("The destination %s has accepted nothing for %s or longer. Messages wait until it "+
-			"does.", s.dest.Name, s.cfg.Timing.FailingAfter)
+		a.Note = fmt.Sprintf("The destination %s has accepted nothing for %s or longer. Messages that it refused are dead "+
+			"letters; the others wait until it accepts them.", s.dest.Name, s.cfg.Timing.FailingAfter)
 	}
 	return a
 }
@@ -192,8 +202,8 @@ func (s *session) checkFailing(ctx context.Context) {
 func short(text string) string {
 	const most = 300
 	text = strings.TrimPrefix(text, "destination: ")
-	if len(text) > most {
-		return text[:most]
+	if len(text) > most { // a store refuses half a character, and the destination would stand still
+		return strings.ToValidUTF8(text[:most], "")
 	}
 	return text
 }

@@ -275,9 +275,9 @@ func (s *session) restart(ctx context.Context) error {
 	return errRestart
 }
 
-// openBatch returns the batch for what is read next. It must be called before the reading. To encode the position of
-// the feed costs more than to read a few events, so a batch takes what is read in a share of the lease; and the list
-// stays short while a delivery before it waits.
+// openBatch returns the batch that collects the next reads. The caller calls it before it reads. Encoding the position
+// of the feed costs more than reading a few events, so one batch covers an eighth of the lease. It covers more while
+// an earlier delivery waits, so that the list stays short.
 func (s *session) openBatch() *batch {
 	now := time.Now()
 	if n := len(s.batches); n > 0 {
@@ -419,8 +419,8 @@ func (s *session) persist(ctx context.Context) error {
 	return s.cfg.Store.SaveCursor(ctx, s.cursor, s.cfg.Timing.Lease)
 }
 
-// oldest returns the time of the oldest message that waits. Messages of orders do not count, and those that wait for
-// their group only when they are wanted.
+// oldest returns the time of the oldest message that waits; messages of orders do not count. withGroups also counts the
+// messages that wait for the end of their group.
 func (s *session) oldest(withGroups bool) (at time.Time) {
 	now := time.Now()
 	for _, l := range s.lanes {

@@ -11,8 +11,6 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
@@ -35,7 +33,8 @@ type Client struct {
 	upload   otlptrace.Client
 	resource *resourcepb.Resource
 	version  string
-	json     bool // the protocol is http/json, whose encoder needs the types of the protocol
+	json     bool     // the protocol is http/json, whose encoder needs the types of the protocol
+	secrets  []string // that errors must not show
 }
 
 // IsEnabled reports whether the environment names an endpoint for traces.
@@ -48,7 +47,7 @@ func IsEnabled(getenv func(string) string) bool {
 // The lines of OpenTelemetry's libraries go to log.
 func Open(ctx context.Context, getenv func(string) string, version string, log *slog.Logger) (*Client, error) {
 	logLibrary(log)
-	c := &Client{resource: resourceOf(getenv), version: version}
+	c := &Client{resource: resourceOf(getenv), version: version, secrets: secretsOf(getenv)}
 	protocol := getenv("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL")
 	if protocol == "" {
 		protocol = getenv("OTEL_EXPORTER_OTLP_PROTOCOL")
@@ -70,7 +69,9 @@ func Open(ctx context.Context, getenv func(string) string, version string, log *
 func (c *Client) Close(ctx context.Context) error { return c.upload.Stop(ctx) }
 
 // Exporter returns an exporter for the SDK of OpenTelemetry on the same connection. Its Shutdown does not close it.
-func (c *Client) Exporter() sdktrace.SpanExporter { return otlptrace.NewUnstarted(c.upload) }
+func (c *Client) Exporter() sdktrace.SpanExporter {
+	return exporter{otlptrace.NewUnstarted(c.upload), c}
+}
 
 // Resource returns the resource of the spans of this process.
 func (c *Client) Resource() *resource.Resource {
@@ -98,7 +99,7 @@ func (e *RefusedError) Unwrap() error { return e.Cause }
 
 // Send sends spans in one request; without spans it asks whether the receiver accepts requests. It returns a
 // *RefusedError when the receiver refused them for their content or size; any other error may be temporary. The text of
-// an error has at most 300 printable bytes of what the receiver answered.
+// an error has at most 300 printable bytes of the answer, and neither the path of the address nor values of headers.
 func (c *Client) Send(ctx context.Context, spans []trace.Span) error {
 	request := c.encode(spans)
 	if c.json {
@@ -113,14 +114,14 @@ func (c *Client) Send(ctx context.Context, spans []trace.Span) error {
 	}
 	if some := partial.FindStringSubmatch(err.Error()); some != nil {
 		if n, _ := strconv.Atoi(some[1]); n > 0 {
-			return &RefusedError{Spans: n, Cause: &answerError{err}}
+			return &RefusedError{Spans: n, Cause: c.answered(err)}
 		}
 		return nil // only a warning
 	}
 	if isRefusal(err) {
-		return &RefusedError{Spans: len(spans), Cause: &answerError{err}}
+		return &RefusedError{Spans: len(spans), Cause: c.answered(err)}
 	}
-	return &answerError{err}
+	return c.answered(err)
 }
 
 // proxyOf chooses the proxy by the environment, as the client does without it. It refuses the second request of a
@@ -132,27 +133,6 @@ func proxyOf(r *http.Request) (*url.URL, error) {
 	}
 	return http.ProxyFromEnvironment(r)
 }
-
-// answerError is an error with the answer of a receiver, which may have megabytes and control characters.
-type answerError struct{ cause error }
-
-// Error implements error.
-func (e *answerError) Error() string {
-	const most = 300
-	text := e.cause.Error()
-	if len(text) > most {
-		text = text[:most]
-	}
-	return strings.Map(func(r rune) rune {
-		if r == utf8.RuneError || !unicode.IsPrint(r) {
-			return ' '
-		}
-		return r
-	}, text)
-}
-
-// Unwrap returns the cause.
-func (e *answerError) Unwrap() error { return e.cause }
 
 // The HTTP client of OpenTelemetry has no types for these errors, only texts. A test compares them with its texts; an
 // error that does not match is treated as temporary, so that nothing is lost.

@@ -15,6 +15,8 @@ import (
 	"time"
 	"unicode"
 
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+
 	"github.com/dvt-engine/dvt/otlp"
 	"github.com/dvt-engine/dvt/otlp/otlptest"
 	"github.com/dvt-engine/dvt/run/runtest"
@@ -93,6 +95,38 @@ func TestSend_BearsAHostileReceiver(t *testing.T) {
 				t.Errorf("the error has %d bytes and may break a line: %.500q", len(text), text)
 			}
 		})
+	}
+}
+
+// A receiver may answer with the request. Neither its key nor the path of its address, which is a key with some
+// services, may stand in the error, which goes to the log.
+func TestSend_AReceiverThatEchoesShowsNoKey(t *testing.T) {
+	const key, path = "hunter2/is secret", "/v1/key-of-the-path"
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(http.StatusInternalServerError)
+		_, _ = io.WriteString(w, r.Header.Get("Authorization")+"\n\x1b[2J"+r.URL.Path+strings.Repeat("x", 100_000))
+	}))
+	defer srv.Close()
+	c := clientOf(t, srv.URL+path, "OTEL_EXPORTER_OTLP_ENDPOINT", srv.URL+path, "OTEL_EXPORTER_OTLP_HEADERS",
+		"authorization=Bearer%20hunter2%2Fis%20secret")
+	sdk := sdktrace.NewTracerProvider()
+	_, span := sdk.Tracer("test").Start(t.Context(), "request")
+	span.End()
+	for name, err := range map[string]error{
+		"spans of runs":     c.Send(t.Context(), spans()),
+		"spans of requests": c.Exporter().ExportSpans(t.Context(), []sdktrace.ReadOnlySpan{span.(sdktrace.ReadOnlySpan)}),
+	} {
+		switch {
+		case err == nil:
+			t.Errorf("%s were received, want an error", name)
+		case strings.Contains(err.Error(), "hunter2"), strings.Contains(err.Error(), key),
+			strings.Contains(err.Error(), path):
+			t.Errorf("the error about %s shows a key: %.400q", name, err.Error())
+		case len(err.Error()) > 400 || strings.ContainsFunc(err.Error(), unicode.IsControl):
+			t.Errorf("the error about %s has %d bytes and may break a line: %.400q", name, len(err.Error()), err.Error())
+		case !strings.Contains(err.Error(), "500"):
+			t.Errorf("the error about %s is %.400q, want the status", name, err.Error())
+		}
 	}
 }
 

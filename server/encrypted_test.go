@@ -190,6 +190,38 @@ func TestEncrypted_EverythingIsReplacedDuringARun(t *testing.T) {
 		t.Error("Temporal's database contains the name or the input of a step in plain text")
 	}
 	e.checkCodecServer(t, runID)
+	e.checkCapture(t, runID)
+}
+
+// checkCapture checks that the history of a run is captured as Temporal has it, encrypted, that this version replays
+// it, and that a repetition writes nothing.
+func (e *encryptedDeployment) checkCapture(t *testing.T, runID string) {
+	t.Helper()
+	dir := filepath.Join(e.dir, "histories")
+	capture := []string{"workflow", "capture", dir, "--config", e.config}
+	waitUntil(t, "the history of the run is captured", 30*time.Second, func() bool {
+		expectCommand(t, 0, capture, "0 differ") // the index of Temporal is a moment behind
+		found, err := filepath.Glob(filepath.Join(dir, runID+"-*.json"))
+		return err == nil && len(found) == 1
+	})
+	expectCommand(t, 0, capture, "0 histories written and replayed")
+	found, err := filepath.Glob(filepath.Join(dir, "*"))
+	must(t, err)
+	for _, name := range found {
+		info, err := os.Stat(name)
+		must(t, err)
+		content, err := os.ReadFile(name)
+		must(t, err)
+		if info.Mode().Perm() != 0o600 || bytes.Contains(content, []byte("canary")) || filepath.Ext(name) != ".json" {
+			t.Errorf("%s has the mode %s, or plain text; want 0600, encrypted and complete", name, info.Mode().Perm())
+		}
+	}
+	if len(found) > 0 {
+		expectCommand(t, 0, []string{"workflow", "replay", found[0], "--payload-keys-file",
+			filepath.Join(e.dir, "payload-keys"), "--dispatch-keys-file", filepath.Join(e.dir, "dispatch-keys")})
+	}
+	expectCommand(t, 2, append(capture, "--limit", "0"), "--limit must be 1 to 1000")
+	expectCommand(t, 2, []string{"workflow", "capture", dir}, "--temporal")
 }
 
 // checkCodecServer checks that Temporal's CLI shows decrypted payloads through the codec server, but only with an

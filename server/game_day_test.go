@@ -173,7 +173,7 @@ func injectIntoDependencies(t *testing.T, table *gameTable) {
 		g.inject(one.name, one.inject, down).
 			mend(func() { g.mend(one.runbook, one.step, nil) }, g.isOver(down, open))
 	}
-	g.wantIncidents("SEV_1 DEPENDENCY_DOWN")
+	g.wantIncidents("SEV_1 DEPENDENCY_DOWN", "SEV_2 DEPENDENCY_DOWN", "SEV_3 DEPENDENCY_DOWN")
 
 	quota := func(name, doc string) string {
 		file := filepath.Join(p.dir, name)

@@ -46,6 +46,7 @@ type Incident struct {
 	ClosedBy       string
 	Alerts         int // alerts that belong to it
 	OpenAlerts     int // those of them that are not resolved
+	Affected       int // different things that its alerts are about, such as attempts or queues
 	Notes          []IncidentNote
 }
 
@@ -91,8 +92,9 @@ const (
 // Incidents stores incidents.
 type Incidents interface {
 	// OpenIncidents opens an incident for each alert of level HIGH that none has, at most limit (≤ MaxPage) in one call,
-	// or adds the alert to the open incident of its group. severity decides how bad an alert is. It returns the opened
-	// incidents. Several callers at once open each incident once.
+	// or adds the alert to the open incident of its group. severity decides how bad an alert is. An alert that is worse
+	// than its incident raises the severity, also one that a person lowered, with a note by SeverityActor. It returns the
+	// opened incidents, and the raised ones with this note. Several callers at once open each incident once.
 	OpenIncidents(ctx context.Context, limit int, severity func(AlertState) Severity) ([]Incident, error)
 	// ActOnIncident records what a person did, with the audit rows in the same transaction. ErrNotFound for an unknown
 	// incident, ErrConflict for a closed one, ErrTooMany when it has MaxIncidentNotes; it can be closed then.
@@ -120,11 +122,27 @@ type IncidentFilter struct {
 }
 
 // IncidentGroup names the group of an alert: an open incident takes all alerts of its group. An escalation by a person
-// is a group of its own run.
+// is a group of its own run. Alerts about different things that runs share, such as queues and dependencies, are
+// different groups, because different people mend them. Alerts about runs are one group, whatever their number.
 func IncidentGroup(a AlertState) string {
-	runID := ""
-	if a.Code == "" {
-		runID = a.RunID
+	parts := []string{a.TenantID, a.ProjectID, a.EnvironmentID, string(a.Code), ""}
+	switch {
+	case a.Code == "":
+		parts[4] = a.RunID
+	case (a.Shared || a.RunID == "") && a.Subject != "" && a.Subject != a.RunID:
+		parts = append(parts, a.Subject)
 	}
-	return strings.Join([]string{a.TenantID, a.ProjectID, a.EnvironmentID, string(a.Code), runID}, "\n")
+	return strings.Join(parts, "\n")
+}
+
+// SeverityActor is the actor of the notes of incidents that dvt itself writes.
+const SeverityActor = "dvt"
+
+// Worse reports whether a severity is worse than another one.
+func (s Severity) Worse(than Severity) bool { return s < than }
+
+// RaisedNote is the note about an alert that raised the severity of its incident.
+func RaisedNote(at time.Time, a AlertState, before, severity Severity) IncidentNote {
+	return IncidentNote{At: at, Actor: SeverityActor, Act: IncidentSetSeverity, Severity: severity,
+		Text: "A further alert is worse than " + string(before) + ": " + a.Note}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/dvt-engine/dvt/store/feed"
 )
 
-// spansOf returns the spans to send that a batch finishes.
+// spansOf returns the spans that a batch finishes.
 func (s *session) spansOf(ctx context.Context, b feed.Batch) ([]trace.Span, error) {
 	for _, e := range b.Events {
 		if e.Type.EndsRun() && e.PersistedAt.Before(s.at.Since) {

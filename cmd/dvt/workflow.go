@@ -17,6 +17,7 @@ import (
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/cmdline"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/console"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/document"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/installcmd"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/plancmd"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/runtext"
 	"github.com/dvt-engine/dvt/server"
@@ -26,7 +27,8 @@ func workflowCommand() *cobra.Command {
 	s := &session{}
 	c := s.command("workflow", "Write a sample project, and inspect the Temporal workflow of a run",
 		s.workflowDebugCommand())
-	c.AddCommand(plancmd.NewWorkflow(&s.output, noteReceiver), replayCommand(&s.output))
+	c.AddCommand(plancmd.NewWorkflow(&s.output, noteReceiver), replayCommand(&s.output),
+		installcmd.CaptureHistories(&s.output))
 	return c
 }
 

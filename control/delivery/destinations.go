@@ -1,5 +1,5 @@
-// Package delivery has the use cases about deliveries to other systems: what became of them, and what people ask of
-// destinations. The process that works for a destination carries orders out.
+// Package delivery has the use cases about deliveries to other systems: reading the state of destinations, and ordering
+// tests, replays and redrives. The process that works for a destination carries the orders out.
 package delivery
 
 import (
@@ -24,7 +24,7 @@ type Store interface {
 	DeadDeliveries(ctx context.Context, f store.DeadDeliveryFilter) ([]store.DeadDelivery, error)
 }
 
-// DestinationReader reads what became of deliveries. It is safe for concurrent use.
+// DestinationReader reads the state of destinations and their dead letters. It is safe for concurrent use.
 type DestinationReader struct {
 	rights *control.Rights
 	store  Store
@@ -73,7 +73,7 @@ type Order struct {
 	Replay *destination.Replay // of a REPLAY
 }
 
-// OrderState is what became of an order.
+// OrderState is the progress of an order.
 type OrderState = store.DestinationOrderState
 
 // Destinations lists all destinations that a process reported, by name. Errors: FORBIDDEN for callers other than
@@ -153,8 +153,8 @@ func newDestination(d store.DestinationState, now time.Time) Destination {
 		out.Why = "No process works for it: none with the duty notify reports. Messages wait and are sent later."
 	case d.FailingSince != nil:
 		out.State, out.Since = Failing, d.FailingSince
-		out.Why = fmt.Sprintf("It has accepted nothing since then. Messages wait and are sent again. Its last error: %s",
-			d.LastError)
+		out.Why = fmt.Sprintf("It has accepted nothing since then. Messages that it refuses become dead letters; others wait "+
+			"and are sent again. Its last error: %s", d.LastError)
 	default:
 		out.State, out.Since, out.Why = Sending, d.LastSent, "It accepts messages."
 		if d.LastSent == nil {

@@ -16,7 +16,7 @@ import (
 // ctx ends it returns what it has counted with More.
 type CountReplay func(ctx context.Context, e destination.Entry, r destination.Replay) (destination.ReplayCount, error)
 
-// ReplayPreviewer says what a replay would send. It is safe for concurrent use.
+// ReplayPreviewer counts the messages that a replay would send. It is safe for concurrent use.
 type ReplayPreviewer struct {
 	rights *control.Rights
 	reader *DestinationReader

@@ -64,7 +64,7 @@ type SwitchDestination struct {
 	Enable                  bool
 }
 
-// SwitchedDestination is the destination and the receipt, which is zero when it already was as asked.
+// SwitchedDestination is the destination and the receipt, which is zero when nothing changed.
 type SwitchedDestination struct {
 	Destination Destination
 	Change      control.Change
@@ -116,7 +116,7 @@ func (s *DestinationSteerer) SwitchDestination(ctx context.Context, p authz.Prin
 	return SwitchedDestination{Destination: d, Change: s.receipt(p, row)}, err
 }
 
-// TestDestination sends a test and waits up to TestWait for what became of it. Errors as SwitchDestination, and
+// TestDestination sends a test and waits for its result, at most TestWait. Errors as SwitchDestination, and
 // TOO_MANY_ORDERS, REQUEST_ID_CONFLICT.
 func (s *DestinationSteerer) TestDestination(ctx context.Context, p authz.Principal,
 	in TestDestination) (MadeOrder, error) {
@@ -251,6 +251,9 @@ func (s *DestinationSteerer) checkLetters(ctx context.Context, name string, aske
 	}
 	for _, id := range r.IDs {
 		if !known[id] {
+			if id == 0 { // a text that is no number
+				return control.Refuse(run.CodeNotFound, "One of the ids is no dead letter of this destination.")
+			}
 			return control.Refuse(run.CodeNotFound, "There is no dead letter %d of this destination.", id)
 		}
 	}

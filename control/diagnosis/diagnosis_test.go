@@ -125,6 +125,17 @@ func TestDiagnose_ReadsTheFactsOfARun(t *testing.T) {
 			})
 			return w.CreateSteps("r", "COMMAND s1")
 		}, doctor.CodeJournal},
+		{"without the journal when a step has ended", func(w *controltest.World, e *seeing) string {
+			e.Set(func(f *controltest.FakeEngine) {
+				f.OnWaits = func(run.Identity) (engine.Waits, error) {
+					return engine.Waits{Steps: []engine.StepWait{{StepID: "s1", Cause: engine.WaitJournal, Status: 403,
+						Ended: true}}}, nil
+				}
+			})
+			id := w.CreateSteps("r", "COMMAND s1")
+			w.BeginStep(id, "s1", 1)
+			return id
+		}, doctor.CodeJournal},
 		{"while the engine is silent about it", func(w *controltest.World, e *seeing) string {
 			e.Set(func(f *controltest.FakeEngine) {
 				f.OnWaits = func(run.Identity) (engine.Waits, error) { return engine.Waits{}, engine.ErrUnavailable }

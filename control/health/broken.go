@@ -25,7 +25,7 @@ func newDependencyGauge(r prometheus.Registerer) dependencyGauge {
 	up := prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "dvt_dependency_up", Help: "1 while a part that dvt needs works, by check of the health.",
 	}, []string{"check"})
-	for _, check := range []string{CheckTemporal, CheckStore, CheckSecrets, checkArtifacts, CheckBus} {
+	for _, check := range []string{CheckTemporal, CheckStore, CheckSecrets, CheckArtifacts, CheckBus} {
 		up.WithLabelValues(check).Set(1)
 	}
 	return dependencyGauge{up, sync.OnceFunc(func() {
@@ -49,7 +49,7 @@ func advice(check string) string {
 		return "check the database, and the setting `store`"
 	case CheckSecrets:
 		return "check that the provider runs, that the workers reach it, and that it accepts their identity"
-	case checkArtifacts:
+	case CheckArtifacts:
 		return "check that the bucket of artifacts exists, has space and may be written"
 	}
 	return ""

@@ -102,7 +102,7 @@ func (s *Checks) Health(ctx context.Context) Health {
 		{CheckTemporal, s.checkEngine},
 		{CheckStore, s.checkStore},
 		{CheckSecrets, func(ctx context.Context) string { return secretsTrouble(s.providers(ctx)) }},
-		{checkArtifacts, func(ctx context.Context) string {
+		{CheckArtifacts, func(ctx context.Context) string {
 			_, err := s.logs.Read(ctx, artifact.AttemptID{TenantID: "dvt", RunID: "health", StepID: "health",
 				LogicalAttempt: 1}, 1, 1)
 			if err == nil {
@@ -194,7 +194,7 @@ const (
 	CheckTemporal  = "temporal"
 	CheckStore     = "stateStore"
 	CheckSecrets   = "secretsProvider"
-	checkArtifacts = "artifactStore"
+	CheckArtifacts = "artifactStore"
 	CheckBus       = "eventBus"
 )
 

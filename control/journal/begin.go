@@ -23,7 +23,8 @@ const (
 // StartAttempt implements engine.AttemptJournal.
 func (a *attempts) StartAttempt(ctx context.Context, b engine.StartAttempt) (out engine.AttemptStarted, err error) {
 	key := fmt.Sprintf("%s/%s/%d", b.RunID, b.StepID, b.LogicalAttempt)
-	call := refusedCall{call: "begin", actor: a.worker.ID, runID: b.RunID, stepID: b.StepID}
+	call := refusedCall{call: "begin", actor: a.worker.ID, runID: b.RunID, stepID: b.StepID,
+		attemptID: fmt.Sprintf("%d.%d", b.LogicalAttempt, b.EngineAttempt)}
 	err = a.write(ctx, key, call, func(ctx context.Context) error {
 		out, err = a.startAttempt(ctx, b)
 		return err
@@ -198,7 +199,8 @@ func (j *Journal) checkTurn(ctx context.Context, f *RunFacts, i, logicalAttempt 
 // Compensation implements engine.AttemptJournal.
 func (a *attempts) Compensation(ctx context.Context, b engine.StartAttempt) (engine.Hook, error) {
 	hook, err := a.compensation(ctx, b)
-	call := refusedCall{call: "compensation", actor: a.worker.ID, runID: b.RunID, stepID: b.StepID}
+	call := refusedCall{call: "compensation", actor: a.worker.ID, runID: b.RunID, stepID: b.StepID,
+		attemptID: fmt.Sprintf("%d.%d", b.LogicalAttempt, b.EngineAttempt)}
 	return hook, a.journal.refusals.record(ctx, call, err)
 }
 

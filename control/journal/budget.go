@@ -235,6 +235,7 @@ func (w *writes) compare(ctx context.Context, a store.Append, out store.Appended
 		w.mismatches.Inc()
 		w.log.LogAttrs(ctx, slog.LevelWarn, "an event was repeated with another payload", slog.String("runId", a.RunID),
 			slog.Int64("runSeq", int64(o.Seq)), slog.String("eventType", string(a.Events[i].Type)),
-			slog.String("stepId", a.Events[i].StepID))
+			slog.String("stepId", a.Events[i].StepID), slog.String("attemptId", fmt.Sprintf("%d.%d",
+				a.Events[i].LogicalAttempt, a.Events[i].EngineAttempt)))
 	}
 }

@@ -18,7 +18,8 @@ import (
 // End implements engine.AttemptJournal.
 func (a *attempts) End(ctx context.Context, e engine.End) (out engine.Receipt, err error) {
 	key := fmt.Sprintf("%s/%s/%d/end", e.RunID, e.StepID, e.LogicalAttempt)
-	call := refusedCall{call: "end", actor: a.worker.ID, runID: e.RunID, stepID: e.StepID}
+	call := refusedCall{call: "end", actor: a.worker.ID, runID: e.RunID, stepID: e.StepID,
+		attemptID: fmt.Sprintf("%d.%d", e.LogicalAttempt, e.EngineAttempt)}
 	err = a.write(ctx, key, call, func(ctx context.Context) error {
 		out, err = a.end(ctx, e)
 		return err

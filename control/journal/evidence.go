@@ -29,7 +29,8 @@ const evidenceAge = time.Second
 // and digest of the bytes match the reference.
 func (a *attempts) Evidence(ctx context.Context, e engine.Evidence) error {
 	err := a.evidence(ctx, e)
-	call := refusedCall{call: "evidence", actor: a.worker.ID, runID: e.RunID, stepID: e.StepID}
+	call := refusedCall{call: "evidence", actor: a.worker.ID, runID: e.RunID, stepID: e.StepID,
+		attemptID: fmt.Sprintf("%d.%d", e.LogicalAttempt, e.EngineAttempt)}
 	return a.journal.refusals.record(ctx, call, err)
 }
 

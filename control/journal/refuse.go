@@ -55,6 +55,7 @@ func newRefusals(cfg Config) *refusals {
 // refusedCall describes a refused call in logs and audit rows.
 type refusedCall struct {
 	call, actor, runID, stepID string
+	attemptID                  string   // "2.1": logical and engine attempt, as log lines name it
 	tenants                    []string // that get the audit row of a call about no run
 }
 
@@ -70,7 +71,8 @@ func (r *refusals) record(ctx context.Context, c refusedCall, err error) error {
 	}
 	r.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "a call to the log was refused", slog.String("call", c.call),
 		slog.String("actor", c.actor),
-		slog.String("runId", c.runID), slog.String("stepId", c.stepID), slog.String("reason", why.text))
+		slog.String("runId", c.runID), slog.String("stepId", c.stepID), slog.String("attemptId", c.attemptID),
+		slog.String("reason", why.text))
 	r.audit(ctx, actionRefuseWorker, c, why)
 	return err
 }

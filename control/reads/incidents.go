@@ -100,6 +100,10 @@ func Runbook(i Incident) string {
 		return "sev-0-escape"
 	}
 	switch i.Code {
+	case run.CodeDependencyDown:
+		if i.Severity == store.Sev3 { // the bus
+			return "outbox-backlog"
+		}
 	case run.CodeStoreRegressed, run.CodeCausalViolation, run.CodeAuditUnlinked, run.CodeAuditHeads:
 		return "data-corruption"
 	case run.CodeStepStuck, run.CodeEngineLost, run.CodeRecoveryFailed, run.CodePauseDrain, run.CodeNoWorker:

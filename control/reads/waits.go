@@ -153,6 +153,9 @@ func (s *WaitReader) StepWaits(ctx context.Context, v control.RunView) map[strin
 	waits := s.engine.of(ctx, v).waits.Steps
 	out := make(map[string]StepWait, len(waits))
 	for _, w := range waits {
+		if w.Ended {
+			continue // the step has started
+		}
 		out[w.StepID] = StepWait{Kind: WaitKind(w.Cause), Since: w.Since, Until: w.Until}
 	}
 	return out
@@ -279,6 +282,7 @@ func (s *WaitReader) afterStart(ctx context.Context, v control.RunView, known *k
 		out = append(out, RunWait{Kind: WaitPlan, Since: known.waits.Loading.Since,
 			Message: "The engine loads the plan of the run."})
 	}
+	out = append(out, s.unreported(v, known)...)
 	if h.Pause != nil {
 		w := RunWait{Kind: WaitPaused, Since: h.Pause.Since, Message: "The run is paused until somebody resumes it."}
 		if h.RunningSteps() > 0 {
@@ -347,6 +351,9 @@ func (s *WaitReader) heldSteps(ctx context.Context, v control.RunView, known *kn
 	for _, step := range v.State.ReadySteps(func(stepID string) bool { return v.PendingRetry[stepID] }) {
 		g := group{kind: WaitWorker, queue: step.TaskQueue}
 		w, known := held[step.StepID]
+		if w.Ended { // the end of an earlier attempt
+			w, known = engine.StepWait{}, false
+		}
 		if known && w.Cause != engine.WaitWorker {
 			g = group{kind: WaitKind(w.Cause), status: w.Status}
 		}

@@ -3,6 +3,7 @@ package reads_test
 import (
 	"context"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -123,5 +124,35 @@ func TestRunWaits_OfAnotherTenantIsNotFound(t *testing.T) {
 	_, err := w.RunWaits(t.Context(), w.ForeignPrincipal(), w.CreateQueued("r", "s1"))
 	if code := controltest.CodeOf(err); code != run.CodeNotFound {
 		t.Errorf("the error is %v, want NOT_FOUND", err)
+	}
+}
+
+// The log says that the steps run. Their workers wait for the journal, one of them while the run is paused.
+func TestRunWaits_AnEndThatCannotBeReported(t *testing.T) {
+	t.Parallel()
+	since := time.Date(2026, 5, 4, 3, 2, 1, 0, time.UTC)
+	w := newWorld(t)
+	w.Engine.Set(func(e *controltest.FakeEngine) {
+		e.OnWaits = func(run.Identity) (engine.Waits, error) {
+			return engine.Waits{Steps: []engine.StepWait{
+				{StepID: "s1", Cause: engine.WaitJournal, Since: since.Add(time.Minute), Ended: true},
+				{StepID: "s2", Cause: engine.WaitJournal, Since: since, Ended: true},
+				{StepID: "s3", Cause: engine.WaitStore, Ended: true}, // has not started: a worker that lies
+			}}, nil
+		}
+	})
+	id := w.CreateSteps("r", "COMMAND s1", "COMMAND s2", "COMMAND s3")
+	for _, step := range []string{"s1", "s2"} {
+		w.BeginStep(id, step, 1)
+	}
+	waits := controltest.Must[[]reads.RunWait](t)(w.RunWaits(t.Context(), w.Principal("dev-viewer"), id))
+	if len(waits) == 0 || waits[0].Kind != reads.WaitJournal || !slices.Equal(waits[0].Steps, []string{"s1", "s2"}) ||
+		!waits[0].Since.Equal(since) || !strings.Contains(waits[0].Message, "has ended") || waits[0].Help == "" {
+		t.Errorf("the waits are %+v, want the journal first, with both steps", waits)
+	}
+	for _, x := range waits[1:] {
+		if x.Kind == reads.WaitStore {
+			t.Errorf("the waits name the store for a step that has not started: %+v", x)
+		}
 	}
 }

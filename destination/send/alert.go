@@ -50,7 +50,11 @@ func statusLine(m destination.Message) string {
 	if m.Alert.Count > 1 {
 		line += fmt.Sprintf(" Seen %d times.", m.Alert.Count)
 	}
-	if m.Alert.Changes > 1 {
+	switch {
+	case m.Alert.Others > 0:
+		line += fmt.Sprintf(" This is the newest of %d alerts with the same code that changed since the last message; see "+
+			"the list of alerts.", m.Alert.Others+1)
+	case m.Alert.Changes > 1:
 		line += fmt.Sprintf(" Changed %d times since the last message.", m.Alert.Changes)
 	}
 	if m.Replayed {

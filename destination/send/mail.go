@@ -230,7 +230,7 @@ func (s *mailer) explain(ctx context.Context, err error) error {
 	case errors.As(err, &refused), errors.As(err, &own):
 		return err
 	case errors.Is(err, errTalk):
-		return errors.New("destination: the mail server sent more than an answer can have")
+		return errors.New("destination: the mail server sent more bytes than one session may have")
 	case errors.As(err, &reply) && reply.Code/100 == 5:
 		return rejected("the mail server answered %d: %s", reply.Code, printable(reply.Msg, maxAnswer))
 	case errors.As(err, &reply):

@@ -147,6 +147,23 @@ func TestSlack_SaysHowManyChangesAMessageStandsFor(t *testing.T) {
 	}
 }
 
+// A message that stands for many alerts says so, so that people do not look at one run only.
+func TestSlack_SaysHowManyAlertsAMessageStandsFor(t *testing.T) {
+	t.Parallel()
+	s, r := slackOf(t, newReceiver(t, nil), "/services/T/B/x")
+	m := alertMessage()
+	text := *m.Alert
+	text.Changes, text.Others, m.Alert = 1499, 1498, &text
+	wantKind(t, s.Send(t.Context(), m), "accepted")
+	var texts []string
+	eachText(decode(t, r.only(t).body)["blocks"], func(_, text string) { texts = append(texts, text) })
+	want := "Open. Level: High. Seen 3 times. This is the newest of 1499 alerts with the same code that changed since the " +
+		"last message; see the list of alerts."
+	if texts[1] != want {
+		t.Errorf("the status is %q, want %q", texts[1], want)
+	}
+}
+
 // eachText calls f with the type and the text of each text object, in order.
 func eachText(v any, f func(kind, text string)) {
 	switch v := v.(type) {

@@ -16,7 +16,7 @@ import (
 // that attempt. Values of variables and headers with secret names are replaced in its result too.
 func (r *Runner) Compensate(ctx context.Context, d Dispatch, beat func(Heartbeat)) (engine.Return, error) {
 	var startedAt atomic.Pointer[time.Time]
-	var blocked atomic.Pointer[engine.WaitCause]
+	var blocked atomic.Pointer[engine.StepWait]
 	beaten := &beats{}
 	defer r.heartbeat(d, beaten.note(r.now, beat), &startedAt, &blocked)()
 
@@ -31,7 +31,8 @@ func (r *Runner) Compensate(ctx context.Context, d Dispatch, beat func(Heartbeat
 	started := r.now().UTC()
 	startedAt.Store(&started)
 
-	x := execution{Dispatch: d, identity: hook.Identity, key: hook.Key, hook: true, beats: beaten}
+	x := execution{Dispatch: d, identity: hook.Identity, key: hook.Key, hook: true, beats: beaten,
+		blocked: &blocked}
 	o := r.work(ctx, x, Task{
 		Identity: hook.Identity, Step: hook.Step, IdempotencyKey: strings.Join([]string{d.RunID, d.StepID, "compensate"},
 			":"),

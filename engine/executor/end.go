@@ -62,7 +62,8 @@ func (r *Runner) end(ctx context.Context, x execution, o outcome) (engine.Return
 		Hook: x.hook, StartedSeq: x.startedSeq, Key: x.key, Completed: o.completed, Failed: o.failed,
 		LostLines: o.lostLines,
 	}
-	silences := 0
+	silences, since := 0, r.now().UTC()
+	defer x.blocked.Store(nil)
 	var receipt engine.Receipt
 	var answer error
 	err := persist(writing, endRetry, endRetryMost, func() error {
@@ -80,6 +81,9 @@ func (r *Runner) end(ctx context.Context, x execution, o outcome) (engine.Return
 					e.Completed, e.Failed = nil, budgetExceeded(*e.Completed)
 				}
 			default:
+				by := blockedBy(answer)
+				by.Since, by.Ended = since, true
+				x.blocked.Store(by)
 				r.warn(ctx, x.Dispatch, "end unanswered, trying again", answer)
 				return answer
 			}

@@ -43,6 +43,8 @@ type execution struct {
 	key        string  // for Evidence and End
 	hook       bool
 	beats      *beats
+	// blocked says in heartbeats what keeps the Journal from answering.
+	blocked *atomic.Pointer[engine.StepWait]
 }
 
 // storedAttempt returns the engine attempt under which the execution's evidence is stored.
@@ -178,8 +180,8 @@ func (h *host) keep(ctx context.Context, a engine.ArtifactBody) error {
 		return context.Cause(ctx)
 	}
 	h.evidence.runner.log().LogAttrs(ctx, slog.LevelWarn, "artifact not kept",
-		slog.String("runId", x.RunID), slog.String("stepId", x.StepID), slog.String("kind", string(a.Ref.Kind)),
-		slog.Any("error", last))
+		slog.String("runId", x.RunID), slog.String("stepId", x.StepID), slog.String("attemptId", x.attemptID()),
+		slog.String("kind", string(a.Ref.Kind)), slog.Any("error", last))
 	f := &Failure{Code: string(run.CodeArtifactWrite), Category: run.CategorySystem, Retryable: err != nil,
 		Message: fmt.Sprintf("the artifact %s of %d bytes was not stored in time: the bucket of artifacts, or the server "+
 			"before it, accepts nothing", filepath.Base(a.Ref.URI), a.Ref.SizeBytes)}

@@ -87,7 +87,8 @@ type Dispatch struct {
 type Heartbeat struct {
 	StartedAt     time.Time // of the work; zero before the Journal has permitted it
 	EngineAttempt int
-	Blocked       engine.WaitCause // what keeps the Journal from answering the start; "" when nothing does
+	// Blocked says what keeps the Journal from answering the start or the end; nil when nothing does. Its StepID is empty.
+	Blocked *engine.StepWait
 }
 
 // Run starts the attempt in the Journal, does its work, and writes its end to the Journal before it returns. It repeats
@@ -102,7 +103,7 @@ type Heartbeat struct {
 // Errors: *RetryError for a failure that the engine should retry and that the log does not have; ErrStopping.
 func (r *Runner) Run(ctx context.Context, d Dispatch, beat func(Heartbeat)) (engine.Return, error) {
 	var startedAt atomic.Pointer[time.Time]
-	var blocked atomic.Pointer[engine.WaitCause]
+	var blocked atomic.Pointer[engine.StepWait]
 	beaten := &beats{}
 	defer r.heartbeat(d, beaten.note(r.now, beat), &startedAt, &blocked)()
 
@@ -134,7 +135,7 @@ func (r *Runner) Run(ctx context.Context, d Dispatch, beat func(Heartbeat)) (eng
 	startedAt.Store(&started)
 
 	x := execution{Dispatch: d, identity: begun.Identity, startedSeq: begun.StartedSeq, key: begun.Key,
-		beats: beaten}
+		beats: beaten, blocked: &blocked}
 	ctx = engine.WithTraceparent(ctx, begun.Traceparent)
 	return r.finish(ctx, x, r.work(ctx, x, Task{
 		Identity: begun.Identity, Step: begun.Step, Params: begun.Params, SandboxCeiling: begun.SandboxCeiling,
@@ -145,18 +146,16 @@ func (r *Runner) Run(ctx context.Context, d Dispatch, beat func(Heartbeat)) (eng
 
 // heartbeat calls beat from a goroutine until stop is called. stop waits for the goroutine.
 func (r *Runner) heartbeat(d Dispatch, beat func(Heartbeat), startedAt *atomic.Pointer[time.Time],
-	blocked *atomic.Pointer[engine.WaitCause]) (stop func()) {
+	blocked *atomic.Pointer[engine.StepWait]) (stop func()) {
 	quit, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
 		tick := time.NewTicker(beatEvery)
 		defer tick.Stop()
 		for {
-			b := Heartbeat{EngineAttempt: d.EngineAttempt}
+			b := Heartbeat{EngineAttempt: d.EngineAttempt, Blocked: blocked.Load()}
 			if at := startedAt.Load(); at != nil {
 				b.StartedAt = *at
-			} else if by := blocked.Load(); by != nil {
-				b.Blocked = *by
 			}
 			beat(b)
 			select {
@@ -171,7 +170,7 @@ func (r *Runner) heartbeat(d Dispatch, beat func(Heartbeat), startedAt *atomic.P
 
 // begin repeats the call that starts an execution until the Journal answers. A Return with a Kind, or an error, means
 // that there is nothing to execute. Meanwhile blocked says what keeps the Journal from answering.
-func (r *Runner) begin(ctx context.Context, d Dispatch, blocked *atomic.Pointer[engine.WaitCause],
+func (r *Runner) begin(ctx context.Context, d Dispatch, blocked *atomic.Pointer[engine.StepWait],
 	call func(engine.StartAttempt) error) (engine.Return, error) {
 	var answer error
 	// After a delivered call the attempt may have started even if the answer was lost, so it must not be handed back.
@@ -189,10 +188,11 @@ func (r *Runner) begin(ctx context.Context, d Dispatch, blocked *atomic.Pointer[
 			time.Since(began) > handBackAfter {
 			return nil
 		}
-		blocked.Store(new(blockedBy(answer)))
+		blocked.Store(blockedBy(answer))
 		r.warn(ctx, d, "start unanswered, trying again", answer)
 		return answer
 	})
+	blocked.Store(nil)
 	switch {
 	case err != nil:
 		return d.interruption(ctx)
@@ -212,12 +212,16 @@ func (r *Runner) begin(ctx context.Context, d Dispatch, blocked *atomic.Pointer[
 	return engine.Return{}, nil
 }
 
-// blockedBy returns what keeps a Journal from answering, by the error of a start that is tried again.
-func blockedBy(err error) engine.WaitCause {
+// blockedBy returns what keeps a Journal from answering, by the error of a call that is tried again.
+func blockedBy(err error) *engine.StepWait {
 	if _, full := errors.AsType[*store.OverloadedError](err); full || errors.Is(err, engine.ErrUnanswered) {
-		return engine.WaitStore
+		return &engine.StepWait{Cause: engine.WaitStore}
 	}
-	return engine.WaitJournal
+	w := &engine.StepWait{Cause: engine.WaitJournal}
+	if denied, ok := errors.AsType[*engine.DeniedError](err); ok {
+		w.Status = denied.Status
+	}
+	return w
 }
 
 // declinedBy adds the Journal's error to the answer to a dispatch that has no access to the Journal.
@@ -378,10 +382,12 @@ func quote(f *Failure, message string, out *output) (string, int64) {
 func (r *Runner) execute(ctx context.Context, x execution, t Task, h *host) (res Result, err error) {
 	defer func() {
 		if p := recover(); p != nil {
+			// The value of the panic may be an input of the step, and so may arguments in the stack.
 			h.stack = h.out.redact.Replace(string(debug.Stack()))
 			r.log().LogAttrs(ctx, slog.LevelError, "executor panicked", slog.String("runId", x.RunID),
-				slog.String("stepId", x.StepID),
-				slog.String("type", string(t.Step.Type)), slog.Any("panic", p), slog.String("stack", string(debug.Stack())))
+				slog.String("stepId", x.StepID), slog.String("attemptId", x.attemptID()),
+				slog.String("type", string(t.Step.Type)), slog.String("panic", h.out.redact.Replace(fmt.Sprint(p))),
+				slog.String("stack", h.stack))
 			res, err = Result{}, &Failure{Code: "EXECUTOR_PANIC",
 				Message:   "the executor of this step type panicked; the worker's log has the stack trace",
 				Retryable: true, Category: run.CategoryPlatform}
@@ -422,8 +428,11 @@ func (r *Runner) now() time.Time {
 func (r *Runner) warn(ctx context.Context, d Dispatch, msg string, err error) {
 	//nolint:sloglint // each caller gives a constant
 	r.log().LogAttrs(ctx, slog.LevelWarn, msg, slog.String("runId", d.RunID), slog.String("stepId", d.StepID),
-		slog.String("attemptId", fmt.Sprintf("%d.%d", d.LogicalAttempt, d.EngineAttempt)), slog.Any("error", err))
+		slog.String("attemptId", d.attemptID()), slog.Any("error", err))
 }
+
+// attemptID returns the attempt as log lines name it: the logical and the engine attempt.
+func (d Dispatch) attemptID() string { return fmt.Sprintf("%d.%d", d.LogicalAttempt, d.EngineAttempt) }
 
 func (r *Runner) log() *slog.Logger {
 	if r.Log != nil {

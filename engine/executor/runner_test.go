@@ -325,6 +325,27 @@ func TestRunner_GivesUnexpectedFailuresACode(t *testing.T) {
 	wantFailed(t, execute(t, t.Context(), r), executor.CodeTypeUnsupported, false) // a SLEEP is a timer of the engine
 }
 
+// The value of a panic may quote an input. The worker's own log hides secrets too, and names the attempt.
+func TestRunner_TheLogOfAPanicHasTheAttemptAndNoSecret(t *testing.T) {
+	t.Parallel()
+	const secret = "hunter2-of-the-step"
+	j := newJournal(t, plan.Command, plan.CommandInputs{Argv: []string{"x"}, Env: map[string]string{"PASSWORD": secret}})
+	var log bytes.Buffer
+	r := worker(t, j, executor.Config{})
+	r.Log = slog.New(slog.NewTextHandler(&log, nil))
+	r.Executors = map[plan.StepType]executor.Executor{plan.Command: scripted(func(context.Context, executor.Task,
+		executor.Host) (executor.Result, error) {
+		panic("cannot use " + secret)
+	})}
+	wantFailed(t, execute(t, t.Context(), r), "EXECUTOR_PANIC", true)
+	if text := log.String(); strings.Contains(text, secret) || !strings.Contains(text, "cannot use") {
+		t.Errorf("the log of the panic is %q; want its value without the secret", text)
+	}
+	if !strings.Contains(log.String(), "attemptId=1.") {
+		t.Errorf("the log of the panic is %q; want the attempt", log.String())
+	}
+}
+
 func TestLight_RunsOnlyNoop(t *testing.T) {
 	t.Parallel()
 	for _, typ := range []plan.StepType{plan.Noop, plan.Command, plan.HTTPNotify, plan.DBTCompile, plan.DBTRun,

@@ -46,9 +46,12 @@ const firstBeat = 500 * time.Millisecond
 type beat struct {
 	StartedAt     time.Time `json:"startedAt,omitzero"` // of the work; zero before it has started
 	EngineAttempt int       `json:"engineAttempt"`
-	// Blocked says what keeps the step StepID from starting; see executor.Heartbeat. Both are empty when nothing does.
+	// Blocked says what keeps the Journal from answering about the step StepID; see executor.Heartbeat. All these fields
+	// are empty when nothing does.
 	Blocked engine.WaitCause `json:"blocked,omitempty"`
 	StepID  string           `json:"stepId,omitempty"`
+	Status  int              `json:"status,omitempty"`
+	Ended   time.Time        `json:"ended,omitzero"` // when the worker first tried to report the end
 }
 
 // beat sends a heartbeat if one is due, or if the work has just started. It stops the work if Temporal has cancelled or
@@ -62,8 +65,11 @@ func (p *pulse) beat(ctx context.Context, b executor.Heartbeat) {
 	ctx, cancel := context.WithTimeout(ctx, beatTimeout)
 	defer cancel()
 	out := beat{StartedAt: b.StartedAt, EngineAttempt: b.EngineAttempt}
-	if b.Blocked != "" {
-		out.Blocked, out.StepID = b.Blocked, p.stepID
+	if by := b.Blocked; by != nil {
+		out.Blocked, out.StepID, out.Status = by.Cause, p.stepID, by.Status
+		if by.Ended {
+			out.Ended = by.Since
+		}
 	}
 	err := p.beats.RecordActivityHeartbeat(ctx, p.token, out)
 	var cancelled *temporal.CanceledError

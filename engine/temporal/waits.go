@@ -124,12 +124,27 @@ func (e *Engine) pendingWaits(about *workflowservice.DescribeWorkflowExecutionRe
 			}
 		case activityExecute:
 			var b beat
-			if e.decodeBeat(a, &b) && b.Blocked != "" && len(out.Steps) < engine.MaxStepWaits {
-				out.Steps = append(out.Steps, engine.StepWait{StepID: b.StepID, Cause: b.Blocked, Since: since})
+			if e.decodeBeat(a, &b) && len(out.Steps) < engine.MaxStepWaits {
+				out.Steps = b.addTo(out.Steps, since)
 			}
 		}
 	}
 	return out
+}
+
+// addTo adds what a heartbeat says about a step that Temporal scheduled at a time; nothing unless it has a meaning.
+func (b beat) addTo(waits []engine.StepWait, scheduled time.Time) []engine.StepWait {
+	if b.Blocked != engine.WaitJournal && b.Blocked != engine.WaitStore {
+		return waits
+	}
+	w := engine.StepWait{StepID: b.StepID, Cause: b.Blocked, Since: scheduled}
+	if !b.Ended.IsZero() {
+		w.Since, w.Ended = b.Ended, true
+	}
+	if b.Status >= 100 && b.Status < 600 {
+		w.Status = b.Status
+	}
+	return append(waits, w)
 }
 
 // decodeBeat decodes the last heartbeat of an activity. Anybody with access to Temporal can forge it.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -49,6 +50,33 @@ type deniedJournal struct{ engine.Journal }
 
 func (deniedJournal) StartAttempt(context.Context, engine.StartAttempt) (engine.AttemptStarted, error) {
 	return engine.AttemptStarted{}, &engine.DeniedError{Status: 403, Why: "blocked"}
+}
+
+// endlessJournal answers each end like a proxy that blocks the path of the Journal, until it is opened.
+type endlessJournal struct {
+	engine.Journal
+	open *atomic.Bool
+}
+
+func (j endlessJournal) End(ctx context.Context, e engine.End) (engine.Receipt, error) {
+	if !j.open.Load() {
+		return engine.Receipt{}, &engine.DeniedError{Status: 403, Why: "blocked"}
+	}
+	return j.Journal.End(ctx, e)
+}
+
+// The work of a step has ended, and its worker cannot report that. The log says that the step runs, so only the worker
+// can tell what the run waits for.
+func TestWaits_AnEndThatCannotBeReportedIsNamed(t *testing.T) {
+	t.Parallel()
+	var open atomic.Bool
+	h := newHarness(t, options{wrap: func(j engine.Journal) engine.Journal { return endlessJournal{j, &open} }})
+	id := h.start(document(0, step{id: "a"}))
+	if w := h.waitsFor(id, "a", engine.WaitJournal); !w.Ended || w.Status != 403 || w.Since.IsZero() {
+		t.Errorf("the wait is %+v, want an end with the status 403 and the time of the first report", w)
+	}
+	open.Store(true)
+	h.waitFor(id, "completed", func(s run.State) bool { return s.Status == run.Completed })
 }
 
 // A worker whose Journal is blocked is the cause on the page, with the status of the answer.

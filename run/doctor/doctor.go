@@ -44,11 +44,11 @@ const (
 	CodePlanLoads         Code = "PLAN_LOADS"
 )
 
-// Kind tells a fault from a wait that is meant.
+// Kind distinguishes faults from intended waits.
 type Kind string
 
-// Kinds. A FAULT is not meant to be; a WAIT ends by a decision, a person or a limit that somebody set; an END is one
-// that a person decided.
+// Kinds. A FAULT is unintended. A WAIT ends by a decision, a person or a limit that somebody set. A person decided an
+// END.
 const (
 	Fault Kind = "FAULT"
 	Wait  Kind = "WAIT"

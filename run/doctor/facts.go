@@ -49,8 +49,8 @@ type Approval struct {
 	More            bool     // there may be others
 }
 
-// Held is something that holds up an open run. Its sentences are those of Run.waits, so that the page of a run and its
-// diagnosis say the same.
+// Held is a reason why an open run does not continue. Its sentences are those of Run.waits, so that the page of a run
+// and its diagnosis say the same.
 type Held struct {
 	Code         Code      // CodePartDown, CodeJournal, CodeWaitsForQuota or CodePlanLoads
 	Engine       bool      // with CodePartDown: the engine is the part; otherwise the store

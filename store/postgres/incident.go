@@ -14,12 +14,14 @@ const incidentColumns = `i.id::text, i.tenant_id, i.project_id, i.environment_id
   i.opened_at, i.acknowledged_at, i.acknowledged_by, i.closed_at, i.closed_by,
   (SELECT count(*) FROM incident_alert x WHERE x.incident = i.pos),
   (SELECT count(*) FROM incident_alert x JOIN alert_state s ON s.pos = x.alert AND s.resolved_at IS NULL
+    WHERE x.incident = i.pos),
+  (SELECT count(DISTINCT s.fingerprint) FROM incident_alert x JOIN alert_state s ON s.pos = x.alert
     WHERE x.incident = i.pos)`
 
 func scanIncident(row pgx.CollectableRow) (i store.Incident, err error) {
 	return i, row.Scan(&i.ID, &i.TenantID, &i.ProjectID, &i.EnvironmentID, &i.RunID, &i.Code, &i.Severity, &i.Title,
 		utc{&i.OpenedAt}, utcOrNil{&i.AcknowledgedAt}, &i.AcknowledgedBy, utcOrNil{&i.ClosedAt}, &i.ClosedBy, &i.Alerts,
-		&i.OpenAlerts)
+		&i.OpenAlerts, &i.Affected)
 }
 
 func scanIncidentNote(row pgx.CollectableRow) (n store.IncidentNote, err error) {
@@ -70,8 +72,8 @@ func (s *Store) OpenIncidents(ctx context.Context, limit int,
 	return out, err
 }
 
-// openIncident adds an alert to the open incident of its group, or opens one and returns it. It does nothing when
-// another caller has dealt with the alert.
+// openIncident adds an alert to the open incident of its group, or opens one. It returns the incident if it opened it
+// or raised its severity. It does nothing when another caller has dealt with the alert.
 func openIncident(ctx context.Context, c *pgx.Conn, alert int64, a store.AlertState,
 	severity store.Severity) ([]store.Incident, error) {
 	n, err := one(ctx, c, pgx.RowTo[int], `SELECT count(*) FROM incident_alert WHERE alert = $1`, alert)
@@ -89,11 +91,24 @@ func openIncident(ctx context.Context, c *pgx.Conn, alert int64, a store.AlertSt
 	if err != nil {
 		return nil, err
 	}
-	if _, err := c.Exec(ctx, `INSERT INTO incident_alert (alert, incident) VALUES ($1, $2)`, alert, pos); err != nil ||
-		!isNew {
+	if _, err := c.Exec(ctx, `INSERT INTO incident_alert (alert, incident) VALUES ($1, $2)`, alert, pos); err != nil {
 		return nil, err
 	}
 	i, err := one(ctx, c, scanIncident, `SELECT `+incidentColumns+` FROM incident i WHERE i.pos = $1`, pos)
+	switch {
+	case err != nil:
+		return nil, err
+	case isNew:
+		return []store.Incident{i}, nil
+	case !severity.Worse(i.Severity):
+		return nil, nil
+	}
+	note := store.RaisedNote(a.LastSeen, a, i.Severity, severity)
+	i.Severity, i.Notes = severity, []store.IncidentNote{note}
+	_, err = c.Exec(ctx, `WITH raised AS (UPDATE incident SET severity = $2 WHERE pos = $1)
+		INSERT INTO incident_note (incident, n, actor, act, text)
+		SELECT $1, count(*) + 1, $3, $4, $5 FROM incident_note WHERE incident = $1 HAVING count(*) < $6`, pos,
+		string(severity), note.Actor, note.ActColumn(), note.Text, store.MaxIncidentNotes)
 	return []store.Incident{i}, err
 }
 

@@ -14,13 +14,16 @@ const incidentColumns = `i.id, i.tenant_id, i.project_id, i.environment_id, i.ru
 	i.opened_at, i.acknowledged_at, i.acknowledged_by, i.closed_at, i.closed_by,
 	(SELECT count(*) FROM incident_alert x WHERE x.incident = i.pos),
 	(SELECT count(*) FROM incident_alert x JOIN alert_state s ON s.pos = x.alert AND s.resolved_at IS NULL
+		WHERE x.incident = i.pos),
+	(SELECT count(DISTINCT s.fingerprint) FROM incident_alert x JOIN alert_state s ON s.pos = x.alert
 		WHERE x.incident = i.pos)`
 
 func scanIncident(row scanner) (i store.Incident, err error) {
 	var opened int64
 	var acknowledged, closed sql.NullInt64
 	err = row.Scan(&i.ID, &i.TenantID, &i.ProjectID, &i.EnvironmentID, &i.RunID, &i.Code, &i.Severity, &i.Title, &opened,
-		&acknowledged, &i.AcknowledgedBy, &closed, &i.ClosedBy, &i.Alerts, &i.OpenAlerts)
+		&acknowledged, &i.AcknowledgedBy, &closed, &i.ClosedBy, &i.Alerts, &i.OpenAlerts,
+		&i.Affected)
 	i.OpenedAt, i.AcknowledgedAt, i.ClosedAt = instant(opened), instantOrNil(acknowledged), instantOrNil(closed)
 	return i, err
 }
@@ -71,7 +74,8 @@ func (s *Store) OpenIncidents(ctx context.Context, limit int,
 	return out, err
 }
 
-// openIncident adds an alert to the open incident of its group, or opens one and returns it.
+// openIncident adds an alert to the open incident of its group, or opens one. It returns the incident if it opened it
+// or raised its severity.
 func openIncident(ctx context.Context, c *conn, at int64, a alertAt,
 	severity store.Severity) (opened []store.Incident, err error) {
 	known, err := collectOne(ctx, c, "known alert", value[int], `SELECT count(*) FROM incident_alert WHERE alert = ?`,
@@ -93,11 +97,28 @@ func openIncident(ctx context.Context, c *conn, at int64, a alertAt,
 		return nil, err
 	}
 	if _, err := c.exec(ctx, "alert of an incident", `INSERT INTO incident_alert (alert, incident) VALUES (?, ?)`,
-		a.pos, pos); err != nil || !isNew {
+		a.pos, pos); err != nil {
 		return nil, err
 	}
 	i, err := collectOne(ctx, c, "incident", scanIncident, `SELECT `+incidentColumns+` FROM incident i WHERE i.pos = ?`,
 		pos)
+	switch {
+	case err != nil:
+		return nil, err
+	case isNew:
+		return []store.Incident{i}, nil
+	case !severity.Worse(i.Severity):
+		return nil, nil
+	}
+	note := store.RaisedNote(instant(at), a.AlertState, i.Severity, severity)
+	i.Severity, i.Notes = severity, []store.IncidentNote{note}
+	if _, err := c.exec(ctx, "raise an incident", `UPDATE incident SET severity = ? WHERE pos = ?`, string(severity),
+		pos); err != nil {
+		return nil, err
+	}
+	_, err = c.exec(ctx, "note of a raised incident", `INSERT INTO incident_note (incident, n, at, actor, act, text)
+		SELECT ?1, count(*) + 1, ?2, ?3, ?4, ?5 FROM incident_note WHERE incident = ?1 HAVING count(*) < ?6`, pos, at,
+		note.Actor, note.ActColumn(), note.Text, store.MaxIncidentNotes)
 	return []store.Incident{i}, err
 }
 

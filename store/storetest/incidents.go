@@ -14,6 +14,8 @@ var incidentCases = []testCase{
 	{"IncidentIsOpenedOnceByManyAtOnce", testIncidentIsOpenedOnce},
 	{"IncidentIsAcknowledgedNotedAndClosed", testIncidentIsClosed},
 	{"IncidentIsRaisedAndLowered", testIncidentSeverity},
+	{"IncidentIsRaisedByAWorseAlert", testIncidentIsRaisedByAWorseAlert},
+	{"IncidentOfEachSharedThing", testIncidentOfEachSharedThing},
 	{"IncidentsAreFiltered", testIncidentsAreFiltered},
 	{"IncidentNotesAreBounded", testIncidentNotesAreBounded},
 	{"QuietRunHasItsRootCause", testQuietRunHasItsRootCause},
@@ -157,6 +159,72 @@ func testIncidentSeverity(f *fixture) {
 	f.equal(store.Sev3, f.incident(x.ID).Severity, "the severity after the end")
 }
 
+// A person lowered the severity. An alert that is worse raises it again, and says so; one that is not changes nothing.
+func testIncidentIsRaisedByAWorseAlert(f *fixture) {
+	id := f.run()
+	f.raise(alertOf(id, 1, store.AlertHigh))
+	x := f.openIncidents()[0]
+	raise := func(n int, severity store.Severity) []store.Incident {
+		f.Helper()
+		f.raise(alertOf(id, n, store.AlertHigh))
+		out, err := f.store.OpenIncidents(f.ctx(), 10, func(store.AlertState) store.Severity { return severity })
+		f.ok(err)
+		return out
+	}
+	f.equal(0, len(raise(2, store.Sev3)), "incidents that an alert that is not worse opened or raised")
+	f.equal(store.Sev2, f.incident(x.ID).Severity, "the severity after it")
+	raised := raise(3, store.Sev1)
+	f.equal(1, len(raised), "incidents that a worse alert raised")
+	f.equal(x.ID, raised[0].ID, "the raised incident")
+	notes, err := f.store.IncidentNotes(f.ctx(), x.ID)
+	f.ok(err)
+	f.equal(1, len(notes), "notes")
+	f.equal("dvt SEVERITY SEV_1 A further alert is worse than SEV_2: note 3",
+		fmt.Sprint(notes[0].Actor, " ", notes[0].Act, " ", notes[0].Severity, " ", notes[0].Text), "the note")
+	f.equal(notes[0].Text, raised[0].Notes[0].Text, "the note of the result")
+	x = f.incident(x.ID)
+	f.equal("SEV_1 3 3", fmt.Sprint(x.Severity, " ", x.Alerts, " ", x.Affected), "severity, alerts and affected things")
+	f.fillNotes(2)
+	f.equal(1, len(raise(4, store.Sev0)), "incidents with all notes that a worse alert raised")
+	f.equal(store.Sev0, f.incident(x.ID).Severity, "the severity of an incident with all notes")
+	notes, err = f.store.IncidentNotes(f.ctx(), x.ID)
+	f.ok(err)
+	f.equal(store.MaxIncidentNotes, len(notes), "notes, which are bounded")
+}
+
+// Different people mend different queues. A further alert about the same queue belongs to its incident.
+func testIncidentOfEachSharedThing(f *fixture) {
+	id := f.run()
+	no := 0
+	queue := func(name string) store.Alert {
+		no++
+		a := alertOf(id, no, store.AlertHigh)
+		a.Code, a.Subject, a.Shared = run.CodeNoWorker, name, true
+		return a
+	}
+	f.raise(queue("tq-a"))
+	f.raise(queue("tq-b"))
+	f.equal(2, len(f.openIncidents()), "incidents of two queues")
+	_, err := f.store.ResolveAlerts(f.ctx(), []string{queue("tq-a").Fingerprint()}, "over")
+	f.ok(err)
+	f.raise(queue("tq-a"))
+	f.equal(0, len(f.openIncidents()), "incidents of a queue that fails again")
+	for _, part := range []string{"temporal", "eventBus"} {
+		f.raise(store.Alert{Level: store.AlertHigh, Code: run.CodeDependencyDown, Note: "down", Subject: part})
+	}
+	f.equal(2, len(f.openIncidents()), "incidents of two parts of the installation")
+	for n := range 3 { // subjects that are runs do not make an incident each
+		ended := alertOf(id, 10+n, store.AlertHigh)
+		ended.Code, ended.Shared, ended.RunID = run.CodeRecoveryFailed, true, f.run().RunID
+		ended.Subject, ended.Note = ended.RunID, fmt.Sprint("run ", n)
+		f.raise(ended)
+	}
+	opened := f.openIncidents()
+	f.equal(1, len(opened), "incidents of three runs")
+	f.equal("3 3", fmt.Sprint(f.incident(opened[0].ID).Alerts, " ", f.incident(opened[0].ID).Affected),
+		"its alerts and affected things")
+}
+
 func testIncidentsAreFiltered(f *fixture) {
 	id := f.run()
 	f.raise(alertOf(id, 1, store.AlertHigh))
@@ -195,13 +263,19 @@ func testIncidentsAreFiltered(f *fixture) {
 	f.equal(0, len(list(mine)), "open incidents")
 }
 
+// fillNotes gives each incident notes from a number up to the limit.
+func (f *fixture) fillNotes(from int) {
+	f.Helper()
+	f.ok(f.db.Exec(f, fmt.Sprintf(`WITH RECURSIVE n(n) AS (SELECT %d UNION ALL SELECT n + 1 FROM n WHERE n < %d)
+		INSERT INTO incident_note (incident, n, at, actor, act, text) SELECT i.pos, n.n, i.opened_at, 'ola', 'NOTE', 'x'
+		FROM n, incident i`, from, store.MaxIncidentNotes)))
+}
+
 func testIncidentNotesAreBounded(f *fixture) {
 	id := f.run()
 	f.raise(alertOf(id, 1, store.AlertHigh))
 	x := f.openIncidents()[0]
-	f.ok(f.db.Exec(f, fmt.Sprintf(`WITH RECURSIVE n(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < %d)
-		INSERT INTO incident_note (incident, n, at, actor, act, text) SELECT i.pos, n.n, i.opened_at, 'ola', 'NOTE', 'x'
-		FROM n, incident i`, store.MaxIncidentNotes)))
+	f.fillNotes(1)
 	_, err := f.store.ActOnIncident(f.ctx(), x.ID, store.IncidentNote{Actor: "ola", Act: store.IncidentAddNote})
 	f.wantError(err, store.ErrTooMany)
 	f.equal(store.MaxIncidentNotes+1, len(f.act(x.ID, store.IncidentClose, "done").Notes), "notes with that of the end")

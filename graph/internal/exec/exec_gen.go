@@ -13442,7 +13442,7 @@ type Incident {
   severity: IncidentSeverity!
   "The code of its alerts; null: a person or program asked for people by ESCALATE_ALERT."
   code: String
-  "What the first alert said."
+  "What the first alert said, and how many more things the others are about."
   title: String!
   "What people should do about it; null without a code."
   whatToDo: String

@@ -1,6 +1,7 @@
 package mapping
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/dvt-engine/dvt/control/reads"
@@ -25,7 +26,7 @@ func Incidents(page reads.IncidentsPage, after string) *model.IncidentConnection
 // Incident maps an incident with what people should do about its code.
 func Incident(i reads.Incident) model.Incident {
 	out := model.Incident{
-		ID: i.ID, Severity: model.IncidentSeverity(i.Severity), Code: Text(string(i.Code)), Title: i.Title,
+		ID: i.ID, Severity: model.IncidentSeverity(i.Severity), Code: Text(string(i.Code)), Title: incidentTitle(i),
 		Installation: i.TenantID == "", ProjectID: Text(i.ProjectID), EnvironmentID: Text(i.EnvironmentID),
 		RunID: Text(i.RunID), OpenedAt: i.OpenedAt, AcknowledgedAt: i.AcknowledgedAt, AcknowledgedBy: Text(i.AcknowledgedBy),
 		ClosedAt: i.ClosedAt, ClosedBy: Text(i.ClosedBy), Alerts: i.Alerts, OpenAlerts: i.OpenAlerts,
@@ -43,4 +44,17 @@ func Incident(i reads.Incident) model.Incident {
 		out.Notes = append(out.Notes, note)
 	}
 	return out
+}
+
+// incidentTitle is what the first alert said, and whether the others are about the same thing. A person who mends what
+// the title names must know that more is affected.
+func incidentTitle(i reads.Incident) string {
+	switch others := i.Affected - 1; {
+	case i.Code == "" || others < 1:
+		return i.Title
+	case others == 1:
+		return i.Title + " One more thing is affected; see its alerts."
+	default:
+		return fmt.Sprintf("%s %d more things are affected; see its alerts.", i.Title, others)
+	}
 }

@@ -165,8 +165,9 @@ var Examples = map[string]string{
 	"dvt workflow debug": "dvt workflow debug 4fec12ab",
 	"dvt workflow new": "dvt workflow new nightly\ndvt workflow new load --type dbt --project shop " +
 		"--environment prod",
-	"dvt workflow replay": "temporal workflow show -w dvt/acme/4fec12ab -o json | dvt workflow replay -",
-	"dvt trace export":    "dvt trace export @failed > trace.json\ndvt trace export 4fec12ab --send",
+	"dvt workflow capture": "dvt workflow capture /srv/dvt/histories --config dvt.yaml",
+	"dvt workflow replay":  "temporal workflow show -w dvt/acme/4fec12ab -o json | dvt workflow replay -",
+	"dvt trace export":     "dvt trace export @failed > trace.json\ndvt trace export 4fec12ab --send",
 }
 
 // otherNames are words that people type for a command, by its path. The error for such a word names the command.

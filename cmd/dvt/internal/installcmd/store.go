@@ -41,19 +41,25 @@ func Store() *cobra.Command {
 	return c
 }
 
-// command adds the settings to c, loads them and calls f. The exit status follows from the error of f. With byRun the
-// command has --run.
-func (u *storeCommands) command(c *cobra.Command, args int, byRun bool, flags []string,
-	f func(context.Context, config.Config, *slog.Logger, []string) error) *cobra.Command {
-	c.Args = cmdline.ExactArgs(args)
-	settings := pflag.NewFlagSet(c.Name(), pflag.ContinueOnError) // server.Load would take --run for a setting
-	config.Flags(settings, append(flags, "store", "store-password-file", "allow-plaintext", "data", "log-level",
-		"log-format")...)
-	settings.String("config", "", "YAML file with settings")
-	c.Flags().AddFlagSet(settings)
+// command adds the settings of a store to c, loads them and calls f. The exit status follows from the error of f. With
+// byRun the command has --run.
+func (u *storeCommands) command(c *cobra.Command, args int, byRun bool, flags []string, f action) *cobra.Command {
 	if byRun {
 		c.Flags().StringSliceVar(&u.runs, "run", nil, "only this run; may be repeated")
 	}
+	return u.withSettings(c, args, append(flags, "store", "store-password-file", "data"), f)
+}
+
+// action is what a command does with its settings and arguments.
+type action func(context.Context, config.Config, *slog.Logger, []string) error
+
+// withSettings adds settings to c, loads them and calls f. The exit status follows from the error of f.
+func (u *storeCommands) withSettings(c *cobra.Command, args int, flags []string, f action) *cobra.Command {
+	c.Args = cmdline.ExactArgs(args)
+	settings := pflag.NewFlagSet(c.Name(), pflag.ContinueOnError) // server.Load would take --run for a setting
+	config.Flags(settings, append(flags, "allow-plaintext", "log-level", "log-format")...)
+	settings.String("config", "", "YAML file with settings")
+	c.Flags().AddFlagSet(settings)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if !c.Flags().Changed("log-level") && os.Getenv("DVT_LOG_LEVEL") == "" {
 			if err := c.Flags().Set("log-level", "warn"); err != nil {
