@@ -1714,6 +1714,7 @@ export type QueueQuery = { queue: { depth: number, edges: Array<{ node: { runId:
 
 export type SlotHoldersQueryVariables = Exact<{
   first: number;
+  projectId?: string | null | undefined;
 }>;
 
 
@@ -5679,10 +5680,10 @@ export const QueueDocument = new TypedDocumentString(`
   hasNextPage
 }`) as unknown as TypedDocumentString<QueueQuery, QueueQueryVariables>;
 export const SlotHoldersDocument = new TypedDocumentString(`
-    query SlotHolders($first: Int!) {
+    query SlotHolders($first: Int!, $projectId: String) {
   runs(
     first: $first
-    filter: {statuses: [APPROVED, RUNNING, PAUSED]}
+    filter: {statuses: [APPROVED, RUNNING, PAUSED], projectId: $projectId}
     orderBy: CREATED_ASC
   ) {
     edges {
