@@ -5,6 +5,7 @@ import { PolicyPanel } from "../admin/PolicyPanel";
 import { QuotasPanel } from "../admin/QuotasPanel";
 import { ServicePanel } from "../admin/ServicePanel";
 import { TokensPanel } from "../admin/TokensPanel";
+import { Gate } from "../session/MayNot";
 import { useDocumentStatus } from "../ui/documentStatus";
 import type { AdminPart } from "./search";
 import page from "../styles/Page.module.css";
@@ -12,7 +13,11 @@ import page from "../styles/Page.module.css";
 const route = getRouteApi("/admin/$part");
 const PANELS = {
   tokens: TokensPanel,
-  policy: PolicyPanel,
+  policy: () => (
+    <Gate action="READ_POLICY" title={m.policy.title}>
+      <PolicyPanel />
+    </Gate>
+  ),
   quotas: QuotasPanel,
   service: ServicePanel,
 } as const satisfies Record<AdminPart, () => React.ReactNode>;

@@ -1,6 +1,7 @@
 import { getRouteApi, Link } from "@tanstack/react-router";
 import { useState } from "react";
 import { newId } from "../api/newId";
+import { Gate } from "../session/MayNot";
 import { useCan } from "../session/useCan";
 import { LetterEvents } from "../admin/LetterEvents";
 import {
@@ -33,6 +34,14 @@ interface Wanted {
 }
 
 export function DeadLettersPage() {
+  return (
+    <Gate action="READ_DEAD_LETTERS" title={dlqWords.title}>
+      <Letters />
+    </Gate>
+  );
+}
+
+function Letters() {
   useDocumentStatus(dlqWords.title);
   const { all, run } = route.useSearch();
   const navigate = route.useNavigate();

@@ -13,7 +13,7 @@ import { PageHead } from "../page/List";
 import { Problem } from "../page/Problem";
 import { DoneLine } from "../receipts/DoneLine";
 import { recordDone } from "../session/done";
-import { MayNot, useMay } from "../session/MayNot";
+import { Gate, MayNot, useMay } from "../session/MayNot";
 import { useViewer } from "../session/viewer";
 import css from "../styles/Form.module.css";
 import { Button } from "../ui/Button";
@@ -50,11 +50,19 @@ function stateOf({ live, ok, drain, drained, inUse }: Worker): State {
   return "OK";
 }
 
-/** The data workers: what each serves, runs and can, and the button that drains it. */
 export function WorkersPage() {
+  return (
+    <Gate action="DEBUG" title={words.title}>
+      <Workers />
+    </Gate>
+  );
+}
+
+/** The data workers: what each serves, runs and can, and the button that drains it. */
+function Workers() {
   useDocumentStatus(words.title);
   const workers = useQuery(WorkersDocument, {}, (result) => result.workers, { every: EVERY_MS });
-  const may = useMay("SET_ENGINE_MODE");
+  const may = useMay("SET_ENGINE_MODE", words.mayDrain);
   const [wanted, setWanted] = useState<{ worker: Worker; requestId: string } | null>(null);
   const rows = workers.answer;
 
@@ -119,6 +127,7 @@ export function WorkersPage() {
           <p>{words.empty}</p>
         </Notice>
       )}
+      {rows && rows.length > 0 && <p>{roomOf(rows)}</p>}
       {rows && rows.length > 0 && (
         <Table
           label={words.title}
@@ -132,6 +141,16 @@ export function WorkersPage() {
       {wanted && <DrainDialog worker={wanted.worker} all={rows ?? []} act={act} onClose={() => setWanted(null)} />}
     </>
   );
+}
+
+/** Whether steps can start now: the workers that take steps, their free slots, and the queues that no worker serves. */
+function roomOf(rows: readonly Worker[]): string {
+  const taking = rows.filter((worker) => stateOf(worker) === "OK");
+  const queues = new Set(taking.map(({ queue }) => queue));
+  const idle = [...new Set(rows.map(({ queue }) => queue))].filter((queue) => !queues.has(queue));
+  const slots = new Map(taking.map((worker) => [nameOf(worker), worker.slots - worker.inUse]));
+  const free = [...slots.values()].reduce((sum, n) => sum + Math.max(0, n), 0);
+  return [words.room(slots.size, queues.size, free), ...idle.map(words.unserved)].join(" ");
 }
 
 function StateOf({ worker }: { worker: Worker }) {

@@ -2139,6 +2139,11 @@ export type DrainWorkerMutationVariables = Exact<{
 
 export type DrainWorkerMutation = { drainWorker: { workers: Array<{ account: string, worker: string, queue: string, runtime: string, ok: boolean, problem: string | null, reportedAt: string, live: boolean, version: string | null, slots: number, inUse: number, drained: boolean, last: boolean, missing: Array<{ part: string, reason: string }>, steps: Array<{ tenantId: string, runId: string, stepId: string, since: string }>, drain: { actor: string, reason: string, at: string } | null }>, change: { action: string, requestId: string, actor: string, at: string, version: number | null, versionBefore: number | null } | null } };
 
+export type WorkerDrainsQueryVariables = Exact<{ [key: string]: never; }>;
+
+
+export type WorkerDrainsQuery = { workers: Array<{ account: string, worker: string, queue: string, ok: boolean, live: boolean, drain: { actor: string, reason: string } | null }> };
+
 export class TypedDocumentString<TResult, TVariables>
   extends String
   implements DocumentTypeDecoration<TResult, TVariables>
@@ -7401,3 +7406,18 @@ fragment WorkerFields on WorkerReport {
   }
   last
 }`) as unknown as TypedDocumentString<DrainWorkerMutation, DrainWorkerMutationVariables>;
+export const WorkerDrainsDocument = new TypedDocumentString(`
+    query WorkerDrains {
+  workers {
+    account
+    worker
+    queue
+    ok
+    live
+    drain {
+      actor
+      reason
+    }
+  }
+}
+    `) as unknown as TypedDocumentString<WorkerDrainsQuery, WorkerDrainsQueryVariables>;
