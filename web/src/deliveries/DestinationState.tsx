@@ -34,11 +34,7 @@ export function StateOf({ destination }: { destination: Destination }) {
     <span>
       <span className={css.tone} data-tone={refuses ? "bad" : TONES[state]}>
         <span aria-hidden="true">{refuses ? SIGNS.FAILING : SIGNS[state]}</span>{" "}
-        {refuses
-          ? words.refuses
-          : state === "SENDING" && lastSentAt === null
-            ? words.fresh
-            : words.states[state]}
+        {refuses ? words.refuses : state === "SENDING" && lastSentAt === null ? words.fresh : words.states[state]}
       </span>
       <Why destination={destination} />
       {deadLetters > 0 && <>; {words.becameDead(deadLetters)}</>}

@@ -3,7 +3,9 @@ import { useState } from "react";
 import { newId } from "../api/newId";
 import { Gate } from "../session/MayNot";
 import { useCan } from "../session/useCan";
+import { LetterCauses } from "../admin/LetterCauses";
 import { LetterEvents } from "../admin/LetterEvents";
+import { causeOf } from "../admin/letterCause";
 import {
   DeadLettersDocument,
   type LetterFieldsFragment,
@@ -79,7 +81,7 @@ function Letters() {
       head: dlqWords.seqs,
       cell: (letter) => (
         <span>
-          {letter.fromSeq}–{letter.toSeq}{" "}
+          {dlqWords.events(letter.fromSeq + 1, letter.toSeq)}{" "}
           <Button
             kind="quiet"
             label={dlqWords.lookAt(shortId(letter.runId), letter.toSeq)}
@@ -92,8 +94,12 @@ function Letters() {
     },
     { head: dlqWords.project, wide: true, cell: (letter) => letter.projectId },
     { head: dlqWords.tries, cell: (letter) => letter.attempts },
-    { head: dlqWords.cause, text: true, cell: (letter) => letter.cause },
-    { head: dlqWords.since, cell: (letter) => <Time at={instant(letter.buriedAt)} /> },
+    {
+      head: dlqWords.cause,
+      text: true,
+      cell: ({ cause }) => <span title={cause}>{causeOf(cause)?.says ?? cause}</span>,
+    },
+    { head: dlqWords.givenUp, cell: (letter) => <Time at={instant(letter.buriedAt)} /> },
     {
       head: dlqWords.result,
       cell: (letter) => {
@@ -138,7 +144,7 @@ function Letters() {
           {dlqWords.redriveAll}…
         </Button>
       </PageHead>
-      {pages.rows?.length !== 0 && <p className={css.hint}>{dlqWords.lead}</p>}
+      {open > 0 && <LetterCauses letters={pages.rows ?? []} more={pages.hasMore} />}
       {more && <p role="status">{dlqWords.more}</p>}
       <List
         label={dlqWords.title}
