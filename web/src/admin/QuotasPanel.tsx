@@ -1,3 +1,4 @@
+import { Link } from "@tanstack/react-router";
 import { useMemo, useState } from "react";
 import { DoneLine } from "../receipts/DoneLine";
 import { recordDone } from "../session/done";
@@ -62,9 +63,30 @@ const buckets: Column<Line>[] = [
 ];
 const places: Column<Snapshot>[] = [
   { head: words.place, main: true, cell: (snapshot) => snapshot.projectId ?? words.tenant },
-  { head: words.active, cell: (snapshot) => words.of(count(snapshot.active), count(snapshot.maxActive)) },
-  { head: words.waiting, cell: (snapshot) => words.of(count(snapshot.queueDepth), count(snapshot.maxQueueDepth)) },
+  { head: words.active, cell: ({ active, maxActive }) => <Use of={active} most={maxActive} /> },
+  {
+    head: words.waiting,
+    cell: ({ queueDepth, maxQueueDepth }) =>
+      queueDepth > 0 ? (
+        <Link to="/queue">
+          <Use of={queueDepth} most={maxQueueDepth} />
+        </Link>
+      ) : (
+        words.of(count(queueDepth), count(maxQueueDepth))
+      ),
+  },
 ];
+
+/** How much of a limit is in use; a limit that is reached holds runs up, so it stands out. */
+function Use({ of, most }: { of: number; most: number }) {
+  const text = words.of(count(of), count(most));
+  if (of < most) return text;
+  return (
+    <span className={css.tone} data-tone="warn">
+      {text}, {words.full}
+    </span>
+  );
+}
 
 /** The settings to edit: those in force, or an old version that is put back over them. */
 interface Editing {
