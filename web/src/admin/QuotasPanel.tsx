@@ -2,7 +2,8 @@ import { Link } from "@tanstack/react-router";
 import { useMemo, useState } from "react";
 import { DoneLine } from "../receipts/DoneLine";
 import { recordDone } from "../session/done";
-import { MayNot, useMay } from "../session/MayNot";
+import { type May, MayNot, useMay } from "../session/MayNot";
+import { useCan } from "../session/useCan";
 import {
   PreviewQuotaDocument,
   QuotaHistoryDocument,
@@ -111,10 +112,33 @@ function QuotaPreview({ document }: Parameters<DocumentPreview>[0]) {
   return <InWords changed={last?.changed ?? []} warnings={error ? [] : (last?.warnings ?? [])} error={error} />;
 }
 
+interface HistoryProps {
+  current: number;
+  may: May;
+  putBack: (old: QuotaFieldsFragment) => void;
+}
+
+/** The versions of the settings, for those who may read them. */
+function History({ current, may, putBack }: HistoryProps) {
+  const pages = useConnection(QuotaHistoryDocument, {}, (result) => result.quotaHistory, { size: 20 });
+  return (
+    <Versions
+      pages={pages}
+      current={current}
+      content={content}
+      refusal={may.refusal}
+      saidBy={may.saidBy}
+      putBack={putBack}
+      none={words.noHistory}
+    />
+  );
+}
+
 export function QuotasPanel() {
   const quotas = useQuery(QuotasDocument, {}, (result) => result.quotas);
-  const history = useConnection(QuotaHistoryDocument, {}, (result) => result.quotaHistory, { size: 20 });
-  const settings = useQuery(QuotaSettingsDocument, {}, (result) => result.quotaSettings);
+  // Who may not read the settings sees what is used of the limits, and the server is not asked in vain.
+  const mayRead = useCan("READ_POLICY") === null;
+  const settings = useQuery(QuotaSettingsDocument, mayRead ? {} : null, (result) => result.quotaSettings);
   const [editing, setEditing] = useState<Editing | null>(null);
   const may = useMay("SET_QUOTA");
   const most = JSON.stringify(settings.answer?.tierLimits ?? null);
@@ -126,7 +150,6 @@ export function QuotasPanel() {
   const refresh = (): void => {
     quotas.again();
     settings.again();
-    history.refresh();
   };
   const lines = quotas.answer?.flatMap((snapshot) =>
     snapshot.buckets.map((bucket) => ({ place: snapshot.projectId ?? words.tenant, bucket })),
@@ -170,14 +193,11 @@ export function QuotasPanel() {
         </>
       )}
       {settings.answer && (
-        <Versions
-          pages={history}
+        <History
+          key={settings.answer.version}
           current={settings.answer.version}
-          content={content}
-          refusal={may.refusal}
-          saidBy={may.saidBy}
+          may={may}
           putBack={(old) => setEditing(settings.answer ? { base: settings.answer, old } : null)}
-          none={words.noHistory}
         />
       )}
       {editing && (

@@ -35,7 +35,6 @@ export const auditColumns: Column<AuditLine>[] = [
   { head: m.audit.reason, text: true, cell: ({ entry }) => entry.row && reasonWords(entry.row) },
   {
     head: m.audit.detail,
-    line: true,
     wide: true,
     cell: ({ entry }) => entry.row?.detail && <Detail text={entry.row.detail} />,
   },

@@ -38,7 +38,7 @@ export const EXAMPLES: readonly Example[] = [
     sync
     runSeq
     asOf
-    snapshot { status stepCounts { succeeded failed running pending } }
+    snapshot { status stepCounts { total success failed running pending } }
   }
 }
 `,

@@ -14,6 +14,7 @@ import { Time } from "../ui/Time";
 import { PlanLink } from "./links";
 import { looksOf, runCell } from "./glyphs";
 import { GlyphLegend, RunCells } from "./RunCells";
+import form from "../styles/Form.module.css";
 import css from "./Plans.module.css";
 
 const EVERY_MS = 10_000;
@@ -89,7 +90,7 @@ export function PlansTable({ pages, searched, narrowed = false }: PlansTableProp
   return (
     <>
       {narrowed && ill.length > 0 && (
-        <p className={css.quiet}>
+        <p className={form.row}>
           <Button pressed={only} onClick={() => setOnly(!only)}>
             {m.plans.needSomebody(ill.length, pages.hasMore)}
           </Button>

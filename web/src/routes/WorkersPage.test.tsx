@@ -97,5 +97,5 @@ test.each([
   [[{ ...WORKER, live: false }], "No worker takes steps now. Nobody serves tq-data-prod: its steps wait."],
 ])("the page says whether steps can start", async (workers, says) => {
   await page(workers);
-  expect((await screen.findByText(/takes? steps/, { selector: "p" })).textContent).toBe(says);
+  expect((await screen.findByText(/takes? steps/, { selector: "p" })).textContent).toContain(says);
 });

@@ -119,7 +119,6 @@ function Workers() {
   return (
     <>
       <PageHead title={words.title} asOf={workers.asOf} refresh={workers.again} repeated />
-      <p className={css.hint}>{words.says}</p>
       {workers.error !== null && <Problem error={workers.error} retry={workers.again} />}
       {!rows && workers.error === null && <Skeleton rows={5} label={m.sync.LOADING} />}
       {rows?.length === 0 && (
@@ -127,7 +126,11 @@ function Workers() {
           <p>{words.empty}</p>
         </Notice>
       )}
-      {rows && rows.length > 0 && <p>{roomOf(rows)}</p>}
+      {rows && rows.length > 0 && (
+        <p className={css.row}>
+          {roomOf(rows)} <span className={css.hint}>{words.says}</span>
+        </p>
+      )}
       {rows && rows.length > 0 && (
         <Table
           label={words.title}
