@@ -50,7 +50,6 @@ const ROLES = {
     account: "dev-operator",
     does: [
       ["running", "Pause…"],
-      ["start", "Check"],
       ["alerts", /^Acknowledge:/],
     ],
   },

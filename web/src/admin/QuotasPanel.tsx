@@ -136,7 +136,7 @@ function History({ current, may, putBack }: HistoryProps) {
 
 export function QuotasPanel() {
   const quotas = useQuery(QuotasDocument, {}, (result) => result.quotas);
-  // Who may not read the settings sees what is used of the limits, and the server is not asked in vain.
+  // Without the right to read the settings the page shows the use of the limits, and asks for no more.
   const mayRead = useCan("READ_POLICY") === null;
   const settings = useQuery(QuotaSettingsDocument, mayRead ? {} : null, (result) => result.quotaSettings);
   const [editing, setEditing] = useState<Editing | null>(null);

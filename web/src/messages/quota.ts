@@ -17,7 +17,7 @@ export const quota = {
   tier: (tier: string, version: number) =>
     version === 0
       ? `The limits of the tier ${tier} apply.`
-      : `Version ${version} of this tenant's settings applies. What it does not set comes from the tier ${tier}.`,
+      : `Version ${version} of this tenant's settings applies. All other limits come from the tier ${tier}.`,
   notYours: "Your role may not read the quota settings.",
   limits: {
     startRunPerMinute: "Starts per minute",
