@@ -15,13 +15,14 @@ it("keeps an error that it does not know", () => {
   expect(causeOf("410 Gone")).toBeNull();
 });
 
+const letter = (runId: string, cause: string, buriedAt: string, redrivenAt: string | null = null) => ({
+  runId,
+  cause,
+  buriedAt,
+  redrivenAt,
+});
+
 it("counts the open letters of each cause, and their runs", () => {
-  const letter = (runId: string, cause: string, buriedAt: string, redrivenAt: string | null = null) => ({
-    runId,
-    cause,
-    buriedAt,
-    redrivenAt,
-  });
   expect(
     groupsOf([
       letter("r1", "410 Gone", "2026-11-28T03:00:00Z"),
