@@ -58,6 +58,12 @@ generate/check: ## fail when generated code is not what generating gives
 contract: ## list each acceptance check with the tests that carry its id
 	@go run ./internal/cmd/contract
 
+.PHONY: ui-checks
+ui-checks: ## run the tests of docs/ui-checks.md and print a row for each check; ONLY="run-truth" narrows them
+	@$(PREPARE) go temporal dbt web browser
+	@$(MAKE) bin/dvt
+	@cd web && PATH="$$PATH:$(CURDIR)/.tools/bin" node checks.js $(ONLY)
+
 .PHONY: soak
 soak: ## half an hour of a nightly run of 1,000 steps in one page: its heap must not grow; MINUTES=5 shortens it
 	@$(PREPARE) go temporal dbt web browser

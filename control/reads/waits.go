@@ -67,6 +67,7 @@ const (
 	waitsDown    = 10 * time.Second // how long a failure to answer is reused, so that pages do not wait for it each time
 	waitsWithin  = time.Second      // how long a caller waits for the engine
 	maxWaitRuns  = 1000
+	pollerFresh  = time.Minute // a worker that polled its queue so lately is there, so it is busy
 )
 
 // PollerSight returns when a worker last polled a queue, or nil when no poll is known.
@@ -258,6 +259,9 @@ func (s *WaitReader) worker(ctx context.Context, queue string) RunWait {
 		Message: fmt.Sprintf("The run waits for a worker that serves the queue %s.", queue)}
 	if seen := s.pollers.PollerSeen(ctx, queue); seen != nil {
 		w.PollerSeen = *seen
+		if s.engine.now().Sub(*seen) < pollerFresh {
+			w.Message = fmt.Sprintf("The run waits until a worker of the queue %s is free: all of them are busy.", queue)
+		}
 	}
 	// Without an answer of the store the wait is still true, only less exact.
 	if drained, err := s.drains.Drained(ctx, queue); err == nil && len(drained[queue]) > 0 {

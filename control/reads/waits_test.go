@@ -12,6 +12,7 @@ import (
 	"github.com/dvt-engine/dvt/engine"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/run/runtest"
+	"github.com/dvt-engine/dvt/server/usecases"
 )
 
 // waitOf returns the first wait of a run, as an engineer sees it.
@@ -74,6 +75,29 @@ func TestRunWaits_NameEachCause(t *testing.T) {
 				t.Errorf("the wait is %+v, want %s", got, c.want)
 			}
 		})
+	}
+}
+
+// polledEngine is an engine whose queues were polled a moment ago.
+type polledEngine struct{ *controltest.FakeEngine }
+
+func (polledEngine) Pollers(context.Context, string) (engine.QueuePollers, error) {
+	return engine.QueuePollers{LastSeen: time.Now()}, nil
+}
+
+// A worker that polled its queue a moment ago is there, so nobody must start another one.
+func TestRunWaits_AWorkerThatPollsIsBusy(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(c *usecases.Config) { c.Engine = polledEngine{c.Engine.(*controltest.FakeEngine)} })
+	w.Engine.Set(func(e *controltest.FakeEngine) {
+		e.OnWaits = func(run.Identity) (engine.Waits, error) {
+			return engine.Waits{WorkerSince: time.Now().Add(-time.Minute)}, nil
+		}
+	})
+	id := w.CreateQueued("r", "s1")
+	w.HandOver()
+	if got := w.waitOf(id); got.Kind != reads.WaitWorker || !strings.Contains(got.Message, "busy") {
+		t.Errorf("the wait is %+v, want one for a busy worker", got)
 	}
 }
 

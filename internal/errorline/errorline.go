@@ -45,7 +45,17 @@ type Chooser struct {
 	last  Line // the last line with text
 	// lastStderr is the last line with text on stderr, when the streams are known.
 	lastStderr Line
+	refusals   []refusal // of the sandbox, at most maxRefusals
 	streams    map[string]*stream
+}
+
+// maxRefusals bounds the refusals that are remembered.
+const maxRefusals = 32
+
+// refusal is a line of dvt which says that the sandbox refused the program something.
+type refusal struct {
+	line Line
+	what string // the quoted path or address
 }
 
 // stream is the state of one stream. Streams that are read separately may interleave within a traceback.
@@ -58,9 +68,10 @@ type stream struct {
 }
 
 // Add reads the next line. no is its number for Line, 0 if it is unknown. stream is as in artifact.Line: lines of dvt
-// itself are ignored.
+// itself are ignored, but for refusals of the sandbox.
 func (c *Chooser) Add(no int64, name, text string) {
 	if name == "dvt" {
+		c.addRefusal(no, text)
 		return
 	}
 	text = plain(text)
@@ -138,13 +149,32 @@ func (c *Chooser) add(r rank, line Line) {
 	}
 }
 
+// addRefusal remembers a line which says that the sandbox refused something.
+func (c *Chooser) addRefusal(no int64, text string) {
+	if len(c.refusals) == maxRefusals {
+		return
+	}
+	text = strings.TrimSpace(plain(text))
+	if m := refused.FindStringSubmatch(text); m != nil {
+		c.refusals = append(c.refusals, refusal{Line{No: no, Text: cut(text), Named: true}, m[1]})
+	}
+}
+
 // Line returns the line that names the error best among the lines so far. Without one it returns the last line on
-// stderr, else the last line. ok is false when the program printed nothing.
+// stderr, else the last line. When that line names what the sandbox refused, the refusal is the cause, and is returned
+// instead: the program can only say that a file does not exist, or that nothing answers. ok is false when the program
+// printed nothing.
 func (c *Chooser) Line() (line Line, ok bool) {
 	for _, line := range append(c.found[:], c.lastStderr, c.last) {
-		if line != (Line{}) {
-			return line, true
+		if line == (Line{}) {
+			continue
 		}
+		for _, r := range c.refusals {
+			if strings.Contains(line.Text, r.what) {
+				return r.line, true
+			}
+		}
+		return line, true
 	}
 	return Line{}, false
 }

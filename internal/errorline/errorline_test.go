@@ -42,6 +42,29 @@ func TestChooser_IgnoresLinesOfDvt(t *testing.T) {
 	}
 }
 
+func TestChooser_NamesTheRefusalOfTheSandboxBehindAnError(t *testing.T) {
+	t.Parallel()
+	const refusal = `sandbox (files): read of "/data/orders.csv" was refused: it is outside of the sandbox of the step`
+	for name, test := range map[string]struct {
+		stderr string
+		want   errorline.Line
+	}{
+		"of the file in the error": {
+			"wc: /data/orders.csv: No such file or directory", errorline.Line{No: 2, Text: refusal, Named: true}},
+		"of another file": {
+			"wc: /data/other.csv: No such file or directory",
+			errorline.Line{No: 3, Text: "wc: /data/other.csv: No such file or directory", Named: true}},
+	} {
+		var c errorline.Chooser
+		c.Add(1, "stdout", "reading")
+		c.Add(2, "dvt", refusal)
+		c.Add(3, "stderr", test.stderr)
+		if got, _ := c.Line(); got != test.want {
+			t.Errorf("%s: chose %+v, want %+v", name, got, test.want)
+		}
+	}
+}
+
 func TestChooser_CutsLongLinesBetweenCharacters(t *testing.T) {
 	t.Parallel()
 	var c errorline.Chooser

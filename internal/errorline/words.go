@@ -15,6 +15,8 @@ var (
 	// levelFields finds the level in lines of structured logs: level=error, "level":"error".
 	levelFields = regexp.MustCompile(
 		`(?i)\b(?:level|lvl|severity|levelname)"?\s*[=:]\s*"?(error|fatal|critical|panic|warn|warning|info|debug|trace)\b`)
+	// refused finds the path or address in a line of dvt about something that the sandbox refused.
+	refused  = regexp.MustCompile(`^sandbox \([a-z]+\): (?:\w+ of|connect to) "?([^"\s]+)"? was refused`)
 	lowWords = regexp.MustCompile(`(?i)^(?:\S+\s)?(?:warn|warning|info|debug|notice)\b\s*[:\]]`)
 
 	// progress matches dbt's lines while it works; its report at the end has the reason.

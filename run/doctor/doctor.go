@@ -19,6 +19,7 @@ const (
 	CodeCredentials       Code = "CREDENTIALS_REFUSED"
 	CodeDiskFull          Code = "DISK_FULL"
 	CodeMissingObject     Code = "OBJECT_MISSING"
+	CodeSandboxRefused    Code = "SANDBOX_REFUSED"
 	CodeContention        Code = "LOCK_CONTENTION"
 	CodeRateLimited       Code = "RATE_LIMITED"
 	CodeMissingVariable   Code = "VARIABLE_MISSING"

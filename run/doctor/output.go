@@ -26,6 +26,12 @@ type sign struct {
 // signs are tried in order. Each is what well-known programs print; a line that has none keeps the code of its step.
 var signs = []sign{
 	{
+		CodeSandboxRefused,
+		regexp.MustCompile(`^sandbox \([a-z]+\): .* was refused\b`),
+		"The sandbox refused what the step needs.",
+		"If the step needs it, list it in the sandbox of the step, or ask the operator of the workers to permit it.",
+	},
+	{
 		CodeDiskFull,
 		regexp.MustCompile(`(?i)no space left on device|disk (is )?full|could not extend file|disk quota exceeded`),
 		"A disk is full.", "Free space where the program or its database writes.",

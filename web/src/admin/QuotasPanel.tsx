@@ -1,7 +1,9 @@
+import { Link } from "@tanstack/react-router";
 import { useMemo, useState } from "react";
 import { DoneLine } from "../receipts/DoneLine";
 import { recordDone } from "../session/done";
-import { MayNot, useMay } from "../session/MayNot";
+import { type May, MayNot, useMay } from "../session/MayNot";
+import { useCan } from "../session/useCan";
 import {
   PreviewQuotaDocument,
   QuotaHistoryDocument,
@@ -62,9 +64,30 @@ const buckets: Column<Line>[] = [
 ];
 const places: Column<Snapshot>[] = [
   { head: words.place, main: true, cell: (snapshot) => snapshot.projectId ?? words.tenant },
-  { head: words.active, cell: (snapshot) => words.of(count(snapshot.active), count(snapshot.maxActive)) },
-  { head: words.waiting, cell: (snapshot) => words.of(count(snapshot.queueDepth), count(snapshot.maxQueueDepth)) },
+  { head: words.active, cell: ({ active, maxActive }) => <Use of={active} most={maxActive} /> },
+  {
+    head: words.waiting,
+    cell: ({ queueDepth, maxQueueDepth }) =>
+      queueDepth > 0 ? (
+        <Link to="/queue">
+          <Use of={queueDepth} most={maxQueueDepth} />
+        </Link>
+      ) : (
+        words.of(count(queueDepth), count(maxQueueDepth))
+      ),
+  },
 ];
+
+/** How much of a limit is in use; a limit that is reached holds runs up, so it stands out. */
+function Use({ of, most }: { of: number; most: number }) {
+  const text = words.of(count(of), count(most));
+  if (of < most) return text;
+  return (
+    <span className={css.tone} data-tone="warn">
+      {text}, {words.full}
+    </span>
+  );
+}
 
 /** The settings to edit: those in force, or an old version that is put back over them. */
 interface Editing {
@@ -89,10 +112,33 @@ function QuotaPreview({ document }: Parameters<DocumentPreview>[0]) {
   return <InWords changed={last?.changed ?? []} warnings={error ? [] : (last?.warnings ?? [])} error={error} />;
 }
 
+interface HistoryProps {
+  current: number;
+  may: May;
+  putBack: (old: QuotaFieldsFragment) => void;
+}
+
+/** The versions of the settings, for those who may read them. */
+function History({ current, may, putBack }: HistoryProps) {
+  const pages = useConnection(QuotaHistoryDocument, {}, (result) => result.quotaHistory, { size: 20 });
+  return (
+    <Versions
+      pages={pages}
+      current={current}
+      content={content}
+      refusal={may.refusal}
+      saidBy={may.saidBy}
+      putBack={putBack}
+      none={words.noHistory}
+    />
+  );
+}
+
 export function QuotasPanel() {
   const quotas = useQuery(QuotasDocument, {}, (result) => result.quotas);
-  const history = useConnection(QuotaHistoryDocument, {}, (result) => result.quotaHistory, { size: 20 });
-  const settings = useQuery(QuotaSettingsDocument, {}, (result) => result.quotaSettings);
+  // Without the right to read the settings the page shows the use of the limits, and asks for no more.
+  const mayRead = useCan("READ_POLICY") === null;
+  const settings = useQuery(QuotaSettingsDocument, mayRead ? {} : null, (result) => result.quotaSettings);
   const [editing, setEditing] = useState<Editing | null>(null);
   const may = useMay("SET_QUOTA");
   const most = JSON.stringify(settings.answer?.tierLimits ?? null);
@@ -104,7 +150,6 @@ export function QuotasPanel() {
   const refresh = (): void => {
     quotas.again();
     settings.again();
-    history.refresh();
   };
   const lines = quotas.answer?.flatMap((snapshot) =>
     snapshot.buckets.map((bucket) => ({ place: snapshot.projectId ?? words.tenant, bucket })),
@@ -148,14 +193,11 @@ export function QuotasPanel() {
         </>
       )}
       {settings.answer && (
-        <Versions
-          pages={history}
+        <History
+          key={settings.answer.version}
           current={settings.answer.version}
-          content={content}
-          refusal={may.refusal}
-          saidBy={may.saidBy}
+          may={may}
           putBack={(old) => setEditing(settings.answer ? { base: settings.answer, old } : null)}
-          none={words.noHistory}
         />
       )}
       {editing && (

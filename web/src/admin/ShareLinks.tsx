@@ -10,6 +10,7 @@ import { service as serviceWords } from "../messages/service";
 import { DoneLine } from "../receipts/DoneLine";
 import { recordDone } from "../session/done";
 import { MayNot, useMay } from "../session/MayNot";
+import { useCan } from "../session/useCan";
 import css from "../styles/Form.module.css";
 import { Button } from "../ui/Button";
 import { NumberField } from "./Rows";
@@ -31,6 +32,7 @@ const WORDS = {
 
 export function ShareLinks({ hours: now, refresh }: { hours: number; refresh: () => void }) {
   const may = useMay("SET_POLICY");
+  const mayReadAudit = useCan("READ_AUDIT") === null;
   const [wanted, setWanted] = useState<Wanted | null>(null);
   const [hours, setHours] = useState<number | null>(null);
   const open = (what: Wanted["what"]) => (): void => {
@@ -57,9 +59,11 @@ export function ShareLinks({ hours: now, refresh }: { hours: number; refresh: ()
       <p>{now === 0 ? serviceWords.shareOff : serviceWords.shareOn(now)}</p>
       <p className={css.hint}>
         {serviceWords.shareCount}{" "}
-        <Link to="/audit" search={{ action: "share run" }}>
-          {serviceWords.shareMade}
-        </Link>
+        {mayReadAudit && (
+          <Link to="/audit" search={{ action: "share run" }}>
+            {serviceWords.shareMade}
+          </Link>
+        )}
       </p>
       <div className={css.row}>
         <Button refusal={may.refusal} saidBy={may.saidBy} onClick={open("permit")}>

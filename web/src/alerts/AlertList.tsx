@@ -5,6 +5,7 @@ import { shortId } from "../format/format";
 import { alerts as words } from "../messages/alerts";
 import { MayNot, useMay } from "../session/MayNot";
 import { Button } from "../ui/Button";
+import { Where } from "../ui/Env";
 import { Time } from "../ui/Time";
 import { AcknowledgeDialog, canBeSilenced, SilenceDialog } from "./AlertDialogs";
 import css from "./Alerts.module.css";
@@ -32,7 +33,9 @@ export function AlertList({ alerts, changed }: { alerts: readonly Alert[]; chang
             </p>
             <p className={css.text}>{alert.note}</p>
             <p className={css.quiet}>
-              {words.since} <Time at={instant(alert.raisedAt)} /> · {words.seen(alert.count)}
+              <Place alert={alert} />
+              {words.since} <Time at={instant(alert.raisedAt)} />
+              {alert.count > 1 && ` · ${words.seen(alert.count)}`}
               {alert.subject !== null && alert.code !== null && ` · ${alert.subject}`}
               {alert.silencedUntil !== null && (
                 <>
@@ -80,6 +83,18 @@ export function AlertList({ alerts, changed }: { alerts: readonly Alert[]; chang
       </ul>
       {alerts.length > 0 && <MayNot of={may} />}
       {asking && <Dialog alert={asking.alert} done={changed} close={close} />}
+    </>
+  );
+}
+
+/** The plan and where it runs, before what only an id names. */
+function Place({ alert: { planId, projectId, environmentId } }: { alert: Alert }) {
+  if (projectId === null) return null;
+  return (
+    <>
+      {planId !== null && planId !== "" && <span>{planId} </span>}
+      <Where project={projectId} environment={environmentId ?? "*"} />
+      {" · "}
     </>
   );
 }

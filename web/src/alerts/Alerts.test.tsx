@@ -17,6 +17,8 @@ function alert(more: Partial<Alert>): Alert {
     whatToDo: "Look at the step and its worker.",
     installation: false,
     projectId: "shop",
+    environmentId: "dev",
+    planId: "nightly",
     runId: "r1",
     stepId: "load",
     subject: null,
@@ -36,6 +38,13 @@ function alert(more: Partial<Alert>): Alert {
     ...more,
   };
 }
+
+it("names the plan and where it runs, and no count of one", async () => {
+  await show(<AlertList alerts={[alert({ count: 1 })]} changed={() => {}} />, { viewer: MAY });
+  const item = (await screen.findByRole("listitem")).textContent;
+  expect(item).toContain("nightly shop / dev · raised");
+  expect(item).not.toContain("found 1 time");
+});
 
 const MAY = { actions: new Set(["ANNOTATE"] as const) };
 const HOLDERS = {

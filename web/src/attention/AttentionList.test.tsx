@@ -112,7 +112,7 @@ it("shows four items, and the others on demand", async () => {
   const items = [1, 2, 3, 4, 5, 6].map((n) => ({ ...ITEM, runId: `r${n}` }));
   const { user } = await show(<AttentionList items={items} now={NOW} />);
   expect(screen.getAllByRole("listitem")).toHaveLength(4);
-  await user.click(screen.getByRole("button", { name: "Show 2 more, the first ends in 1 m 30 s" }));
+  await user.click(screen.getByRole("button", { name: "Show 2 more: 2 failed, the first ends in 1 m 30 s" }));
   expect(screen.getAllByRole("listitem")).toHaveLength(6);
 });
 

@@ -100,7 +100,9 @@ export function AttentionList({ items, now }: AttentionListProps) {
             {all
               ? m.attention.fewer
               : `${
-                  onlyOthers ? m.attention.othersOnly(hidden.length, who) : m.attention.others(hidden.length)
+                  onlyOthers
+                    ? m.attention.othersOnly(hidden.length, who)
+                    : m.attention.others(hidden.length, kindsOf(hidden))
                 }${Number.isFinite(ends) ? m.attention.firstEnds(ticking(Math.max(0, ends))) : ""}`}
           </Button>
         </p>
@@ -124,6 +126,16 @@ export function AttentionList({ items, now }: AttentionListProps) {
 
 function nameOf({ planId, runId, stepId }: AttentionItem): string {
   return `${planId} ${shortId(runId)}${stepId === null ? "" : `, ${stepId}`}`;
+}
+
+/** How many of each kind there are, in the order of the kinds. */
+function kindsOf(items: readonly AttentionItem[]): string {
+  const kinds = Object.keys(ICONS) as AttentionKind[];
+  return kinds
+    .map((kind) => [kind, items.filter((item) => item.kind === kind).length] as const)
+    .filter(([, n]) => n > 0)
+    .map(([kind, n]) => m.attention.counted[kind](n))
+    .join(", ");
 }
 
 interface ItemProps {

@@ -34,3 +34,22 @@ it("marks a date that it does not understand, and does not search without it", a
   await user.click(screen.getByRole("button", { name: "Find" }));
   expect(find).toHaveBeenCalledWith({ from: "-2h" });
 });
+
+it("offers what auditors ask most as links, and says which one is shown", async () => {
+  await show(<AuditFilterForm search={{ outcome: "DENIED" }} find={() => {}} />);
+  const refused = screen.getByRole("link", { name: "Refused" });
+  expect(refused.getAttribute("href")).toBe("/audit?outcome=DENIED");
+  expect(refused.getAttribute("data-current")).toBe("true");
+  expect(screen.getByRole("link", { name: "Emergency stops" }).getAttribute("data-current")).toBeNull();
+});
+
+it("is folded on a phone until somebody asks for it or a filter is set", async () => {
+  vi.stubGlobal("matchMedia", () => ({ matches: true, addEventListener: () => {}, removeEventListener: () => {} }));
+  const { user, unmount } = await show(<AuditFilterForm search={{}} find={() => {}} />);
+  expect(screen.queryByLabelText("Who")).toBeNull();
+  await user.click(screen.getByRole("button", { name: "Filter the audit…" }));
+  expect(screen.getByLabelText("Who")).toBeDefined();
+  unmount();
+  await show(<AuditFilterForm search={{ actor: "ana" }} find={() => {}} />);
+  expect(screen.getByLabelText("Who")).toBeDefined();
+});

@@ -5,6 +5,7 @@ import css from "../styles/Form.module.css";
 import { Button } from "../ui/Button";
 import { momentOf } from "../runlist/query";
 import { useKeys } from "../ui/keys";
+import { useNarrow } from "../ui/narrow";
 import { suggestedActions } from "./words";
 
 export const AUDIT_OUTCOMES = ["ACCEPTED", "REJECTED", "DENIED"] as const;
@@ -22,6 +23,29 @@ export function criteria(search: AuditSearch): string {
     if (!text) return [];
     return [m.audit.criteria[field](field === "outcome" ? (m.audit.outcomes[text] ?? text) : text)];
   }).join(", ");
+}
+
+/** What auditors ask most, each one click. */
+const PRESETS: Readonly<Record<keyof typeof m.audit.preset, AuditSearch>> = {
+  refused: { outcome: "DENIED" },
+  day: { from: "-24h" },
+  policy: { action: "set policy" },
+  tokens: { action: "token" },
+  breakGlass: { action: "break glass" },
+  stops: { action: "emergency stop" },
+};
+
+function Presets({ search }: { search: AuditSearch }) {
+  const chosen = criteria(search);
+  return (
+    <nav className={css.row} aria-label={m.audit.presets}>
+      {Object.entries(PRESETS).map(([name, preset]) => (
+        <Link key={name} to="/audit" search={preset} data-current={criteria(preset) === chosen || undefined}>
+          {m.audit.preset[name as keyof typeof m.audit.preset]}
+        </Link>
+      ))}
+    </nav>
+  );
 }
 
 /** Finds records by parts of names, so that nobody has to type a whole id or the exact name of an action. */
@@ -54,51 +78,68 @@ export function AuditFilterForm({ search, find }: { search: AuditSearch; find: (
       ),
     );
   };
+  // A phone shows records first. A filter that is set stays in sight.
+  const narrow = useNarrow();
+  const [unfolded, setUnfolded] = useState(false);
+  if (narrow && !unfolded && criteria(search) === "")
+    return (
+      <>
+        <Presets search={search} />
+        <p>
+          <Button expanded={false} onClick={() => setUnfolded(true)}>
+            {m.audit.filter}…
+          </Button>
+        </p>
+      </>
+    );
   return (
-    <form ref={form} className={css.row} onSubmit={submit}>
-      <Field name="actor" label={m.audit.actor} value={search.actor} />
-      <Field name="action" label={m.audit.action} value={search.action} list={actions} />
-      <datalist id={actions}>
-        {suggestedActions().map(({ value, word }) => (
-          <option key={value} value={value}>
-            {word}
-          </option>
-        ))}
-      </datalist>
-      <label className={css.field}>
-        <span>{m.audit.outcome}</span>
-        <select key={search.outcome} name="outcome" defaultValue={search.outcome ?? ""}>
-          <option value="">{m.audit.any}</option>
-          {AUDIT_OUTCOMES.map((outcome) => (
-            <option key={outcome} value={outcome}>
-              {m.audit.outcomes[outcome]}
+    <>
+      <Presets search={search} />
+      <form ref={form} className={css.row} onSubmit={submit}>
+        <Field name="actor" label={m.audit.actor} value={search.actor} />
+        <Field name="action" label={m.audit.action} value={search.action} list={actions} />
+        <datalist id={actions}>
+          {suggestedActions().map(({ value, word }) => (
+            <option key={value} value={value}>
+              {word}
             </option>
           ))}
-        </select>
-      </label>
-      <Field name="run" label={m.audit.run} value={search.run} />
-      {search.request && <Field name="request" label={m.audit.request} value={search.request} />}
-      <Field
-        name="from"
-        label={m.audit.from}
-        value={search.from}
-        placeholder={m.audit.moments}
-        wrong={wrong.includes("from")}
-      />
-      <Field
-        name="to"
-        label={m.audit.to}
-        value={search.to}
-        placeholder={m.audit.moments}
-        wrong={wrong.includes("to")}
-      />
-      <Button type="submit">{m.audit.find}</Button>
-      {criteria(search) !== "" && (
-        <Link to="/audit" search={{}} className={css.beside}>
-          {m.runs.clearFilter}
-        </Link>
-      )}
-    </form>
+        </datalist>
+        <label className={css.field}>
+          <span>{m.audit.outcome}</span>
+          <select key={search.outcome} name="outcome" defaultValue={search.outcome ?? ""}>
+            <option value="">{m.audit.any}</option>
+            {AUDIT_OUTCOMES.map((outcome) => (
+              <option key={outcome} value={outcome}>
+                {m.audit.outcomes[outcome]}
+              </option>
+            ))}
+          </select>
+        </label>
+        <Field name="run" label={m.audit.run} value={search.run} />
+        {search.request && <Field name="request" label={m.audit.request} value={search.request} />}
+        <Field
+          name="from"
+          label={m.audit.from}
+          value={search.from}
+          placeholder={m.audit.moments}
+          wrong={wrong.includes("from")}
+        />
+        <Field
+          name="to"
+          label={m.audit.to}
+          value={search.to}
+          placeholder={m.audit.moments}
+          wrong={wrong.includes("to")}
+        />
+        <Button type="submit">{m.audit.find}</Button>
+        {criteria(search) !== "" && (
+          <Link to="/audit" search={{}} className={css.beside}>
+            {m.runs.clearFilter}
+          </Link>
+        )}
+      </form>
+    </>
   );
 }
 

@@ -23,9 +23,10 @@ export const auditColumns: Column<AuditLine>[] = [
     head: m.audit.at,
     cell: ({ entry }) => (entry.row ? <Time at={instant(entry.row.at)} format="full" /> : m.audit.gone),
   },
-  { head: m.audit.actor, main: true, cell: ({ entry }) => entry.row?.actor },
+  { head: m.audit.actor, cell: ({ entry }) => entry.row && <Who actor={entry.row.actor} /> },
   {
     head: m.audit.what,
+    main: true,
     text: true,
     cell: ({ entry: { row } }) => row && <What row={row} />,
   },
@@ -34,7 +35,6 @@ export const auditColumns: Column<AuditLine>[] = [
   { head: m.audit.reason, text: true, cell: ({ entry }) => entry.row && reasonWords(entry.row) },
   {
     head: m.audit.detail,
-    line: true,
     wide: true,
     cell: ({ entry }) => entry.row?.detail && <Detail text={entry.row.detail} />,
   },
@@ -73,11 +73,22 @@ function More({ to, children }: { to: Sentence["to"]; children: string }) {
   }
 }
 
+/** Leads to all records of the person within the rest of the filter. */
+function Who({ actor }: { actor: string }) {
+  return (
+    <Link to="/audit" search={(old: object) => ({ ...old, actor })} aria-label={m.audit.only(actor)}>
+      {actor}
+    </Link>
+  );
+}
+
+/** The sentence says why a request was refused; only a code without words stands here. */
 function Outcome({ row, count }: { row: Row; count: number }) {
   const good = row.outcome === "ACCEPTED";
   return (
-    <span className={css.tone} data-tone={good ? "good" : "bad"}>
-      {good ? "✓" : "✕"} {good ? m.audit.outcomes.ACCEPTED : m.audit.refused} {row.code && <code>{row.code}</code>}{" "}
+    <span className={css.tone} data-tone={good ? "good" : "bad"} title={row.code}>
+      {good ? "✓" : "✕"} {good ? m.audit.outcomes.ACCEPTED : m.audit.refused}{" "}
+      {row.code !== "" && m.audit.why[row.code] === undefined && <code>{row.code}</code>}{" "}
       {count > 1 && <span className={css.twice}>{m.audit.times(count)}</span>}
     </span>
   );
@@ -102,14 +113,16 @@ function pretty(text: string): string {
 }
 
 /** The run, and the run as it was when the signal took effect. */
-function Subject({ row: { runId, signalId } }: { row: Row }) {
+function Subject({ row: { runId, signalId, outcome } }: { row: Row }) {
   if (runId === "") return null;
   return (
     <span>
       <Link to="/runs/$runId" params={{ runId }}>
         {shortId(runId)}
-      </Link>{" "}
-      {signalId !== "" && (
+      </Link>
+      {/* A request without permission reached no run. */}
+      {signalId !== "" && outcome !== "DENIED" && <br />}
+      {signalId !== "" && outcome !== "DENIED" && (
         <Link
           to="/moment/$runId/$signalId"
           params={{ runId, signalId }}

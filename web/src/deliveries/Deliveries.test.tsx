@@ -34,6 +34,16 @@ it.each([
   ["accepts messages", {}, /^● Accepts messages; the last one 2026/],
   ["had none yet", { lastSentAt: null, since: null }, /^● Ready; it has had no message yet$/],
   [
+    "refuses every message",
+    { lastSentAt: null, since: null, sent: 0, deadLetters: 2950, lastError: "the destination answered 422" },
+    /^✕ Refuses every message: the destination answered 422; 2,950 messages became dead letters$/,
+  ],
+  [
+    "refused one message",
+    { deadLetters: 1 },
+    /^● Accepts messages; the last one 2026.*; 1 message became a dead letter$/,
+  ],
+  [
     "fails",
     { state: "FAILING", lastError: "connection refused", waiting: 214, oldestWaitingAt: AT },
     /^✕ Has accepted nothing since 2026-11-21 02:14:00 UTC: connection refused; 214 messages wait, the oldest is from/,

@@ -21,16 +21,23 @@ const SIGNS: Record<DestinationState, string> = {
   UNKNOWN: "○",
 };
 
+/** It answers, and every message so far became a dead letter. */
+function refusesAll({ state, lastSentAt, deadLetters }: Destination): boolean {
+  return state === "SENDING" && lastSentAt === null && deadLetters > 0;
+}
+
 /** What the destination does now, since when and why, in a sentence. */
 export function StateOf({ destination }: { destination: Destination }) {
-  const { state, lastSentAt, waiting, oldestWaitingAt } = destination;
+  const { state, lastSentAt, waiting, oldestWaitingAt, deadLetters } = destination;
+  const refuses = refusesAll(destination);
   return (
     <span>
-      <span className={css.tone} data-tone={TONES[state]}>
-        <span aria-hidden="true">{SIGNS[state]}</span>{" "}
-        {state === "SENDING" && lastSentAt === null ? words.fresh : words.states[state]}
+      <span className={css.tone} data-tone={refuses ? "bad" : TONES[state]}>
+        <span aria-hidden="true">{refuses ? SIGNS.FAILING : SIGNS[state]}</span>{" "}
+        {refuses ? words.refuses : state === "SENDING" && lastSentAt === null ? words.fresh : words.states[state]}
       </span>
       <Why destination={destination} />
+      {deadLetters > 0 && <>; {words.becameDead(deadLetters)}</>}
       {waiting > 0 && (
         <>
           ; {words.wait(waiting)}
@@ -45,9 +52,11 @@ export function StateOf({ destination }: { destination: Destination }) {
   );
 }
 
-function Why({ destination: { state, why, since, disabledBy, lastSentAt, lastError } }: { destination: Destination }) {
+function Why({ destination }: { destination: Destination }) {
+  const { state, why, since, disabledBy, lastSentAt, lastError } = destination;
   switch (state) {
     case "SENDING":
+      if (refusesAll(destination)) return lastError === null ? null : `: ${lastError}`;
       if (lastSentAt === null) return `; ${words.noMessage}`;
       return (
         <>

@@ -10,6 +10,7 @@ import { Button } from "../ui/Button";
 import { lazyPart } from "../ui/lazyPart";
 import { Skeleton } from "../ui/Page";
 import css from "./Explorer.module.css";
+import { EXAMPLES } from "./examples";
 import { SchemaDocs } from "./SchemaDocs";
 
 const QueryEditor = lazyPart(() => import("./QueryEditor").then((part) => part.QueryEditor));
@@ -58,6 +59,15 @@ export function Explorer() {
     setRunning(false);
   };
   useEffect(() => () => stop.current?.(), []);
+  // The editor reads its text when it is made.
+  const [from, setFrom] = useState(0);
+  const begin = (name: string): void => {
+    const example = EXAMPLES.find((one) => one.name === name);
+    if (!example) return;
+    setQuery(example.query);
+    setVariables(example.variables);
+    setFrom((n) => n + 1);
+  };
 
   const run = (): void => {
     end();
@@ -109,10 +119,21 @@ export function Explorer() {
   return (
     <div className={css.explorer}>
       <section className={css.ask}>
+        <label className={form.field}>
+          <span>{m.explorer.example}</span>
+          <select value="" onChange={(event) => begin(event.target.value)}>
+            <option value="">{m.explorer.choose}</option>
+            {EXAMPLES.map(({ name }) => (
+              <option key={name} value={name}>
+                {m.explorer.examples[name]}
+              </option>
+            ))}
+          </select>
+        </label>
         <div className={form.field}>
           <span>{m.explorer.query}</span>
           <Suspense fallback={<Skeleton rows={10} label={m.sync.LOADING} />}>
-            <QueryEditor text={query} change={setQuery} run={run} />
+            <QueryEditor key={from} text={query} change={setQuery} run={run} />
           </Suspense>
           <p className={css.quiet}>{m.explorer.keys}</p>
         </div>

@@ -76,7 +76,13 @@ export const attention = {
     Decision,
     string
   >,
-  others: (n: number) => `Show ${count(n)} more`,
+  others: (n: number, kinds = "") => `Show ${count(n)} more${kinds === "" ? "" : `: ${kinds}`}`,
+  counted: {
+    FAILED_WAITING: (n: number) => `${count(n)} failed`,
+    APPROVAL: (n: number) => plural(n, "approval"),
+    MANUAL_TASK: (n: number) => plural(n, "manual step"),
+    LATE: (n: number) => `${count(n)} late`,
+  } satisfies Record<AttentionKind, (n: number) => string>,
   othersOnly: (n: number, who: readonly string[]) =>
     `Show ${count(n)} that ${n === 1 ? "waits" : "wait"} for ${names(who)}`,
   firstEnds: (left: string) => `, the first ends in ${left}`,

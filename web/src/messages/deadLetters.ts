@@ -1,14 +1,47 @@
 // Dead letters: messages that the bus refused.
+import { plural } from "../format/format";
 
 export const dlq = {
   title: "Dead letters",
   run: "Run",
   lead: "Updates of runs that the bus refused. The store has all of them, so the pages of the runs are right; programs that listen to the bus miss them until they are redriven.",
-  seqs: "Carries seq",
+  why: "Why they were refused",
+  refused: (messages: number, runs: number, more: boolean) =>
+    `${plural(messages, "message")} of ${plural(runs, "run")} ${messages === 1 ? "was" : "were"} refused${more ? ", and more below" : ""}`,
+  busWell: "The event bus answers now.",
+  busDown: "The event bus does not answer: a redrive would fail again.",
+  redriveNow: "Redrive them: a new try should succeed.",
+  toHealth: "See Health first",
+  known: {
+    memory: {
+      says: "Redis has no memory left.",
+      todo: "Give it more memory, or let it evict keys (maxmemory-policy), then redrive.",
+    },
+    replica: {
+      says: "Redis is a replica that cannot be written.",
+      todo: "Point the setting redis to the primary, then redrive.",
+    },
+    rights: {
+      says: "Redis refuses the credentials of dvt.",
+      todo: "Check the user and password in the setting redis, then redrive.",
+    },
+    size: {
+      says: "The message is larger than Redis accepts.",
+      todo: "Raise proto-max-bulk-len of Redis, then redrive.",
+    },
+    unwell: {
+      says: "Redis does not accept writes now.",
+      todo: "Read the log of Redis: its disk or its primary. Redrive when it is well.",
+    },
+    away: { says: "Redis did not answer.", todo: "Check that it runs and that dvt reaches it, then redrive." },
+  },
+  seqs: "Events of the run",
+  events: (from: number, to: number) => (from === to ? `${to}` : `${from}–${to}`),
   project: "Project",
   tries: "Tries",
   cause: "Last error",
-  since: "Given up",
+  since: "since",
+  givenUp: "Given up",
   result: "Redrive",
   all: "Show redriven too",
   noneOpen: "No dead letter is open.",

@@ -31,6 +31,8 @@ export const deliveries = {
     UNKNOWN: "Unknown",
   } satisfies Record<DestinationState, string>,
   fresh: "Ready",
+  refuses: "Refuses every message",
+  becameDead: (n: number) => `${messages(n)} became ${n === 1 ? "a dead letter" : "dead letters"}`,
   noMessage: "it has had no message yet",
   last: "the last one",
   since: "since",

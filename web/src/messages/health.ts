@@ -15,6 +15,13 @@ export const health = {
   notConfigured: "Not configured",
   /** Explains a healthy state of each part. */
   accepted: "Accepted",
+  takeSteps: "Take steps",
+  draining: "Drained",
+  takeNone: "Take no steps",
+  drained: (worker: string, actor: string, reason: string) =>
+    `${worker} was drained by ${actor}: ${reason.replace(/[.!?]?$/, ".")}`,
+  unserved: (queue: string) => `Nobody serves ${queue}: its steps wait.`,
+  toWorkers: "End the drain, or start a worker",
   haltedSince: (at: string) => `Since ${at} UTC.`,
   endIt: "An Admin or an SRE can end it under",
   toService: "Admin, Service",
@@ -25,6 +32,7 @@ export const health = {
     temporal: "Runs start and continue.",
     eventBus: "Pages show changes at once.",
     artifactStore: "Logs and artifacts can be read and stored.",
+    workers: "Steps of programs start as soon as a slot is free.",
   } as Record<string, string>,
   /** While no new run starts: a word for the head, a sentence, and what healthy parts mean then. */
   halted: {
@@ -141,5 +149,6 @@ export const health = {
     eventBus: "Event bus",
     artifactStore: "Artifacts",
     secretsProvider: "Secrets",
+    workers: "Workers",
   } as Record<string, string>,
 };

@@ -14,6 +14,8 @@ export const plans = {
   next: "Next",
   filter: "Filter plans by name",
   empty: "No plan has run here yet.",
+  needSomebody: (n: number, more: boolean) =>
+    `${n === 1 ? "1 plan needs" : `${count(n)} plans need`} somebody${more ? ", of those below" : ""}`,
   noMatch: "No plan with a run has this text in its name.",
   start: "Start a run",
   openLast: "Open the last run",

@@ -15,7 +15,9 @@ export const quota = {
   of: (n: string, most: string) => `${n} of ${most}`,
   actions: { START_RUN: "starts", HEAVY_STEP: "heavy steps", SIGNAL: "signals" } satisfies Record<QuotaAction, string>,
   tier: (tier: string, version: number) =>
-    `Tier ${tier}: ${version === 0 ? "its limits apply" : `version ${version} of this tenant's settings applies`}.`,
+    version === 0
+      ? `The limits of the tier ${tier} apply.`
+      : `Version ${version} of this tenant's settings applies. All other limits come from the tier ${tier}.`,
   notYours: "Your role may not read the quota settings.",
   limits: {
     startRunPerMinute: "Starts per minute",
@@ -33,6 +35,7 @@ export const quota = {
   strategy: "When a limit is reached",
   strategies: { "": "As the installation", QUEUE: "Runs wait", REJECT: "Runs are refused", DELAY: "Runs are delayed" },
   ttl: "Longest wait, in seconds",
+  full: "all in use",
   noHistory: "This tenant has no settings of its own. Its tier's limits apply.",
   editing: (version: number) => (version === 0 ? "Edit quotas" : `Edit quotas (version ${version})`),
 };

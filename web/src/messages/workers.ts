@@ -17,7 +17,13 @@ export const workers = {
     DRAINED: "Drained",
   },
   last: "The only one of its queue",
-  runs: "Runs",
+  room: (n: number, queues: number, free: number) =>
+    n === 0
+      ? "No worker takes steps now."
+      : `${plural(n, "worker")} ${n === 1 ? "takes" : "take"} steps of ${plural(queues, "queue")}; ${plural(free, "slot")} ${free === 1 ? "is" : "are"} free.`,
+  unserved: (queue: string) => `Nobody serves ${queue}: its steps wait.`,
+  mayDrain: "You need the SRE role to drain a worker.",
+  runs: "In use",
   of: (inUse: number, slots: number) => `${inUse} of ${plural(slots, "slot")}`,
   unknown: "Unknown",
   steps: (n: number) => plural(n, "step"),

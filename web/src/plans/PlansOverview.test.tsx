@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { m } from "../messages";
 import { of, screen, show, vi } from "../testing/render";
-import { PlansOverview } from "./PlansOverview";
+import { PlansOverview, PlansTable, usePlans } from "./PlansOverview";
 
 const run = (runId: string, status: string, durationMs: number | null) => ({
   runId,
@@ -95,3 +95,22 @@ it("shows what a first visitor needs where no plan has run", async () => {
   await show(<PlansOverview none={<p>first steps</p>} />, { answers: { Plans: answer([]) } });
   expect(await screen.findByText("first steps")).toBeDefined();
 });
+
+it("shows only the plans that need somebody, on demand", async () => {
+  const { user } = await show(<Narrowed />, {
+    answers: { Plans: answer([NIGHTLY, { ...NIGHTLY, planId: "hourly", next: "WATCH" }]) },
+  });
+  await user.click(await screen.findByRole("button", { name: "1 plan needs somebody" }));
+  expect(screen.getByRole("link", { name: "nightly" })).toBeTruthy();
+  expect(screen.queryByRole("link", { name: "hourly" })).toBeNull();
+});
+
+it("names a paused run without a count of steps that a cell does not know", async () => {
+  const runs = [{ ...run("r-paused", "PAUSED", null), substatus: "DRAINING" }];
+  await show(<PlansOverview />, { answers: { Plans: answer([{ ...NIGHTLY, runs }]) } });
+  expect(await screen.findByRole("link", { name: "Paused, run r-paused" })).toBeTruthy();
+});
+
+function Narrowed() {
+  return <PlansTable pages={usePlans({})} searched={false} narrowed />;
+}

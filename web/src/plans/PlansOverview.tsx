@@ -1,5 +1,5 @@
 import { Link } from "@tanstack/react-router";
-import type { ReactNode } from "react";
+import { type ReactNode, useState } from "react";
 import { PlansDocument, type PlanSummaryFieldsFragment } from "../api/gen/graphql";
 import { instant } from "../api/model";
 import { useConnection } from "../api/useConnection";
@@ -7,12 +7,14 @@ import { duration } from "../format/format";
 import { m } from "../messages";
 import { List } from "../page/List";
 import { useCan } from "../session/useCan";
+import { Button } from "../ui/Button";
 import { Where } from "../ui/Env";
 import type { Column } from "../ui/Table";
 import { Time } from "../ui/Time";
 import { PlanLink } from "./links";
 import { looksOf, runCell } from "./glyphs";
 import { GlyphLegend, RunCells } from "./RunCells";
+import form from "../styles/Form.module.css";
 import css from "./Plans.module.css";
 
 const EVERY_MS = 10_000;
@@ -70,10 +72,31 @@ export function PlansOverview({ filter = {}, title, none }: PlansOverviewProps) 
   );
 }
 
-export function PlansTable({ pages, searched }: { pages: ReturnType<typeof usePlans>; searched: boolean }) {
+/** Whether a person must act, or the newest run failed. */
+function needsSomebody({ next }: PlanSummaryFieldsFragment): boolean {
+  return next !== "START" && next !== "WATCH";
+}
+
+interface PlansTableProps {
+  pages: ReturnType<typeof usePlans>;
+  searched: boolean;
+  /** Offers to leave out the plans that need nobody. */
+  narrowed?: boolean;
+}
+
+export function PlansTable({ pages, searched, narrowed = false }: PlansTableProps) {
+  const [only, setOnly] = useState(false);
+  const ill = pages.rows?.filter(needsSomebody) ?? [];
   return (
     <>
-      <PlansList pages={pages} searched={searched} />
+      {narrowed && ill.length > 0 && (
+        <p className={form.row}>
+          <Button pressed={only} onClick={() => setOnly(!only)}>
+            {m.plans.needSomebody(ill.length, pages.hasMore)}
+          </Button>
+        </p>
+      )}
+      <PlansList pages={only ? { ...pages, rows: ill } : pages} searched={searched} />
       <GlyphLegend looks={looksOf((pages.rows ?? []).flatMap(({ runs }) => runs).map(runCell))} />
     </>
   );

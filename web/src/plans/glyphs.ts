@@ -29,6 +29,8 @@ export function runCell(run: Pick<PlanRunFieldsFragment, "status" | "statusRaw" 
   // A run that has not started and is not in the queue waits for people (contract T36).
   if (run.status === "PENDING" && run.substatus !== "QUEUED")
     return { glyph: GLYPH.person, tone: "person", word: m.plans.waitsForApproval };
+  // A cell does not know how many steps of a paused run still run.
+  if (run.status === "PAUSED") return { glyph: GLYPH.paused, tone: "paused", word: m.status.paused };
   const { tone, word } = runLook({ ...run, pause: null });
   return { glyph: GLYPH[tone], tone, word };
 }

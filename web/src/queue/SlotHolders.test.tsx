@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import { RUN } from "../testing/fixtures";
-import { screen, show, vi } from "../testing/render";
+import { of, screen, show, vi } from "../testing/render";
 import { SlotHolders } from "./SlotHolders";
 import { slotsInWords, slotsOf } from "./slots";
 
@@ -73,6 +73,18 @@ it("keeps the holders in sight while new runs are on hold", async () => {
   await holders(WAIT, []);
   await screen.findByText("New runs are on hold; see the banner. These runs continue.");
   expect(screen.getByRole("listitem").textContent).toContain("nightly@1.4.2");
+});
+
+it("lists only the runs of the project whose limit keeps runs waiting", async () => {
+  const { sent } = await holders(WAIT, [{ scope: "PROJECT", active: 1, max: 1, projectId: "ledger" }]);
+  await screen.findByText(/Project ledger: 1 of 1 slot in use/);
+  expect(of(sent, "SlotHolders")[0]).toMatchObject({ projectId: "ledger" });
+});
+
+it("lists all runs when the limit of the tenant is reached too", async () => {
+  const { sent } = await holders(WAIT, [...FULL, { scope: "PROJECT", active: 1, max: 1, projectId: "ledger" }]);
+  await screen.findByText(/Project ledger: 1 of 1 slot in use/);
+  expect(of(sent, "SlotHolders")[0]).toMatchObject({ projectId: null });
 });
 
 it("lists each limit that keeps runs waiting once, and none of runs on hold", () => {

@@ -22,6 +22,12 @@ function isHeldUp({ status, substatus }: RunRow): boolean {
   return status === "PAUSED" || substatus === "AWAITING_OPERATOR" || substatus === "WAITING_MANUAL";
 }
 
+/** The only project whose limit keeps runs waiting; null when a wider limit does too, or those of several projects. */
+function projectOf(slots: readonly Slots[]): string | null {
+  const [first, ...others] = slots;
+  return first?.scope === "PROJECT" && others.length === 0 ? first.projectId : null;
+}
+
 interface SlotHoldersProps {
   /** The limits that keep runs waiting. */
   slots: readonly Slots[];
@@ -32,7 +38,9 @@ interface SlotHoldersProps {
 }
 
 export function SlotHolders({ slots, held, every }: SlotHoldersProps) {
-  const { last } = useQuery(SlotHoldersDocument, { first: SHOWN }, (result) => result, { every });
+  // The end of a run of another project frees no slot of a project whose own limit is reached.
+  const project = projectOf(slots);
+  const { last } = useQuery(SlotHoldersDocument, { first: SHOWN, projectId: project }, (result) => result, { every });
   const { last: waits } = useQuery(WaitsDocument, {}, ({ attention }) => attention.edges.map(({ node }) => node), {
     every,
   });
@@ -41,7 +49,7 @@ export function SlotHolders({ slots, held, every }: SlotHoldersProps) {
   const rows = last.runs.edges
     .map(({ node }) => toRow(node))
     .toSorted((a, b) => Number(isHeldUp(b)) - Number(isHeldUp(a)));
-  const active = last.quotas.find(({ projectId }) => projectId === null)?.active ?? 0;
+  const active = last.quotas.find(({ projectId }) => projectId === project)?.active ?? 0;
   const hidden = last.runs.pageInfo.hasNextPage ? 0 : active - rows.length;
   return (
     <section className={css.holders} aria-label={m.queue.holders}>

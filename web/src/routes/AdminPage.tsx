@@ -6,6 +6,7 @@ import { QuotasPanel } from "../admin/QuotasPanel";
 import { ServicePanel } from "../admin/ServicePanel";
 import { TokensPanel } from "../admin/TokensPanel";
 import { lazyPart } from "../ui/lazyPart";
+import { Gate } from "../session/MayNot";
 import { useDocumentStatus } from "../ui/documentStatus";
 import { lazyPart } from "../ui/lazyPart";
 import type { AdminPart } from "./search";
@@ -17,7 +18,11 @@ const route = getRouteApi("/admin/$part");
 const RetentionPanel = lazyPart(() => import("../admin/RetentionPanel").then((part) => part.RetentionPanel));
 const PANELS = {
   tokens: TokensPanel,
-  policy: PolicyPanel,
+  policy: () => (
+    <Gate action="READ_POLICY" title={m.policy.title}>
+      <PolicyPanel />
+    </Gate>
+  ),
   quotas: QuotasPanel,
   service: ServicePanel,
   secrets: () => <SecretReadsPanel />,

@@ -8,6 +8,7 @@ import { MANY } from "../attention/count";
 import { AttentionList } from "../attention/AttentionList";
 import css from "../attention/Attention.module.css";
 import { FailedCount, FailedLately, useFailedLately } from "../attention/FailedLately";
+import { RunsNow } from "../attention/RunsNow";
 import { shortId } from "../format/format";
 import { m } from "../messages";
 import { Problem } from "../page/Problem";
@@ -39,6 +40,7 @@ export function AttentionPage() {
           {m.attention.toRuns}
         </Link>
       </div>
+      <RunsNow late={items?.filter(({ kind }) => kind === "LATE").length ?? 0} />
       {error !== null && items === null && <Problem error={error} retry={() => location.reload()} />}
       {items === null && error === null && <Skeleton rows={3} label={m.attention.loading} />}
       {stale && (

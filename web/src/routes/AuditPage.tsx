@@ -13,6 +13,7 @@ import { m } from "../messages";
 import { List, PageHead } from "../page/List";
 import { Problem } from "../page/Problem";
 import { momentOf } from "../runlist/query";
+import { Gate } from "../session/MayNot";
 import css from "../styles/Form.module.css";
 import { Button } from "../ui/Button";
 import { useDocumentStatus } from "../ui/documentStatus";
@@ -39,6 +40,14 @@ function filterOf(search: AuditSearch & { seals?: "yes" | undefined }, now: numb
 }
 
 export function AuditPage(): ReactNode {
+  return (
+    <Gate action="READ_AUDIT" title={m.audit.title}>
+      <Records />
+    </Gate>
+  );
+}
+
+function Records(): ReactNode {
   useDocumentStatus(m.audit.title);
   const search = route.useSearch();
   const { tz: _, seals, ...chosen } = search;

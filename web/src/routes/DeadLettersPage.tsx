@@ -1,8 +1,11 @@
 import { getRouteApi, Link } from "@tanstack/react-router";
 import { useState } from "react";
 import { newId } from "../api/newId";
+import { Gate } from "../session/MayNot";
 import { useCan } from "../session/useCan";
+import { LetterCauses } from "../admin/LetterCauses";
 import { LetterEvents } from "../admin/LetterEvents";
+import { causeOf } from "../admin/letterCause";
 import {
   DeadLettersDocument,
   type LetterFieldsFragment,
@@ -33,6 +36,14 @@ interface Wanted {
 }
 
 export function DeadLettersPage() {
+  return (
+    <Gate action="READ_DEAD_LETTERS" title={dlqWords.title}>
+      <Letters />
+    </Gate>
+  );
+}
+
+function Letters() {
   useDocumentStatus(dlqWords.title);
   const { all, run } = route.useSearch();
   const navigate = route.useNavigate();
@@ -70,7 +81,7 @@ export function DeadLettersPage() {
       head: dlqWords.seqs,
       cell: (letter) => (
         <span>
-          {letter.fromSeq}–{letter.toSeq}{" "}
+          {dlqWords.events(letter.fromSeq + 1, letter.toSeq)}{" "}
           <Button
             kind="quiet"
             label={dlqWords.lookAt(shortId(letter.runId), letter.toSeq)}
@@ -83,8 +94,12 @@ export function DeadLettersPage() {
     },
     { head: dlqWords.project, wide: true, cell: (letter) => letter.projectId },
     { head: dlqWords.tries, cell: (letter) => letter.attempts },
-    { head: dlqWords.cause, text: true, cell: (letter) => letter.cause },
-    { head: dlqWords.since, cell: (letter) => <Time at={instant(letter.buriedAt)} /> },
+    {
+      head: dlqWords.cause,
+      text: true,
+      cell: ({ cause }) => <span title={cause}>{causeOf(cause)?.says ?? cause}</span>,
+    },
+    { head: dlqWords.givenUp, cell: (letter) => <Time at={instant(letter.buriedAt)} /> },
     {
       head: dlqWords.result,
       cell: (letter) => {
@@ -129,7 +144,7 @@ export function DeadLettersPage() {
           {dlqWords.redriveAll}…
         </Button>
       </PageHead>
-      {pages.rows?.length !== 0 && <p className={css.hint}>{dlqWords.lead}</p>}
+      {open > 0 && <LetterCauses letters={pages.rows ?? []} more={pages.hasMore} />}
       {more && <p role="status">{dlqWords.more}</p>}
       <List
         label={dlqWords.title}

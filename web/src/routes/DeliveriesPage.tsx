@@ -7,6 +7,7 @@ import { m } from "../messages";
 import { deliveries as words } from "../messages/deliveries";
 import { PageHead } from "../page/List";
 import { Problem } from "../page/Problem";
+import { Gate } from "../session/MayNot";
 import css from "../styles/Form.module.css";
 import { useDocumentStatus } from "../ui/documentStatus";
 import { Notice, Skeleton } from "../ui/Page";
@@ -40,8 +41,16 @@ const COLUMNS: Column<Destination>[] = [
   },
 ];
 
-/** The systems that events and alerts are delivered to, and what each does now. */
 export function DeliveriesPage() {
+  return (
+    <Gate action="DEBUG" title={words.title}>
+      <Destinations />
+    </Gate>
+  );
+}
+
+/** The systems that events and alerts are delivered to, and what each does now. */
+function Destinations() {
   useDocumentStatus(words.title);
   const { answer, error, asOf, again } = useQuery(DestinationsDocument, {}, ({ destinations }) => destinations, {
     every: EVERY_MS,

@@ -1,6 +1,6 @@
 import { screen } from "@testing-library/react";
 import { expect, test } from "vitest";
-import { show } from "../testing/render";
+import { of, show } from "../testing/render";
 import { HealthPage } from "./HealthPage";
 
 const NORMAL = {
@@ -17,14 +17,16 @@ const NORMAL = {
 };
 const check = (name: string) => ({ name, status: "HEALTHY", message: null, latencyMs: 2, configured: true });
 
+const ANSWERS = {
+  Health: { health: { status: "HEALTHY", checks: ["temporal", "stateStore", "eventBus"].map((name) => check(name)) } },
+  Service: { service: NORMAL },
+  Capabilities: { capabilities: [] },
+  HealthHistory: { errors: [{ message: "no", extensions: { code: "FORBIDDEN" } }] },
+};
+
 async function page(service: Partial<Record<keyof typeof NORMAL, unknown>>, word?: string): Promise<string> {
   await show(<HealthPage />, {
-    answers: {
-      Health: { health: { status: "HEALTHY", checks: ["temporal", "stateStore", "eventBus"].map(check) } },
-      Service: { service: { ...NORMAL, ...service } },
-      Capabilities: { capabilities: [] },
-      HealthHistory: { errors: [{ message: "no", extensions: { code: "FORBIDDEN" } }] },
-    },
+    answers: { ...ANSWERS, Service: { service: { ...NORMAL, ...service } } },
   });
   await screen.findByText("State store");
   if (word !== undefined) await screen.findAllByText(word);
@@ -48,6 +50,37 @@ test("the first row says why no new run starts, since when, and where to end it"
   await page(service, "Read-only");
   for (const words of ["New runs", "Read-only", "move of the store", "Since 2026-11-28 01:18:00 UTC", "Admin, Service"])
     expect(firstRow()).toContain(words);
+});
+
+const WORKER = { account: "data", worker: "host/7", queue: "tq-data-prod", ok: true, live: true, drain: null };
+const DRAIN = { actor: "sam", reason: "a new kernel" };
+
+test.each([
+  ["take steps", [WORKER], ["● Take steps", "Steps of programs start"]],
+  [
+    "are drained in part",
+    [WORKER, { ...WORKER, worker: "host/8", drain: DRAIN }],
+    ["◐ Drained", "data/host/8 was drained by sam: a new kernel.", "End the drain"],
+  ],
+  [
+    "are all drained",
+    [{ ...WORKER, drain: DRAIN }],
+    ["✕ Drained", "data/host/7 was drained by sam", "Nobody serves tq-data-prod: its steps wait."],
+  ],
+  ["are silent", [{ ...WORKER, live: false }], ["✕ Take no steps", "Nobody serves tq-data-prod"]],
+])("the row of the workers says that they %s", async (_, workers, words) => {
+  await show(<HealthPage />, {
+    viewer: { actions: new Set(["DEBUG"]) },
+    answers: { ...ANSWERS, WorkerDrains: { workers } },
+  });
+  const row = (await screen.findByText("Workers", { selector: "td" })).closest("tr");
+  for (const text of words) expect(row?.textContent).toContain(text);
+});
+
+test("nobody asks for the workers of somebody who may not see them", async () => {
+  const { sent } = await show(<HealthPage />, { answers: ANSWERS });
+  await screen.findByText("State store");
+  expect(of(sent, "WorkerDrains")).toEqual([]);
 });
 
 test.each([

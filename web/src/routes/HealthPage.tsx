@@ -7,6 +7,8 @@ import {
   type HealthQuery,
   type HealthStatus,
   ServiceDocument,
+  WorkerDrainsDocument,
+  type WorkerDrainsQuery,
 } from "../api/gen/graphql";
 import { useQuery } from "../api/useQuery";
 import { HealthHistory } from "../health/HealthHistory";
@@ -14,6 +16,7 @@ import { m } from "../messages";
 import { doctor } from "../messages/doctor";
 import { health as healthMessages } from "../messages/health";
 import { type Notice, notices } from "../shell/service";
+import { useCan } from "../session/useCan";
 import { useDocumentStatus } from "../ui/documentStatus";
 import css from "../styles/Form.module.css";
 import { dateTime, duration } from "../format/format";
@@ -32,6 +35,7 @@ type Check = HealthQuery["health"]["checks"][number];
 type Part = Pick<Check, "name" | "status" | "message" | "latencyMs" | "configured"> & { word?: string };
 type Capability = CapabilitiesQuery["capabilities"][number];
 const EVERY_MS = 5_000;
+const DRAINS_EVERY_MS = 10_000;
 const TONES = { HEALTHY: "good", DEGRADED: "warn", UNHEALTHY: "bad" } as const satisfies Record<HealthStatus, string>;
 const SIGNS = { HEALTHY: "●", DEGRADED: "◐", UNHEALTHY: "✕" } as const satisfies Record<HealthStatus, string>;
 
@@ -71,11 +75,32 @@ function startsOf(notice: Notice | undefined): Part {
   };
 }
 
+/** Whether the workers of programs take steps: a drain by a person, and a queue that nobody serves, are named. */
+function workersOf(all: WorkerDrainsQuery["workers"]): Part {
+  const row = { name: "workers", latencyMs: null, configured: true } as const;
+  const live = all.filter((worker) => worker.live);
+  const taking = live.filter((worker) => worker.ok && worker.drain === null);
+  const served = new Set(taking.map(({ queue }) => queue));
+  const unserved = [...new Set(all.map(({ queue }) => queue))].filter((queue) => !served.has(queue));
+  const drains = live.flatMap(({ account, worker, drain }) =>
+    drain === null ? [] : [healthMessages.drained(`${account}/${worker}`, drain.actor, drain.reason)],
+  );
+  const said = [...new Set(drains), ...unserved.map(healthMessages.unserved)];
+  if (said.length === 0) return { ...row, status: "HEALTHY", message: null, word: healthMessages.takeSteps };
+  return {
+    ...row,
+    status: unserved.length > 0 ? "UNHEALTHY" : "DEGRADED",
+    message: said.join(" "),
+    word: drains.length > 0 ? healthMessages.draining : healthMessages.takeNone,
+  };
+}
+
 const todo: Column<Part> = {
   head: healthMessages.todo,
   text: true,
   cell: (check) => {
     if (isWell(check)) return null;
+    if (check.name === "workers") return <Link to="/workers">{healthMessages.toWorkers}</Link>;
     if (check.name !== "starts") return healthMessages.todos[check.name] ?? healthMessages.tell;
     return (
       <span>
@@ -111,7 +136,17 @@ export function HealthPage() {
   const [notice] = notices(service.answer ?? null);
   const halt = notice?.kind;
   const checks = checksDuring(halt);
-  const parts = health ? [...(service.answer ? [startsOf(notice)] : []), ...health.checks] : [];
+  const mayDebug = useCan("DEBUG") === null;
+  const workers = useQuery(WorkerDrainsDocument, mayDebug ? {} : null, (result) => result.workers, {
+    every: DRAINS_EVERY_MS,
+  });
+  const parts = health
+    ? [
+        ...(service.answer ? [startsOf(notice)] : []),
+        ...health.checks,
+        ...(workers.answer && workers.answer.length > 0 ? [workersOf(workers.answer)] : []),
+      ]
+    : [];
   const capabilities = useQuery(CapabilitiesDocument, {}, (result) => result.capabilities);
   const engine = capabilities.answer ?? [];
   const error = query.error ?? capabilities.error;

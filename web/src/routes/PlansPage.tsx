@@ -34,7 +34,7 @@ export function PlansPage() {
           <input type="search" value={text} maxLength={200} onChange={(event) => setText(event.target.value)} />
         </label>
       </div>
-      <PlansTable pages={pages} searched={q !== undefined} />
+      <PlansTable pages={pages} searched={q !== undefined} narrowed />
     </div>
   );
 }

@@ -26,7 +26,7 @@ const WORKER = {
   last: true,
 };
 
-async function page(workers: unknown, actions: readonly string[] = ["SET_ENGINE_MODE"]) {
+async function page(workers: unknown, actions: readonly string[] = ["DEBUG", "SET_ENGINE_MODE"]) {
   return await show(<WorkersPage />, {
     viewer: { tenantId: "acme", actions: new Set(actions) as never },
     answers: {
@@ -76,8 +76,26 @@ test("the drain of the last worker of a queue says that steps would wait, and se
 });
 
 test("who may not drain is told who may", async () => {
-  await page([WORKER], []);
+  await page([WORKER], ["DEBUG"]);
   const button = await screen.findByRole("button", { name: "Drain data-1/host/7" });
   expect(button.getAttribute("aria-disabled")).toBe("true");
-  expect(document.body.textContent).toContain("SRE");
+  expect(document.body.textContent).toContain("You need the SRE role to drain a worker. Who can do this: sam.");
+});
+
+test("who may not see the workers is told who may, and the server is not asked for them", async () => {
+  const { sent } = await page([WORKER], []);
+  await screen.findByText(/Who can do this: sam\./);
+  expect(of(sent, "Workers")).toEqual([]);
+});
+
+test.each([
+  [[WORKER], "1 worker takes steps of 1 queue; 22 slots are free."],
+  [
+    [WORKER, { ...WORKER, worker: "host/8", queue: "tq-data-dev", live: false }],
+    "1 worker takes steps of 1 queue; 22 slots are free. Nobody serves tq-data-dev: its steps wait.",
+  ],
+  [[{ ...WORKER, live: false }], "No worker takes steps now. Nobody serves tq-data-prod: its steps wait."],
+])("the page says whether steps can start", async (workers, says) => {
+  await page(workers);
+  expect((await screen.findByText(/takes? steps/, { selector: "p" })).textContent).toContain(says);
 });

@@ -13,7 +13,7 @@ import { PageHead } from "../page/List";
 import { Problem } from "../page/Problem";
 import { DoneLine } from "../receipts/DoneLine";
 import { recordDone } from "../session/done";
-import { MayNot, useMay } from "../session/MayNot";
+import { Gate, MayNot, useMay } from "../session/MayNot";
 import { useViewer } from "../session/viewer";
 import css from "../styles/Form.module.css";
 import { Button } from "../ui/Button";
@@ -50,11 +50,19 @@ function stateOf({ live, ok, drain, drained, inUse }: Worker): State {
   return "OK";
 }
 
-/** The data workers: what each serves, runs and can, and the button that drains it. */
 export function WorkersPage() {
+  return (
+    <Gate action="DEBUG" title={words.title}>
+      <Workers />
+    </Gate>
+  );
+}
+
+/** The data workers: what each serves, runs and can, and the button that drains it. */
+function Workers() {
   useDocumentStatus(words.title);
   const workers = useQuery(WorkersDocument, {}, (result) => result.workers, { every: EVERY_MS });
-  const may = useMay("SET_ENGINE_MODE");
+  const may = useMay("SET_ENGINE_MODE", words.mayDrain);
   const [wanted, setWanted] = useState<{ worker: Worker; requestId: string } | null>(null);
   const rows = workers.answer;
 
@@ -111,13 +119,17 @@ export function WorkersPage() {
   return (
     <>
       <PageHead title={words.title} asOf={workers.asOf} refresh={workers.again} repeated />
-      <p className={css.hint}>{words.says}</p>
       {workers.error !== null && <Problem error={workers.error} retry={workers.again} />}
       {!rows && workers.error === null && <Skeleton rows={5} label={m.sync.LOADING} />}
       {rows?.length === 0 && (
         <Notice title={m.page.nothing}>
           <p>{words.empty}</p>
         </Notice>
+      )}
+      {rows && rows.length > 0 && (
+        <p className={css.row}>
+          {roomOf(rows)} <span className={css.hint}>{words.says}</span>
+        </p>
       )}
       {rows && rows.length > 0 && (
         <Table
@@ -132,6 +144,16 @@ export function WorkersPage() {
       {wanted && <DrainDialog worker={wanted.worker} all={rows ?? []} act={act} onClose={() => setWanted(null)} />}
     </>
   );
+}
+
+/** Whether steps can start now: the workers that take steps, their free slots, and the queues that no worker serves. */
+function roomOf(rows: readonly Worker[]): string {
+  const taking = rows.filter((worker) => stateOf(worker) === "OK");
+  const queues = new Set(taking.map(({ queue }) => queue));
+  const idle = [...new Set(rows.map(({ queue }) => queue))].filter((queue) => !queues.has(queue));
+  const slots = new Map(taking.map((worker) => [nameOf(worker), worker.slots - worker.inUse]));
+  const free = [...slots.values()].reduce((sum, n) => sum + Math.max(0, n), 0);
+  return [words.room(slots.size, queues.size, free), ...idle.map(words.unserved)].join(" ");
 }
 
 function StateOf({ worker }: { worker: Worker }) {

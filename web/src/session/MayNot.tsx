@@ -1,9 +1,12 @@
 // Why the viewer may not do something of the administration, and whom they could ask, as text that needs no pointer.
-import { useId } from "react";
+import { type ReactNode, useId } from "react";
 import { type Action, RightHoldersDocument } from "../api/gen/graphql";
 import { useQuery } from "../api/useQuery";
 import { m } from "../messages";
 import css from "../styles/Form.module.css";
+import { useDocumentStatus } from "../ui/documentStatus";
+import { Notice } from "../ui/Page";
+import { BreakGlassButton } from "./BreakGlass";
 import { useCan } from "./useCan";
 
 export interface May {
@@ -13,8 +16,11 @@ export interface May {
   saidBy: string | undefined;
 }
 
-/** Like `useCan`, with the role by the tenant's policy and the people whom the viewer may see and could ask. */
-export function useMay(action: Action): May {
+/**
+ * Like `useCan`, with the role by the tenant's policy and the people whom the viewer may see and could ask. `says`
+ * replaces the sentence about the role where the action has another name than what the viewer does.
+ */
+export function useMay(action: Action, says?: string): May {
   const needed = useCan(action);
   const { answer: holders } = useQuery(
     RightHoldersDocument,
@@ -24,7 +30,7 @@ export function useMay(action: Action): May {
   const could = holders && holders.names.length > 0 ? ` ${m.denied.could(holders.names, holders.more)}` : "";
   const id = useId();
   if (needed === null) return { refusal: null, saidBy: undefined };
-  return { refusal: `${holders?.needs ?? needed}${could}`, saidBy: id };
+  return { refusal: `${says ?? holders?.needs ?? needed}${could}`, saidBy: id };
 }
 
 export function MayNot({ of: { refusal, saidBy } }: { of: May }) {
@@ -33,5 +39,34 @@ export function MayNot({ of: { refusal, saidBy } }: { of: May }) {
     <p id={saidBy} className={css.hint}>
       {refusal}
     </p>
+  );
+}
+
+interface GateProps {
+  action: Action;
+  /** Of the page. */
+  title: string;
+  children: ReactNode;
+}
+
+/**
+ * Shows its children to those who have the right somewhere, and to others who has it. The server is not asked for what
+ * it would refuse: each refusal is a record of the audit, which nobody would have caused knowingly.
+ */
+export function Gate({ action, title, children }: GateProps) {
+  return useCan(action) === null ? children : <Refused action={action} title={title} />;
+}
+
+function Refused({ action, title }: Omit<GateProps, "children">) {
+  useDocumentStatus(title);
+  const { refusal } = useMay(action);
+  return (
+    <>
+      <h1>{title}</h1>
+      <Notice title={m.page.forbidden}>
+        <p>{refusal}</p>
+        <BreakGlassButton />
+      </Notice>
+    </>
   );
 }

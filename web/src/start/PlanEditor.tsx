@@ -152,7 +152,7 @@ export function PlanEditor({ text, change, problems, invalid, describedBy, onDro
       <textarea
         ref={area}
         className={css.text}
-        rows={18}
+        rows={text === "" ? 7 : 18}
         wrap="off"
         spellCheck={false}
         autoCapitalize="off"

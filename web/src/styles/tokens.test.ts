@@ -57,7 +57,7 @@ describe.each(["light", "dark"] as const)("37 %s", (theme) => {
   it.each(OTHERS)("$name meets its figure within 0.1", ({ name, ground, ...figure }) => {
     expect(Math.abs(contrast(of(name), of(ground)) - figure[theme])).toBeLessThanOrEqual(0.1);
   });
-  it("text and controls read", () => {
+  it("37 text and controls read", () => {
     for (const ground of ["page", "surface", "raised", "hover"]) {
       expect(contrast(of("text"), of(ground))).toBeGreaterThanOrEqual(7);
       expect(contrast(of("secondary"), of(ground))).toBeGreaterThanOrEqual(4.5);

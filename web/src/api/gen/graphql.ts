@@ -1081,7 +1081,7 @@ export type WaitKind =
   | 'STORE'
   | 'WORKER';
 
-export type AlertFieldsFragment = { id: string, level: AlertLevel, stage: AlertStage, code: string | null, note: string, meaning: string | null, whatToDo: string | null, installation: boolean, projectId: string | null, runId: string | null, stepId: string | null, subject: string | null, shared: boolean, actor: string, count: number, raisedAt: string, lastSeenAt: string, resolvedAt: string | null, resolution: string | null, acknowledgedAt: string | null, acknowledgedBy: string | null, acknowledgement: string | null, silencedUntil: string | null, whoCould: Array<string>, page: string };
+export type AlertFieldsFragment = { id: string, level: AlertLevel, stage: AlertStage, code: string | null, note: string, meaning: string | null, whatToDo: string | null, installation: boolean, projectId: string | null, environmentId: string | null, planId: string | null, runId: string | null, stepId: string | null, subject: string | null, shared: boolean, actor: string, count: number, raisedAt: string, lastSeenAt: string, resolvedAt: string | null, resolution: string | null, acknowledgedAt: string | null, acknowledgedBy: string | null, acknowledgement: string | null, silencedUntil: string | null, whoCould: Array<string>, page: string };
 
 export type AlertsQueryVariables = Exact<{
   filter: AlertFilter;
@@ -1089,7 +1089,7 @@ export type AlertsQueryVariables = Exact<{
 }>;
 
 
-export type AlertsQuery = { alerts: { pageInfo: { hasNextPage: boolean }, edges: Array<{ node: { id: string, level: AlertLevel, stage: AlertStage, code: string | null, note: string, meaning: string | null, whatToDo: string | null, installation: boolean, projectId: string | null, runId: string | null, stepId: string | null, subject: string | null, shared: boolean, actor: string, count: number, raisedAt: string, lastSeenAt: string, resolvedAt: string | null, resolution: string | null, acknowledgedAt: string | null, acknowledgedBy: string | null, acknowledgement: string | null, silencedUntil: string | null, whoCould: Array<string>, page: string } }> } };
+export type AlertsQuery = { alerts: { pageInfo: { hasNextPage: boolean }, edges: Array<{ node: { id: string, level: AlertLevel, stage: AlertStage, code: string | null, note: string, meaning: string | null, whatToDo: string | null, installation: boolean, projectId: string | null, environmentId: string | null, planId: string | null, runId: string | null, stepId: string | null, subject: string | null, shared: boolean, actor: string, count: number, raisedAt: string, lastSeenAt: string, resolvedAt: string | null, resolution: string | null, acknowledgedAt: string | null, acknowledgedBy: string | null, acknowledgement: string | null, silencedUntil: string | null, whoCould: Array<string>, page: string } }> } };
 
 export type AlertSilencesQueryVariables = Exact<{ [key: string]: never; }>;
 
@@ -1217,6 +1217,11 @@ export type FailedLatelyQuery = { failed: { pageInfo: { hasNextPage: boolean }, 
 
 export type FailedRunFieldsFragment = { runId: string, parentRunId: string | null, projectId: string, environmentId: string, createdAt: string, completedAt: string | null, plan: { planId: string, planVersion: string }, rootCause: { stepId: string | null, stepName: string | null, code: string, message: string | null } | null };
 
+export type RunsNowQueryVariables = Exact<{ [key: string]: never; }>;
+
+
+export type RunsNowQuery = { runCounts: Array<number> };
+
 export type OrderFieldsFragment = { id: string, kind: DeliveryOrderKind, state: DeliveryOrderState, actor: string, reason: string | null, at: string, endedAt: string | null, messages: number, sent: number, failed: number, error: string | null, since: string | null, until: string | null };
 
 export type DestinationFieldsFragment = { name: string, kind: DestinationKind | null, address: string | null, state: DestinationState, why: string, since: string | null, disabledBy: string | null, beginsAt: string | null, lastSentAt: string | null, lastError: string | null, sent: number, failed: number, deadLetters: number, droppedDeadLetters: number, waiting: number, oldestWaitingAt: string | null, route: { text: string } | null };
@@ -1326,7 +1331,7 @@ export type IncidentQueryVariables = Exact<{
 }>;
 
 
-export type IncidentQuery = { incident: { id: string, severity: IncidentSeverity, code: string | null, title: string, whatToDo: string | null, runbook: string, installation: boolean, projectId: string | null, environmentId: string | null, runId: string | null, openedAt: string, acknowledgedAt: string | null, acknowledgedBy: string | null, closedAt: string | null, closedBy: string | null, alerts: number, openAlerts: number, notes: Array<{ at: string, actor: string, act: IncidentAct, severity: IncidentSeverity | null, text: string }> } | null, incidentAlerts: Array<{ id: string, level: AlertLevel, stage: AlertStage, code: string | null, note: string, meaning: string | null, whatToDo: string | null, installation: boolean, projectId: string | null, runId: string | null, stepId: string | null, subject: string | null, shared: boolean, actor: string, count: number, raisedAt: string, lastSeenAt: string, resolvedAt: string | null, resolution: string | null, acknowledgedAt: string | null, acknowledgedBy: string | null, acknowledgement: string | null, silencedUntil: string | null, whoCould: Array<string>, page: string }> };
+export type IncidentQuery = { incident: { id: string, severity: IncidentSeverity, code: string | null, title: string, whatToDo: string | null, runbook: string, installation: boolean, projectId: string | null, environmentId: string | null, runId: string | null, openedAt: string, acknowledgedAt: string | null, acknowledgedBy: string | null, closedAt: string | null, closedBy: string | null, alerts: number, openAlerts: number, notes: Array<{ at: string, actor: string, act: IncidentAct, severity: IncidentSeverity | null, text: string }> } | null, incidentAlerts: Array<{ id: string, level: AlertLevel, stage: AlertStage, code: string | null, note: string, meaning: string | null, whatToDo: string | null, installation: boolean, projectId: string | null, environmentId: string | null, planId: string | null, runId: string | null, stepId: string | null, subject: string | null, shared: boolean, actor: string, count: number, raisedAt: string, lastSeenAt: string, resolvedAt: string | null, resolution: string | null, acknowledgedAt: string | null, acknowledgedBy: string | null, acknowledgement: string | null, silencedUntil: string | null, whoCould: Array<string>, page: string }> };
 
 export type IncidentChangeFragment = { change: { action: string, requestId: string, actor: string, at: string, version: number | null, versionBefore: number | null } };
 
@@ -1761,6 +1766,7 @@ export type QueueQuery = { queue: { depth: number, edges: Array<{ node: { runId:
 
 export type SlotHoldersQueryVariables = Exact<{
   first: number;
+  projectId?: string | null | undefined;
 }>;
 
 
@@ -2244,6 +2250,11 @@ export type DrainWorkerMutationVariables = Exact<{
 
 export type DrainWorkerMutation = { drainWorker: { workers: Array<{ account: string, worker: string, queue: string, runtime: string, ok: boolean, problem: string | null, reportedAt: string, live: boolean, version: string | null, slots: number, inUse: number, drained: boolean, last: boolean, missing: Array<{ part: string, reason: string }>, steps: Array<{ tenantId: string, runId: string, stepId: string, since: string }>, drain: { actor: string, reason: string, at: string } | null }>, change: { action: string, requestId: string, actor: string, at: string, version: number | null, versionBefore: number | null } | null } };
 
+export type WorkerDrainsQueryVariables = Exact<{ [key: string]: never; }>;
+
+
+export type WorkerDrainsQuery = { workers: Array<{ account: string, worker: string, queue: string, ok: boolean, live: boolean, drain: { actor: string, reason: string } | null }> };
+
 export class TypedDocumentString<TResult, TVariables>
   extends String
   implements DocumentTypeDecoration<TResult, TVariables>
@@ -2273,6 +2284,8 @@ export const AlertFieldsFragmentDoc = new TypedDocumentString(`
   whatToDo
   installation
   projectId
+  environmentId
+  planId
   runId
   stepId
   subject
@@ -3280,6 +3293,8 @@ export const AlertsDocument = new TypedDocumentString(`
   whatToDo
   installation
   projectId
+  environmentId
+  planId
   runId
   stepId
   subject
@@ -3595,6 +3610,13 @@ export const FailedLatelyDocument = new TypedDocumentString(`
     message
   }
 }`) as unknown as TypedDocumentString<FailedLatelyQuery, FailedLatelyQueryVariables>;
+export const RunsNowDocument = new TypedDocumentString(`
+    query RunsNow {
+  runCounts(
+    filters: [{statuses: [RUNNING]}, {awaitingOperator: true}, {statuses: [PAUSED]}, {statuses: [PENDING, APPROVED]}]
+  )
+}
+    `) as unknown as TypedDocumentString<RunsNowQuery, RunsNowQueryVariables>;
 export const DestinationsDocument = new TypedDocumentString(`
     query Destinations {
   destinations {
@@ -3962,6 +3984,8 @@ export const IncidentDocument = new TypedDocumentString(`
   whatToDo
   installation
   projectId
+  environmentId
+  planId
   runId
   stepId
   subject
@@ -5806,10 +5830,10 @@ export const QueueDocument = new TypedDocumentString(`
   hasNextPage
 }`) as unknown as TypedDocumentString<QueueQuery, QueueQueryVariables>;
 export const SlotHoldersDocument = new TypedDocumentString(`
-    query SlotHolders($first: Int!) {
+    query SlotHolders($first: Int!, $projectId: String) {
   runs(
     first: $first
-    filter: {statuses: [APPROVED, RUNNING, PAUSED]}
+    filter: {statuses: [APPROVED, RUNNING, PAUSED], projectId: $projectId}
     orderBy: CREATED_ASC
   ) {
     edges {
@@ -7694,3 +7718,18 @@ fragment WorkerFields on WorkerReport {
   }
   last
 }`) as unknown as TypedDocumentString<DrainWorkerMutation, DrainWorkerMutationVariables>;
+export const WorkerDrainsDocument = new TypedDocumentString(`
+    query WorkerDrains {
+  workers {
+    account
+    worker
+    queue
+    ok
+    live
+    drain {
+      actor
+      reason
+    }
+  }
+}
+    `) as unknown as TypedDocumentString<WorkerDrainsQuery, WorkerDrainsQueryVariables>;
