@@ -46,6 +46,7 @@ type UseCases interface { //nolint:interfacebloat // the sum of its subjects; a 
 	ScopeReads
 	DBTReads
 	EvidenceReads
+	ArtifactReads
 	PastReads
 	PlanReads
 	CountReads

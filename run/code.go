@@ -103,6 +103,8 @@ const (
 	CodeNoSandbox           Code = "SANDBOX_UNAVAILABLE"
 	CodeAuditUnlinked       Code = "AUDIT_UNLINKED"
 	CodeAuditHeads          Code = "AUDIT_HEADS_NOT_WRITTEN"
+	CodeArtifactTorn        Code = "ARTIFACT_TORN"
+	CodeArtifactRemoved     Code = "ARTIFACT_REMOVED"
 	CodeDestinationFailing  Code = "DESTINATION_FAILING"
 	CodeDestinationsInvalid Code = "DESTINATIONS_INVALID"
 	CodeSandboxDenied       Code = "SANDBOX_DENIED"

@@ -120,11 +120,12 @@ var imports = map[string][]string{
 	"web":      {},
 	"examples": {},
 	// plans are tried out without a server; a sandbox and a private network execute this binary
-	"cmd/dvt": {"client", "cmd/dvt/internal/cmdline", "cmd/dvt/internal/console",
+	"cmd/dvt": {"client", "cmd/dvt/internal/artifactcmd", "cmd/dvt/internal/cmdline", "cmd/dvt/internal/console",
 		"cmd/dvt/internal/contexts", "cmd/dvt/internal/document", "cmd/dvt/internal/installcmd",
 		"cmd/dvt/internal/plancmd", "cmd/dvt/internal/runtext", "cmd/dvt/internal/stepcmd", "cmd/dvt/internal/tracecmd",
 		"cmd/dvt/internal/watchview",
 		"internal/privatenet", "plan", "run", "sandbox", "server", "server/config"},
+	"cmd/dvt/internal/artifactcmd": {"client", "cmd/dvt/internal/cmdline", "cmd/dvt/internal/runtext"},
 	"cmd/dvt/internal/cmdline":     {"client", "cmd/dvt/internal/console", "run"},
 	"cmd/dvt/internal/console":     {"run"},
 	"cmd/dvt/internal/consoletest": {},

@@ -13,7 +13,7 @@ export type ManifestState =
  * a large project has tens of megabytes.
  */
 export function useManifest(runId: string, artifacts: Step["artifacts"]): ManifestState {
-  const artifact = artifacts.find(({ kind }) => kind === "manifest");
+  const artifact = artifacts.find(({ kind }) => kind === "manifest" || kind === "dbt-manifest");
   const address = artifact ? artifactAddress(runId, artifact.uri) : null;
   const size = artifact?.sizeBytes ?? 0;
   const [asked, setAsked] = useState(false);

@@ -479,6 +479,12 @@ export type InjectOverrideInput = {
   stepId: string;
 };
 
+export type LinkArtifactInput = {
+  requestId: string;
+  runId: string;
+  uri: string;
+};
+
 /** The logs to search. */
 export type LogSearchInput =
   {   plan: LogSearchPlanInput; runId?: never; }
@@ -1086,6 +1092,35 @@ export type AlertCountQueryVariables = Exact<{ [key: string]: never; }>;
 
 
 export type AlertCountQuery = { viewer: { alertCount: number } };
+
+export type ArtifactFieldsFragment = { uri: string, kind: string, sha256: string | null, sizeBytes: number | null, contentType: string | null, expiresAt: string | null, downloadUrl: string | null, fileName: string | null, stepId: string | null, attempt: number | null };
+
+export type ArtifactsQueryVariables = Exact<{
+  runId: string;
+  stepId?: string | null | undefined;
+  kinds?: Array<string> | string | null | undefined;
+  first: number;
+  after?: string | null | undefined;
+}>;
+
+
+export type ArtifactsQuery = { run: { artifactList: { total: number, edges: Array<{ cursor: string, node: { uri: string, kind: string, sha256: string | null, sizeBytes: number | null, contentType: string | null, expiresAt: string | null, downloadUrl: string | null, fileName: string | null, stepId: string | null, attempt: number | null } }>, pageInfo: { hasNextPage: boolean, endCursor: string | null } } } | null };
+
+export type ArtifactOfRunQueryVariables = Exact<{
+  runId: string;
+  stepId?: string | null | undefined;
+  first: number;
+}>;
+
+
+export type ArtifactOfRunQuery = { run: { plan: { planId: string }, artifactList: { edges: Array<{ node: { uri: string, kind: string, sha256: string | null, sizeBytes: number | null, contentType: string | null, expiresAt: string | null, downloadUrl: string | null, fileName: string | null, stepId: string | null, attempt: number | null } }> } } | null };
+
+export type LinkArtifactMutationVariables = Exact<{
+  input: LinkArtifactInput;
+}>;
+
+
+export type LinkArtifactMutation = { linkArtifact: { path: string, expiresAt: string } };
 
 export type AttentionFieldsFragment = { kind: AttentionKind, runId: string, projectId: string, environmentId: string, planId: string, planVersion: string, stepId: string | null, logicalAttemptId: number | null, stepName: string | null, since: string, deadline: string | null, expectedBy: string | null, code: string | null, message: string | null, heldSteps: number, blockedSteps: number, failedSteps: number, approvals: number | null, approvalsRequired: number | null, actions: Array<Action>, whoCould: Array<string>, stuck: boolean };
 
@@ -2185,6 +2220,20 @@ export const AlertFieldsFragmentDoc = new TypedDocumentString(`
   page
 }
     `, {"fragmentName":"AlertFields"}) as unknown as TypedDocumentString<AlertFieldsFragment, unknown>;
+export const ArtifactFieldsFragmentDoc = new TypedDocumentString(`
+    fragment ArtifactFields on Artifact {
+  uri
+  kind
+  sha256
+  sizeBytes
+  contentType
+  expiresAt
+  downloadUrl
+  fileName
+  stepId
+  attempt
+}
+    `, {"fragmentName":"ArtifactFields"}) as unknown as TypedDocumentString<ArtifactFieldsFragment, unknown>;
 export const AttentionFieldsFragmentDoc = new TypedDocumentString(`
     fragment AttentionFields on AttentionItem {
   kind
@@ -3232,6 +3281,71 @@ export const AlertCountDocument = new TypedDocumentString(`
   }
 }
     `) as unknown as TypedDocumentString<AlertCountQuery, AlertCountQueryVariables>;
+export const ArtifactsDocument = new TypedDocumentString(`
+    query Artifacts($runId: String!, $stepId: String, $kinds: [String!], $first: Int!, $after: String) {
+  run(runId: $runId) {
+    artifactList(stepId: $stepId, kinds: $kinds, first: $first, after: $after) {
+      total
+      edges {
+        cursor
+        node {
+          ...ArtifactFields
+        }
+      }
+      pageInfo {
+        hasNextPage
+        endCursor
+      }
+    }
+  }
+}
+    fragment ArtifactFields on Artifact {
+  uri
+  kind
+  sha256
+  sizeBytes
+  contentType
+  expiresAt
+  downloadUrl
+  fileName
+  stepId
+  attempt
+}`) as unknown as TypedDocumentString<ArtifactsQuery, ArtifactsQueryVariables>;
+export const ArtifactOfRunDocument = new TypedDocumentString(`
+    query ArtifactOfRun($runId: String!, $stepId: String, $first: Int!) {
+  run(runId: $runId) {
+    plan {
+      planId
+    }
+    artifactList(stepId: $stepId, first: $first) {
+      edges {
+        node {
+          ...ArtifactFields
+        }
+      }
+    }
+  }
+}
+    fragment ArtifactFields on Artifact {
+  uri
+  kind
+  sha256
+  sizeBytes
+  contentType
+  expiresAt
+  downloadUrl
+  fileName
+  stepId
+  attempt
+}`) as unknown as TypedDocumentString<ArtifactOfRunQuery, ArtifactOfRunQueryVariables>;
+export const LinkArtifactDocument = new TypedDocumentString(`
+    mutation LinkArtifact($input: LinkArtifactInput!) {
+  linkArtifact(input: $input) {
+    path
+    expiresAt
+  }
+}
+    `) as unknown as TypedDocumentString<LinkArtifactMutation, LinkArtifactMutationVariables>;
 export const AttentionCountDocument = new TypedDocumentString(`
     subscription AttentionCount {
   attentionUpdates(first: 1) {
