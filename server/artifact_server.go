@@ -78,8 +78,8 @@ func newArtifactServer(p *parts) *artifactServer {
 	return s
 }
 
-// ServeHTTP implements http.Handler. A download that fails after its headers were sent closes its connection, so that no
-// reader takes a part for the whole.
+// ServeHTTP implements http.Handler. A download that fails after its headers were sent closes its connection, so that
+// no reader takes a part for the whole.
 func (s *artifactServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	outcome, broken := s.serve(w, r)
 	s.outcomes.WithLabelValues(outcome).Inc()

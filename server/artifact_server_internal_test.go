@@ -74,7 +74,8 @@ func newArtifactWorld(t *testing.T, content []byte) *artifactWorld {
 	s := httptest.NewServer(mux)
 	t.Cleanup(s.Close)
 	w.runID = w.CreateRunning("r", "s1")
-	name := artifact.Name(artifact.AttemptID{TenantID: "acme", RunID: w.runID, StepID: "s1", LogicalAttempt: 1}, 1, "rows.csv")
+	name := artifact.Name(artifact.AttemptID{TenantID: "acme", RunID: w.runID, StepID: "s1", LogicalAttempt: 1}, 1,
+		"rows.csv")
 	uri, sum, size, err := w.Artifacts.Put(t.Context(), name, bytes.NewReader(content))
 	if err != nil {
 		t.Fatal(err)
@@ -247,8 +248,8 @@ func TestArtifactServer_BoundsDownloadsOfOnePrincipal(t *testing.T) {
 		<-reading
 	}
 	res, body, err := w.get(t, w.url)
-	if err != nil || res.StatusCode != http.StatusTooManyRequests || !strings.Contains(string(body), "TOO_MANY_OPERATIONS") ||
-		res.Header.Get("Retry-After") == "" {
+	if err != nil || res.StatusCode != http.StatusTooManyRequests ||
+		!strings.Contains(string(body), "TOO_MANY_OPERATIONS") || res.Header.Get("Retry-After") == "" {
 		t.Errorf("one more download: %d %s %v; want 429 with a time to wait", res.StatusCode, body, err)
 	}
 	res, _, err = w.get(t, w.url, "Authorization: Bearer dev-engineer", "Range: bytes=500-")

@@ -117,8 +117,8 @@ func (s *ArtifactReader) FindArtifact(ctx context.Context, p authz.Principal, ru
 }
 
 // Open opens the content; the caller closes it. A read that finds other bytes than those that the step reported ends
-// with artifact.ErrTorn instead of the last bytes; see checkedBody. Errors: ARTIFACT_REMOVED for content that has expired or that
-// the bucket no longer has; artifact.ErrTorn for content of another size.
+// with artifact.ErrTorn instead of the last bytes; see checkedBody. Errors: ARTIFACT_REMOVED for content that has
+// expired or that the bucket no longer has; artifact.ErrTorn for content of another size.
 func (a Artifact) Open(ctx context.Context) (io.ReadSeekCloser, error) {
 	if err := a.checkExpiry(); err != nil {
 		return nil, err
@@ -139,8 +139,8 @@ func (a Artifact) Open(ctx context.Context) (io.ReadSeekCloser, error) {
 }
 
 // Sign returns an address at the bucket that gives the content for a minute without dvt. Errors: ARTIFACT_REMOVED for
-// an expired artifact and for one that is gone; artifact.ErrCannotSign when only dvt can serve it, as the bucket would give
-// a compressed object without decompressing it.
+// an expired artifact and for one that is gone; artifact.ErrCannotSign when only dvt can serve it, because the bucket
+// does not decompress its objects.
 func (a Artifact) Sign(ctx context.Context) (string, error) {
 	bucket, ok := a.reader.blobs.(signer)
 	if !ok {

@@ -49,8 +49,8 @@ type linkedArtifact struct {
 
 // LinkArtifact makes a link that downloads an artifact for five minutes without a token. It works only as long as the
 // caller's own token or session, account and right to read the run exist. Each call is audited. No row exists for a
-// link. Errors: NOT_FOUND, ARTIFACT_REMOVED for an expired artifact, BAD_USER_INPUT, REQUEST_RATE_LIMITED, NOT_SUPPORTED
-// without keys.
+// link. Errors: NOT_FOUND, ARTIFACT_REMOVED for an expired artifact, BAD_USER_INPUT, REQUEST_RATE_LIMITED, and
+// NOT_SUPPORTED without keys.
 func (s *ArtifactReader) LinkArtifact(ctx context.Context, p authz.Principal, runID, uri, requestID string) (
 	ArtifactLink, error) {
 	row := store.AuditRow{Action: ActionLinkArtifact, RunID: runID, RequestID: requestID}

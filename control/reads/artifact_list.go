@@ -31,7 +31,8 @@ type ArtifactsPage struct {
 
 // ListArtifacts lists the artifacts that the log of a run names. It does not read the bucket. Errors: NOT_FOUND,
 // CURSOR_INVALID, BAD_USER_INPUT.
-func (s *ArtifactReader) ListArtifacts(ctx context.Context, p authz.Principal, q ArtifactsQuery) (ArtifactsPage, error) {
+func (s *ArtifactReader) ListArtifacts(ctx context.Context, p authz.Principal, q ArtifactsQuery) (ArtifactsPage,
+	error) {
 	n, err := control.PageSize(q.First, 50)
 	if err != nil {
 		return ArtifactsPage{}, err

@@ -339,8 +339,10 @@ func TestListArtifacts_FiltersAndPages(t *testing.T) {
 	}{
 		"all": {reads.ArtifactsQuery{}, []string{"s1/1/1/manifest.json", "s1/1/1/run_results.json",
 			"s2/1/1/manifest.json", ""}},
-		"of a step":         {reads.ArtifactsQuery{StepID: "s1"}, []string{"s1/1/1/manifest.json", "s1/1/1/run_results.json"}},
-		"of an older kind":  {reads.ArtifactsQuery{Kinds: []string{"manifest"}}, []string{"s1/1/1/manifest.json", "s2/1/1/manifest.json"}},
+		"of a step": {reads.ArtifactsQuery{StepID: "s1"},
+			[]string{"s1/1/1/manifest.json", "s1/1/1/run_results.json"}},
+		"of an older kind": {reads.ArtifactsQuery{Kinds: []string{"manifest"}},
+			[]string{"s1/1/1/manifest.json", "s2/1/1/manifest.json"}},
 		"of a kind":         {reads.ArtifactsQuery{Kinds: []string{"dbt-run-results"}}, []string{"s1/1/1/run_results.json"}},
 		"of no such kind":   {reads.ArtifactsQuery{Kinds: []string{"log-bundle"}}, nil},
 		"elsewhere":         {reads.ArtifactsQuery{Kinds: []string{"custom"}}, []string{""}},
@@ -373,8 +375,8 @@ func TestStepOutput_SumsTheFiguresOfDBT(t *testing.T) {
 	if err != nil || !ok {
 		t.Fatal(ok, err)
 	}
-	if m := o.Metrics; m.RowsWritten == nil || *m.RowsWritten != 42 || m.BytesProcessed == nil || *m.BytesProcessed != 1024 ||
-		m.StartedAt == nil || m.FinishedAt == nil || m.DurationMS == nil {
+	if m := o.Metrics; m.RowsWritten == nil || *m.RowsWritten != 42 || m.BytesProcessed == nil ||
+		*m.BytesProcessed != 1024 || m.StartedAt == nil || m.FinishedAt == nil || m.DurationMS == nil {
 		t.Errorf("the figures are %+v, want 42 rows, 1,024 bytes and times", m)
 	}
 	if o.Status != run.StepFailed || len(o.Artifacts) != 1 || o.Error == nil {

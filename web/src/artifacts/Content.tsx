@@ -187,7 +187,10 @@ function Sample({ rows: { heads, rows }, find }: { rows: Rows; find: string }) {
 
 function Text({ name, text, find }: { name: string; text: string; find: string }) {
   const lines = useMemo(
-    () => formatted(name, text).split("\n").map((line, i) => ({ no: i + 1, text: line })),
+    () =>
+      formatted(name, text)
+        .split("\n")
+        .map((line, i) => ({ no: i + 1, text: line })),
     [name, text],
   );
   const shown = useMemo(() => lines.filter((line) => contains([line.text], find)), [lines, find]);

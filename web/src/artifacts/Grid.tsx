@@ -16,7 +16,7 @@ interface GridProps {
   cell?: (row: number, column: number) => ReactNode;
 }
 
-/** A table of texts of which only the rows in sight are in the document. */
+/** A table of texts. Only the rows in sight are in the document. */
 export function Grid({ label, heads, rows, widths, cell }: GridProps) {
   const pane = useRef<HTMLDivElement>(null);
   const list = useVirtualizer({
@@ -63,7 +63,7 @@ export function Grid({ label, heads, rows, widths, cell }: GridProps) {
 const LINE = 20;
 const MOST_LINE = 2_000;
 
-/** Lines of a text of which only those in sight are in the document. */
+/** Lines of a text. Only those in sight are in the document. */
 export function Lines({ label, lines }: { label: string; lines: readonly { no: number; text: string }[] }) {
   const pane = useRef<HTMLDivElement>(null);
   const list = useVirtualizer({

@@ -27,7 +27,7 @@ export class ArtifactError extends Error {
   }
 }
 
-/** Reads at most so many bytes from the beginning, whatever the server sends. */
+/** Reads at most `most` bytes from the beginning, whatever the server sends. */
 export async function readPart(address: string, most: number, signal: AbortSignal): Promise<Content> {
   const response = await fetch(address, { headers: { Range: `bytes=0-${most - 1}` }, signal });
   if (response.status === UNSATISFIABLE) return { text: "", whole: true, binary: false };

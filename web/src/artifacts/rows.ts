@@ -30,7 +30,9 @@ export function rowsOf(form: SampleForm, text: string, whole: boolean): Rows | n
 function jsonRows(text: string): Rows | null {
   try {
     const parsed: unknown = JSON.parse(text);
-    return Array.isArray(parsed) ? recordRows({ records: parsed.slice(0, MOST_ROWS), cut: parsed.length > MOST_ROWS }) : null;
+    return Array.isArray(parsed)
+      ? recordRows({ records: parsed.slice(0, MOST_ROWS), cut: parsed.length > MOST_ROWS })
+      : null;
   } catch {
     return null;
   }

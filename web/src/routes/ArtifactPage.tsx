@@ -59,7 +59,12 @@ export function ArtifactPage() {
       {m.run.tabs.artifacts} · {words.run} {shortId(runId)}
     </Link>
   );
-  if (artifact === null) return <Notice title={words.gone} heading>{back}</Notice>;
+  if (artifact === null)
+    return (
+      <Notice title={words.gone} heading>
+        {back}
+      </Notice>
+    );
   return (
     <div className={page.measure}>
       <PageHead title={name} asOf={asOf} refresh={again}>

@@ -128,9 +128,7 @@ function FileLink({ runId, artifact }: { runId: string; artifact: ArtifactFields
 /** Reads the list again when a step of the run reports more artifacts. */
 function useRefresh(refresh: () => void): void {
   const order = useOrder();
-  const reported = useRunState((store) =>
-    order.reduce((sum, id) => sum + (store.step(id)?.artifacts.length ?? 0), 0),
-  );
+  const reported = useRunState((store) => order.reduce((sum, id) => sum + (store.step(id)?.artifacts.length ?? 0), 0));
   const seen = useRef(reported);
   useEffect(() => {
     if (seen.current === reported) return;
