@@ -65,7 +65,10 @@ test("artifacts of a run are listed, opened, searched and downloaded, and never 
   const stored = join(load().data, "artifacts", "artifacts", uri.replace("artifact:", ""));
   const before = readFileSync(stored);
 
-  // Markup of the same size: it is neither shown as a page nor given whole.
+  // Markup of the same size: it is neither shown as a page nor given whole. The browser has the file of before, which is
+  // still what the step reported.
+  const browser = await page.context().newCDPSession(page);
+  await browser.send("Network.setCacheDisabled", { cacheDisabled: true });
   writeFileSync(stored, "<script>document.title='owned'</script>".padEnd(before.length, " "));
   await page.reload();
   await expect(page.getByText(/could not be read|is not what the step reported/)).toBeVisible();
