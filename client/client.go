@@ -318,8 +318,8 @@ func (c *Client) WatchAlerts(ctx context.Context, each func(WatchAlertsAlertUpda
 
 // OpenArtifact returns the content of an artifact of a run from a byte on; the caller closes it. path is the part of
 // the artifact's URI behind the tenant and the run, not escaped. begins is the byte at which the content begins: from,
-// or 0 when the server gives the whole. A server may send the client to the bucket. Errors are those of the API, such as
-// NOT_FOUND and ARTIFACT_REMOVED, or of the connection. A read that brings nothing for a minute fails.
+// or 0 when the server gives the whole. A server may send the client to the bucket. Errors are those of the API, such
+// as NOT_FOUND and ARTIFACT_REMOVED, or of the connection. A read that brings nothing for a minute fails.
 func (c *Client) OpenArtifact(ctx context.Context, runID, path string, from int64) (body io.ReadCloser, begins int64,
 	err error) {
 	parts := append([]string{"artifacts", runID}, strings.Split(path, "/")...)

@@ -25,8 +25,8 @@ type checkedBody struct {
 	at     int64
 }
 
-// checkBody returns a checkedBody, which closes body. Error: artifact.ErrTorn for content of another size. Only reading a
-// compressed object shows its size.
+// checkBody returns a checkedBody, which closes body. Error: artifact.ErrTorn for content of another size. Only
+// reading a compressed object shows its size.
 func checkBody(body io.ReadSeekCloser, ref run.ArtifactRef) (*checkedBody, error) {
 	c := &checkedBody{body: body, size: ref.SizeBytes, hash: sha256.New()}
 	if sum, err := hex.DecodeString(ref.SHA256); err == nil && len(sum) == sha256.Size {

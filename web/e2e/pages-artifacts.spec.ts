@@ -68,6 +68,7 @@ test("artifacts of a run are listed, opened, searched and downloaded, and never 
   // Markup of the same size: it is neither shown as a page nor given whole. The browser has the file of before, which is
   // still what the step reported.
   const browser = await page.context().newCDPSession(page);
+  await browser.send("Network.enable");
   await browser.send("Network.setCacheDisabled", { cacheDisabled: true });
   writeFileSync(stored, "<script>document.title='owned'</script>".padEnd(before.length, " "));
   await page.reload();

@@ -46,8 +46,8 @@ type file struct {
 	name string
 }
 
-// save writes artifacts below a directory, which it creates, and returns the written ones. It checks all names before it
-// writes the first file.
+// save writes artifacts below a directory, which it creates, and returns the written ones. It checks all names before
+// it writes the first file.
 func (s saver) save(ctx context.Context, dir string, all []Artifact) ([]Artifact, error) {
 	files, err := s.files(dir, all)
 	if err != nil {
