@@ -35,7 +35,7 @@ func withSeals(t *testing.T) func(*usecases.Config) {
 // reportFile makes a run whose step s1 reported a file with this content; change may alter the reference.
 func (w *world) reportFile(requestID, file string, body []byte, change ...func(controltest.M)) (runID, uri string) {
 	w.T.Helper()
-	id := w.CreateRunning(requestID, "s1")
+	id := w.CreateRunning(requestID, "s1", "s2")
 	name := artifact.Name(artifact.AttemptID{TenantID: "acme", RunID: id, StepID: "s1", LogicalAttempt: 1}, 1, file)
 	uri, sum, size, err := w.Artifacts.Put(w.T.Context(), name, bytes.NewReader(body))
 	if err != nil {
@@ -179,6 +179,8 @@ func TestLinkArtifact_WorksWithTheRightsOfItsMaker(t *testing.T) {
 	w := newWorld(t, withSeals(t))
 	ctx := t.Context()
 	id, uri := w.reportFile("linked", "rows.csv", []byte("a,b"))
+	w.FinishStep(id, "s2", 1, run.StepCompletedEvent, controltest.M{"artifactRefs": []controltest.M{
+		{"uri": strings.Replace(uri, "/s1/", "/s2/", 1), "kind": "custom"}}})
 	made := controltest.Must[access.CreatedToken](t)(w.CreateToken(ctx, w.Engineer(), access.CreateToken{
 		RequestID: "t", Name: "laptop", Grants: []authz.Grant{{Role: authz.Viewer, ProjectID: "*", EnvironmentID: "*"}}}))
 	if err := w.LoadPolicy(ctx); err != nil {
@@ -209,7 +211,7 @@ func TestLinkArtifact_WorksWithTheRightsOfItsMaker(t *testing.T) {
 	other, _ := w.reportFile("other", "rows.csv", []byte("a,b"))
 	for name, c := range map[string][3]string{
 		"of another run":       {token, other, "s1/1/1/rows.csv"},
-		"of another file":      {token, id, "s1/1/1/other.csv"},
+		"of another file":      {token, id, "s2/1/1/rows.csv"},
 		"with altered content": {"x" + token, id, "s1/1/1/rows.csv"},
 		"with a foreign seal":  {token[:len(token)-2] + "AA", id, "s1/1/1/rows.csv"},
 		"empty":                {".", id, "s1/1/1/rows.csv"},
