@@ -12,6 +12,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -315,30 +316,68 @@ func (c *Client) WatchAlerts(ctx context.Context, each func(WatchAlertsAlertUpda
 		func(r WatchAlertsResponse) error { return each(r.AlertUpdates) })
 }
 
-// OpenArtifact returns the content of an artifact of a run; the caller closes it. path is the part of the artifact's
-// URI behind the tenant and the run, not escaped. Errors are those of the API, such as NOT_FOUND, or of the connection.
-func (c *Client) OpenArtifact(ctx context.Context, runID, path string) (io.ReadCloser, error) {
+// OpenArtifact returns the content of an artifact of a run from a byte on; the caller closes it. path is the part of
+// the artifact's URI behind the tenant and the run, not escaped. begins is the byte at which the content begins: from,
+// or 0 when the server gives the whole. A server may send the client to the bucket. Errors are those of the API, such
+// as NOT_FOUND and ARTIFACT_REMOVED, or of the connection. A read that brings nothing for a minute fails.
+func (c *Client) OpenArtifact(ctx context.Context, runID, path string, from int64) (body io.ReadCloser, begins int64,
+	err error) {
 	parts := append([]string{"artifacts", runID}, strings.Split(path, "/")...)
 	for i, part := range parts {
 		parts[i] = url.PathEscape(part)
 	}
+	within, cancel := context.WithCancelCause(ctx)
+	silence := time.AfterFunc(time.Minute, func() { cancel(errors.New("the server has sent nothing for a minute")) })
+	defer func() {
+		if err != nil {
+			silence.Stop()
+			cancel(nil)
+		}
+	}()
 	at := strings.TrimSuffix(c.url, "graphql") + strings.Join(parts, "/")
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, at, http.NoBody)
+	req, err := http.NewRequestWithContext(within, http.MethodGet, at, http.NoBody)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	req.Header.Set("Authorization", "Bearer "+c.doer.token)
+	req.Header.Set("Accept-Encoding", "identity") // the digest and the ranges are those of the content itself
+	if from > 0 {
+		req.Header.Set("Range", fmt.Sprintf("bytes=%d-", from))
+	}
 	res, err := c.stream.Do(req)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	if res.StatusCode == http.StatusOK {
-		return res.Body, nil
+	ranged := fmt.Sprintf("bytes %d-", from)
+	switch {
+	case res.StatusCode == http.StatusOK:
+		return &artifactBody{res.Body, silence, cancel}, 0, nil
+	case res.StatusCode == http.StatusPartialContent && strings.HasPrefix(res.Header.Get("Content-Range"), ranged):
+		return &artifactBody{res.Body, silence, cancel}, from, nil
 	}
 	defer res.Body.Close()
 	var said struct{ Code, Message string }
 	if json.NewDecoder(io.LimitReader(res.Body, 1<<20)).Decode(&said) == nil && said.Code != "" {
-		return nil, &Error{Code: said.Code, Message: said.Message}
+		wait, _ := strconv.Atoi(res.Header.Get("Retry-After"))
+		return nil, 0, &Error{Code: said.Code, Message: said.Message, RetryAfter: time.Duration(wait) * time.Second}
 	}
-	return nil, fmt.Errorf("the server answered %s", res.Status)
+	return nil, 0, fmt.Errorf("the server answered %s", res.Status)
+}
+
+// artifactBody ends a connection that brings nothing for a minute.
+type artifactBody struct {
+	io.ReadCloser
+	silence *time.Timer
+	cancel  context.CancelCauseFunc
+}
+
+func (b *artifactBody) Read(p []byte) (int, error) {
+	b.silence.Reset(time.Minute)
+	return b.ReadCloser.Read(p)
+}
+
+func (b *artifactBody) Close() error {
+	b.silence.Stop()
+	b.cancel(nil)
+	return b.ReadCloser.Close()
 }

@@ -736,12 +736,27 @@ func (v *ArtifactRetentionInput) GetKind() string { return v.Kind }
 func (v *ArtifactRetentionInput) GetDays() int { return v.Days }
 
 // ArtifactRow includes the GraphQL fields of Artifact requested by the fragment ArtifactRow.
+// The GraphQL type's documentation follows.
+//
+// A file that a step produced. Its content may have been removed; then a download answers ARTIFACT_REMOVED.
 type ArtifactRow struct {
-	Uri         string   `json:"uri"`
-	Kind        string   `json:"kind"`
+	// `artifact:` and the name in dvt's bucket, or an address elsewhere, which dvt does not serve.
+	Uri string `json:"uri"`
+	// dbt-manifest, dbt-run-results, log-bundle, dataset-sample or custom; earlier versions wrote manifest and run_results.
+	Kind string `json:"kind"`
+	// Its name, chosen by the step: show it as text. Null for an address elsewhere.
+	FileName *string `json:"fileName"`
+	// The step that reported it; null for an address elsewhere.
+	StepId *string `json:"stepId"`
+	// The logical attempt that reported it; null for an address elsewhere.
+	Attempt     *int     `json:"attempt"`
 	Sha256      *string  `json:"sha256"`
 	SizeBytes   *float64 `json:"sizeBytes"`
 	ContentType *string  `json:"contentType"`
+	// When the content is removed; null when it was stored without an end.
+	ExpiresAt *time.Time `json:"expiresAt"`
+	// The path on this server that downloads it, with the token or session of the viewer; see linkArtifact. Null for an address elsewhere.
+	DownloadUrl *string `json:"downloadUrl"`
 }
 
 // GetUri returns ArtifactRow.Uri, and is useful for accessing the field via an interface.
@@ -749,6 +764,15 @@ func (v *ArtifactRow) GetUri() string { return v.Uri }
 
 // GetKind returns ArtifactRow.Kind, and is useful for accessing the field via an interface.
 func (v *ArtifactRow) GetKind() string { return v.Kind }
+
+// GetFileName returns ArtifactRow.FileName, and is useful for accessing the field via an interface.
+func (v *ArtifactRow) GetFileName() *string { return v.FileName }
+
+// GetStepId returns ArtifactRow.StepId, and is useful for accessing the field via an interface.
+func (v *ArtifactRow) GetStepId() *string { return v.StepId }
+
+// GetAttempt returns ArtifactRow.Attempt, and is useful for accessing the field via an interface.
+func (v *ArtifactRow) GetAttempt() *int { return v.Attempt }
 
 // GetSha256 returns ArtifactRow.Sha256, and is useful for accessing the field via an interface.
 func (v *ArtifactRow) GetSha256() *string { return v.Sha256 }
@@ -758,6 +782,12 @@ func (v *ArtifactRow) GetSizeBytes() *float64 { return v.SizeBytes }
 
 // GetContentType returns ArtifactRow.ContentType, and is useful for accessing the field via an interface.
 func (v *ArtifactRow) GetContentType() *string { return v.ContentType }
+
+// GetExpiresAt returns ArtifactRow.ExpiresAt, and is useful for accessing the field via an interface.
+func (v *ArtifactRow) GetExpiresAt() *time.Time { return v.ExpiresAt }
+
+// GetDownloadUrl returns ArtifactRow.DownloadUrl, and is useful for accessing the field via an interface.
+func (v *ArtifactRow) GetDownloadUrl() *string { return v.DownloadUrl }
 
 type AttentionKind string
 
@@ -4481,11 +4511,62 @@ func (v *ListArtifactsResponse) GetRun() *ListArtifactsRun { return v.Run }
 
 // ListArtifactsRun includes the requested fields of the GraphQL type Run.
 type ListArtifactsRun struct {
-	Artifacts []ArtifactRow `json:"artifacts"`
+	// A page of the artifacts of the run, of all attempts: those of steps in the order of the plan, then those of hooks. `kinds`
+	// and `stepId` choose some; `first` is at most 200. Not available in lists and subscriptions.
+	// Example: `run(runId: "r1") { artifactList(kinds: ["dbt-manifest"]) { total edges { node { fileName downloadUrl } } } }`.
+	// Errors: BAD_USER_INPUT, CURSOR_INVALID, STORE_UNAVAILABLE.
+	ArtifactList ListArtifactsRunArtifactListArtifactConnection `json:"artifactList"`
 }
 
-// GetArtifacts returns ListArtifactsRun.Artifacts, and is useful for accessing the field via an interface.
-func (v *ListArtifactsRun) GetArtifacts() []ArtifactRow { return v.Artifacts }
+// GetArtifactList returns ListArtifactsRun.ArtifactList, and is useful for accessing the field via an interface.
+func (v *ListArtifactsRun) GetArtifactList() ListArtifactsRunArtifactListArtifactConnection {
+	return v.ArtifactList
+}
+
+// ListArtifactsRunArtifactListArtifactConnection includes the requested fields of the GraphQL type ArtifactConnection.
+// The GraphQL type's documentation follows.
+//
+// Pages of artifacts.
+type ListArtifactsRunArtifactListArtifactConnection struct {
+	Edges    []ListArtifactsRunArtifactListArtifactConnectionEdgesArtifactEdge `json:"edges"`
+	PageInfo ListArtifactsRunArtifactListArtifactConnectionPageInfo            `json:"pageInfo"`
+}
+
+// GetEdges returns ListArtifactsRunArtifactListArtifactConnection.Edges, and is useful for accessing the field via an interface.
+func (v *ListArtifactsRunArtifactListArtifactConnection) GetEdges() []ListArtifactsRunArtifactListArtifactConnectionEdgesArtifactEdge {
+	return v.Edges
+}
+
+// GetPageInfo returns ListArtifactsRunArtifactListArtifactConnection.PageInfo, and is useful for accessing the field via an interface.
+func (v *ListArtifactsRunArtifactListArtifactConnection) GetPageInfo() ListArtifactsRunArtifactListArtifactConnectionPageInfo {
+	return v.PageInfo
+}
+
+// ListArtifactsRunArtifactListArtifactConnectionEdgesArtifactEdge includes the requested fields of the GraphQL type ArtifactEdge.
+type ListArtifactsRunArtifactListArtifactConnectionEdgesArtifactEdge struct {
+	Node ArtifactRow `json:"node"`
+}
+
+// GetNode returns ListArtifactsRunArtifactListArtifactConnectionEdgesArtifactEdge.Node, and is useful for accessing the field via an interface.
+func (v *ListArtifactsRunArtifactListArtifactConnectionEdgesArtifactEdge) GetNode() ArtifactRow {
+	return v.Node
+}
+
+// ListArtifactsRunArtifactListArtifactConnectionPageInfo includes the requested fields of the GraphQL type PageInfo.
+type ListArtifactsRunArtifactListArtifactConnectionPageInfo struct {
+	HasNextPage bool    `json:"hasNextPage"`
+	EndCursor   *string `json:"endCursor"`
+}
+
+// GetHasNextPage returns ListArtifactsRunArtifactListArtifactConnectionPageInfo.HasNextPage, and is useful for accessing the field via an interface.
+func (v *ListArtifactsRunArtifactListArtifactConnectionPageInfo) GetHasNextPage() bool {
+	return v.HasNextPage
+}
+
+// GetEndCursor returns ListArtifactsRunArtifactListArtifactConnectionPageInfo.EndCursor, and is useful for accessing the field via an interface.
+func (v *ListArtifactsRunArtifactListArtifactConnectionPageInfo) GetEndCursor() *string {
+	return v.EndCursor
+}
 
 // ListAttentionAttentionAttentionConnection includes the requested fields of the GraphQL type AttentionConnection.
 type ListAttentionAttentionAttentionConnection struct {
@@ -13317,11 +13398,27 @@ func (v *__ListApprovalsInput) GetAfter() *string { return v.After }
 
 // __ListArtifactsInput is used internally by genqlient
 type __ListArtifactsInput struct {
-	RunId string `json:"runId"`
+	RunId  string   `json:"runId"`
+	StepId *string  `json:"stepId"`
+	Kinds  []string `json:"kinds"`
+	First  *int     `json:"first"`
+	After  *string  `json:"after"`
 }
 
 // GetRunId returns __ListArtifactsInput.RunId, and is useful for accessing the field via an interface.
 func (v *__ListArtifactsInput) GetRunId() string { return v.RunId }
+
+// GetStepId returns __ListArtifactsInput.StepId, and is useful for accessing the field via an interface.
+func (v *__ListArtifactsInput) GetStepId() *string { return v.StepId }
+
+// GetKinds returns __ListArtifactsInput.Kinds, and is useful for accessing the field via an interface.
+func (v *__ListArtifactsInput) GetKinds() []string { return v.Kinds }
+
+// GetFirst returns __ListArtifactsInput.First, and is useful for accessing the field via an interface.
+func (v *__ListArtifactsInput) GetFirst() *int { return v.First }
+
+// GetAfter returns __ListArtifactsInput.After, and is useful for accessing the field via an interface.
+func (v *__ListArtifactsInput) GetAfter() *string { return v.After }
 
 // __ListAttentionInput is used internally by genqlient
 type __ListAttentionInput struct {
@@ -16376,19 +16473,32 @@ func ListApprovals(
 
 // The query executed by ListArtifacts.
 const ListArtifacts_Operation = `
-query ListArtifacts ($runId: String!) {
+query ListArtifacts ($runId: String!, $stepId: String, $kinds: [String!], $first: Int, $after: String) {
 	run(runId: $runId) {
-		artifacts {
-			... ArtifactRow
+		artifactList(stepId: $stepId, kinds: $kinds, first: $first, after: $after) {
+			edges {
+				node {
+					... ArtifactRow
+				}
+			}
+			pageInfo {
+				hasNextPage
+				endCursor
+			}
 		}
 	}
 }
 fragment ArtifactRow on Artifact {
 	uri
 	kind
+	fileName
+	stepId
+	attempt
 	sha256
 	sizeBytes
 	contentType
+	expiresAt
+	downloadUrl
 }
 `
 
@@ -16396,12 +16506,20 @@ func ListArtifacts(
 	ctx_ context.Context,
 	client_ graphql.Client,
 	runId string,
+	stepId *string,
+	kinds []string,
+	first *int,
+	after *string,
 ) (data_ *ListArtifactsResponse, err_ error) {
 	req_ := &graphql.Request{
 		OpName: "ListArtifacts",
 		Query:  ListArtifacts_Operation,
 		Variables: &__ListArtifactsInput{
-			RunId: runId,
+			RunId:  runId,
+			StepId: stepId,
+			Kinds:  kinds,
+			First:  first,
+			After:  after,
 		},
 	}
 

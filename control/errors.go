@@ -30,7 +30,9 @@ type Error struct {
 	Denial        *Denial  // FORBIDDEN
 	Supported     []string // PLAN_SCHEMA_UNSUPPORTED
 	Limit         int64    // the limit that was exceeded
-	Cause         error
+	// Artifact is the reference of the content that was removed, for ARTIFACT_REMOVED.
+	Artifact *run.ArtifactRef
+	Cause    error
 }
 
 func (e *Error) Error() string { return string(e.Code) + ": " + e.Message }

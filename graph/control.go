@@ -48,6 +48,7 @@ type UseCases interface { //nolint:interfacebloat // the sum of its subjects; a 
 	DBTReads
 	EvidenceReads
 	SecretService
+	ArtifactReads
 	PastReads
 	PlanReads
 	CountReads

@@ -82,3 +82,45 @@ func (m mutations) RevokeSecrets(ctx context.Context,
 		Done: r.Done, Waiting: append([]string{}, r.Waiting...), ValuesDropped: r.Dropped, LeasesEnded: r.Ended,
 		LeasesFailed: r.Failed, Change: mapping.Change(r.Change)}, nil
 }
+
+// ArtifactReads reads what steps produced, and makes links of artifacts.
+type ArtifactReads interface {
+	ListArtifacts(ctx context.Context, p authz.Principal, q reads.ArtifactsQuery) (reads.ArtifactsPage, error)
+	LinkArtifact(ctx context.Context, p authz.Principal, runID, uri, requestID string) (reads.ArtifactLink, error)
+	// StepOutput returns false when the attempt does not exist.
+	StepOutput(ctx context.Context, p authz.Principal, runID, stepID string, attempt int) (reads.StepOutput, bool, error)
+}
+
+func (r runFields) ArtifactList(ctx context.Context, of *model.Run, stepID *string, kinds []string, first *int,
+	after *string) (*model.ArtifactConnection, error) {
+	if err := pageSizes(first, nil); err != nil {
+		return nil, err
+	}
+	from, err := mapping.DecodeCursor(after)
+	if err != nil {
+		return nil, err
+	}
+	page, err := r.control.ListArtifacts(ctx, principal(ctx), reads.ArtifactsQuery{RunID: of.RunID,
+		StepID: mapping.OrZero(stepID), Kinds: kinds, First: mapping.OrZero(first), After: from})
+	if err != nil {
+		return nil, err
+	}
+	return mapping.ArtifactsPage(of.RunID, page, from), nil
+}
+
+func (s stepFields) Output(ctx context.Context, of *model.Step, attempt *int) (*model.StepOutput, error) {
+	runID := headerOf(of.Of).RunID
+	o, ok, err := s.control.StepOutput(ctx, principal(ctx), runID, of.StepID, mapping.OrZero(attempt))
+	if err != nil || !ok {
+		return nil, err
+	}
+	return mapping.StepOutput(runID, o), nil
+}
+
+func (m mutations) LinkArtifact(ctx context.Context, in model.LinkArtifactInput) (*model.LinkArtifactPayload, error) {
+	link, err := m.control.LinkArtifact(ctx, principal(ctx), in.RunID, in.URI, in.RequestID)
+	if err != nil {
+		return nil, err
+	}
+	return &model.LinkArtifactPayload{Path: link.Path, ExpiresAt: link.ExpiresAt}, nil
+}

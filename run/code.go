@@ -109,6 +109,7 @@ const (
 	CodeArtifactTorn        Code = "ARTIFACT_TORN"
 	CodeArtifactWrite       Code = "ARTIFACT_WRITE_FAILED"
 	CodeLogLinesLost        Code = "LOG_LINES_LOST"
+	CodeArtifactRemoved     Code = "ARTIFACT_REMOVED"
 	CodeDestinationFailing  Code = "DESTINATION_FAILING"
 	CodeDestinationsInvalid Code = "DESTINATIONS_INVALID"
 	CodeSandboxDenied       Code = "SANDBOX_DENIED"

@@ -200,6 +200,8 @@ func CodeTable() []CodeInfo {
 			"Check that the bucket of `audit-heads` accepts new objects."},
 		{CodeArtifactTorn, 500, false, "A stored artifact or log is not what was written: it is shorter, or has other bytes.",
 			"Restore the object from a version of the bucket, or run the step again. A repetition of the call does not help."},
+		{CodeArtifactRemoved, 410, false, "The content of an artifact has expired or was removed.",
+			"Run the step again to produce it again. The reference in the log stays."},
 		{CodeArtifactWrite, 0, true, "An artifact of a step could not be stored, so the step failed.",
 			"Check that the bucket of `artifacts` accepts objects; then retry the step."},
 		{CodeLogLinesLost, 0, false, "Lines that a step printed could not be stored.",

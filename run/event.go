@@ -112,4 +112,6 @@ type ArtifactRef struct {
 	SHA256      string       `json:"sha256,omitempty"`
 	SizeBytes   int64        `json:"sizeBytes,omitempty"`
 	ContentType string       `json:"contentType,omitempty"`
+	// ExpiresAt is when the content is removed; nil for content that was stored without an end.
+	ExpiresAt *time.Time `json:"expiresAt,omitempty"`
 }

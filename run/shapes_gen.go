@@ -12,6 +12,7 @@ var (
 		may("sha256", aHash),
 		may("sizeBytes", wideShape),
 		may("contentType", text),
+		may("expiresAt", instant),
 	))
 	manualEndShape = object(
 		must("signalId", anID),

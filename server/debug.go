@@ -74,7 +74,11 @@ func refusedHTTP(w http.ResponseWriter, err error) bool {
 			w.Header().Set("Retry-After", strconv.Itoa(int((refused.RetryAfter+time.Second-1)/time.Second)))
 		}
 		w.WriteHeader(httpStatus(refused.Code))
-		_ = json.NewEncoder(w).Encode(map[string]any{"code": refused.Code, "message": refused.Message})
+		body := map[string]any{"code": refused.Code, "message": refused.Message}
+		if refused.Artifact != nil {
+			body["artifact"] = refused.Artifact
+		}
+		_ = json.NewEncoder(w).Encode(body)
 	case err != nil:
 		w.WriteHeader(http.StatusServiceUnavailable)
 	}

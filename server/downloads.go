@@ -3,13 +3,13 @@ package server
 import (
 	"bufio"
 	"fmt"
-	"mime"
 	"net/http"
-	"path"
+	"net/url"
 	"regexp"
 	"strconv"
 	"strings"
-	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/dvt-engine/dvt/artifact"
 	"github.com/dvt-engine/dvt/control"
@@ -18,63 +18,64 @@ import (
 )
 
 // What steps wrote, as files: their artifacts and their logs. The content comes from programs of plans, so a browser
-// must never execute it: it is plain text, JSON or a download, in a sandbox without scripts.
+// must never execute it: logs are plain text and artifacts are downloads, in a sandbox without scripts.
 
 // filePolicy keeps a browser from executing anything of a served file, also if a type were guessed wrongly.
 const filePolicy = "default-src 'none'; sandbox; frame-ancestors 'none'"
 
-// shownTypes are the types of files that a browser may show, by extension. Every other file is a download. Markup is
-// shown as text: as HTML or SVG it would be a page of this origin.
-var shownTypes = map[string]string{ //nolint:gochecknoglobals // a table
-	".json": "application/json", ".csv": textType, ".html": textType, ".log": textType, ".md": textType,
-	".sql": textType, ".txt": textType, ".xml": textType, ".yaml": textType, ".yml": textType, ".png": "image/png",
-}
-
 const textType = "text/plain; charset=utf-8"
 
 func (p *parts) downloadRoutes(mux *http.ServeMux) {
+	artifacts := newArtifactServer(p)
 	// Without the route for the exact path, ServeMux redirects it before a token is checked.
-	mux.HandleFunc("GET /artifacts/{runId}", p.serveArtifact)
-	mux.HandleFunc("GET /artifacts/{runId}/{path...}", p.serveArtifact)
+	mux.Handle("GET /artifacts/{runId}", artifacts)
+	mux.Handle("GET /artifacts/{runId}/{path...}", artifacts)
 	mux.HandleFunc("GET /logs/{runId}/{stepId}/{attempt}", p.serveLog)
-}
-
-// serveArtifact serves an artifact that a run reported, whole or in ranges, to callers who may read the run.
-func (p *parts) serveArtifact(w http.ResponseWriter, r *http.Request) {
-	var a reads.Artifact
-	who, err := p.callers.Caller(r)
-	if err == nil {
-		a, err = p.control.OpenArtifact(r.Context(), who, r.PathValue("runId"), r.PathValue("path"))
-	}
-	if refusedHTTP(w, err) {
-		return
-	}
-	defer func() { _ = a.Body.Close() }()
-	kind, shown := shownTypes[strings.ToLower(path.Ext(a.File))]
-	if !shown {
-		kind = "application/octet-stream"
-	}
-	h := w.Header()
-	setFileHeaders(h, kind, a.File, shown && !r.URL.Query().Has("download"))
-	if a.SHA256 != "" {
-		h.Set("ETag", strconv.Quote(a.SHA256))
-	}
-	http.ServeContent(w, r, "", time.Time{}, a.Body)
 }
 
 // setFileHeaders sets the headers of a file from a step. Caches of others must not keep it, and the browser asks again,
 // because rights may have changed.
 func setFileHeaders(h http.Header, kind, name string, inline bool) {
-	disposition := "attachment"
-	if inline {
-		disposition = "inline"
-	}
 	h.Set("Content-Type", kind)
-	h.Set("Content-Disposition", mime.FormatMediaType(disposition, map[string]string{"filename": name}))
+	h.Set("Content-Disposition", disposition(name, inline))
 	h.Set("Content-Security-Policy", filePolicy)
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("Cache-Control", "private, no-cache")
 }
+
+// maxFileName bounds a file name in a header, in bytes.
+const maxFileName = 200
+
+// disposition returns the value of Content-Disposition. A name that is more than letters, digits, dots, dashes and
+// underlines has two forms: one of ASCII for old programs, and one by RFC 5987. Path separators and invisible
+// characters are replaced in both, because a program may save the file under this name, and people read it.
+func disposition(name string, inline bool) string {
+	kind := "attachment"
+	if inline {
+		kind = "inline"
+	}
+	name = strings.Map(func(r rune) rune {
+		if r == '/' || r == '\\' || r == utf8.RuneError || !unicode.IsPrint(r) {
+			return '_'
+		}
+		return r
+	}, name)
+	for len(name) > maxFileName {
+		_, size := utf8.DecodeLastRuneInString(name)
+		name = name[:len(name)-size]
+	}
+	plain := strings.TrimLeft(unusualInName.ReplaceAllString(name, "_"), ".")
+	if plain == "" {
+		plain, name = "file", "file"
+	}
+	if plain == name {
+		return kind + "; filename=" + plain
+	}
+	return kind + `; filename="` + plain + `"; filename*=UTF-8''` + strings.ReplaceAll(url.QueryEscape(
+		strings.TrimLeft(name, ".")), "+", "%20")
+}
+
+var unusualInName = regexp.MustCompile(`[^A-Za-z0-9._-]`)
 
 // escapes matches the escape sequences and control characters that a terminal would interpret.
 var escapes = regexp.MustCompile(

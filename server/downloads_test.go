@@ -1,6 +1,8 @@
 package server_test
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"net/http"
 	"strings"
@@ -27,7 +29,8 @@ func seedFiles(w *seededServer, tenant, runID string) {
 	refs := []runtest.M{}
 	for file := range filesOfRun {
 		name := artifact.Name(artifact.AttemptID{TenantID: tenant, RunID: runID, StepID: "load", LogicalAttempt: 1}, 1, file)
-		refs = append(refs, runtest.M{"uri": artifact.URI(name), "kind": "file", "sha256": strings.Repeat("a", 64),
+		sum := sha256.Sum256([]byte(filesOfRun[file]))
+		refs = append(refs, runtest.M{"uri": artifact.URI(name), "kind": "file", "sha256": hex.EncodeToString(sum[:]),
 			"sizeBytes": len(filesOfRun[file])})
 	}
 	scope := seedScope{"files", tenant, "shop", "dev", "", time.Hour}
@@ -81,23 +84,18 @@ func TestArtifacts_AreServedWithoutRunning(t *testing.T) {
 	t.Parallel()
 	w := startFileServer(t)
 	at := w.url + "/artifacts/r1/load/1/1/"
-	for file, want := range map[string]struct{ kind, disposition string }{
-		"run_results.json": {"application/json", "inline"},
-		"report.html":      {"text/plain; charset=utf-8", "inline"},
-		"picture.svg":      {"application/octet-stream", "attachment"},
-		"model.bin":        {"application/octet-stream", "attachment"},
-	} {
+	for file, content := range filesOfRun {
 		a := get(t, at+file, "Authorization: Bearer vic")
 		h := a.Header
-		if a.StatusCode != http.StatusOK || a.body != filesOfRun[file] {
+		if a.StatusCode != http.StatusOK || a.body != content {
 			t.Errorf("%s: status %d, body %q; want its content", file, a.StatusCode, a.body)
 		}
-		if h.Get("Content-Type") != want.kind || h.Get("X-Content-Type-Options") != "nosniff" {
-			t.Errorf("%s: type %q, options %q; want %q and nosniff", file, h.Get("Content-Type"),
-				h.Get("X-Content-Type-Options"), want.kind)
+		if h.Get("Content-Type") != "application/octet-stream" || h.Get("X-Content-Type-Options") != "nosniff" {
+			t.Errorf("%s: type %q, options %q; want bytes and nosniff", file, h.Get("Content-Type"),
+				h.Get("X-Content-Type-Options"))
 		}
-		if got := h.Get("Content-Disposition"); got != want.disposition+"; filename="+file {
-			t.Errorf("%s: disposition %q, want %s", file, got, want.disposition)
+		if got := h.Get("Content-Disposition"); got != "attachment; filename="+file {
+			t.Errorf("%s: disposition %q, want a download under its name", file, got)
 		}
 		policy := h.Get("Content-Security-Policy")
 		if !strings.Contains(policy, "sandbox") || strings.Contains(policy, "allow-scripts") ||
@@ -108,18 +106,31 @@ func TestArtifacts_AreServedWithoutRunning(t *testing.T) {
 			t.Errorf("%s: Cache-Control %q, want private, no-cache", file, got)
 		}
 	}
-	if got := get(t, at+"report.html?download", "Authorization: Bearer vic").Header.Get("Content-Disposition"); got !=
-		"attachment; filename=report.html" {
-		t.Errorf("with ?download the disposition is %q, want attachment", got)
+	head := send(t, http.MethodHead, at+"run_results.json", "", "Authorization: Bearer vic")
+	if size := int64(len(filesOfRun["run_results.json"])); head.StatusCode != http.StatusOK ||
+		head.ContentLength != size || head.body != "" {
+		t.Errorf("HEAD: status %d, length %d, body %q; want the headers alone", head.StatusCode, head.ContentLength, head.body)
 	}
-	part := get(t, at+"run_results.json", "Authorization: Bearer vic", "Range: bytes=1-9")
-	if part.StatusCode != http.StatusPartialContent || part.body != `"results"` {
-		t.Errorf("a range: status %d, body %q; want 206 and the bytes 1 to 9", part.StatusCode, part.body)
-	}
-	tag := get(t, at+"run_results.json", "Authorization: Bearer vic").Header.Get("ETag")
-	if again := get(t, at+"run_results.json", "Authorization: Bearer vic", "If-None-Match: "+tag); again.StatusCode !=
-		http.StatusNotModified {
-		t.Errorf("with its ETag: status %d, want 304", again.StatusCode)
+	tag := head.Header.Get("ETag")
+	for name, c := range map[string]struct {
+		header []string
+		status int
+		body   string
+	}{
+		"a range":                       {[]string{"Range: bytes=1-9"}, http.StatusPartialContent, `"results"`},
+		"a suffix":                      {[]string{"Range: bytes=-4"}, http.StatusPartialContent, ":[]}"},
+		"a range from a byte":           {[]string{"Range: bytes=11-"}, http.StatusPartialContent, "[]}"},
+		"a range of the same content":   {[]string{"Range: bytes=0-0", "If-Range: " + tag}, http.StatusPartialContent, "{"},
+		"a range of other content":      {[]string{"Range: bytes=0-0", `If-Range: "other"`}, http.StatusOK, `{"results":[]}`},
+		"several ranges":                {[]string{"Range: bytes=0-0,2-2"}, http.StatusOK, `{"results":[]}`},
+		"a range behind the end":        {[]string{"Range: bytes=99-"}, http.StatusRequestedRangeNotSatisfiable, "*"},
+		"content that the client has":   {[]string{"If-None-Match: " + tag}, http.StatusNotModified, ""},
+		"a request of a script's fetch": {[]string{"Sec-Fetch-Mode: cors"}, http.StatusOK, `{"results":[]}`},
+	} {
+		a := get(t, at+"run_results.json", append(c.header, "Authorization: Bearer vic")...)
+		if a.StatusCode != c.status || c.body != "*" && a.body != c.body {
+			t.Errorf("%s: status %d, body %q; want %d and %q", name, a.StatusCode, a.body, c.status, c.body)
+		}
 	}
 }
 
@@ -151,6 +162,11 @@ func TestArtifacts_OfOthersAreNotFound(t *testing.T) {
 			header = append(header, "Authorization: Bearer "+c.token)
 		}
 		a := get(t, w.url+"/artifacts/"+c.path, header...)
+		unknown := get(t, w.url+"/artifacts/no-such-run/load/1/1/report.html", header...)
+		if name == "of another tenant" && a.body != unknown.body {
+			t.Errorf("%s: the answer is %q, that of an unknown run is %q; they tell apart what exists", name, a.body,
+				unknown.body)
+		}
 		if a.StatusCode != c.status || strings.Contains(a.body, "owned") {
 			t.Errorf("%s: status %d, body %.80q; want %d and nothing of the file", name, a.StatusCode, a.body, c.status)
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dvt-engine/dvt/client"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/artifactcmd"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/cmdline"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/console"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/contexts"
@@ -39,7 +40,8 @@ func runCommand() *cobra.Command {
 	return s.command("run", "Start, watch and steer runs", append([]*cobra.Command{
 		s.startCommand(), s.rerunCommand(), s.listCommand(), s.showCommand(), s.stepCommand(), s.openCommand(),
 		s.diffCommand(),
-		s.compareCommand(), s.planOfCommand(), s.watchCommand(), s.logsCommand(), s.searchCommand(), s.artifactsCommand(),
+		s.compareCommand(), s.planOfCommand(), s.watchCommand(), s.logsCommand(), s.searchCommand(),
+		artifactcmd.Command(s.shared(), func(w io.Writer) bool { return console.NewDisplay(w, s.colour).IsTerminal() }),
 		s.eventsCommand(), s.approveCommand(), s.tagCommand(), s.noteCommand(), s.shareCommand(),
 	}, s.signalCommands()...)...)
 }

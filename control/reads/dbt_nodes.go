@@ -138,8 +138,7 @@ func dbtTooLarge(bytes int64) *control.Error {
 	return e
 }
 
-// resultsOf returns the artifact, nil when there is none. It accepts only the URI that belongs to the attempt, because
-// a worker could report the artifact of another one.
+// resultsOf returns dbt's results of the attempt, nil when there are none, and the number of the attempt.
 func (s *DBTReader) resultsOf(ctx context.Context, p authz.Principal, in DBTNodesQuery) (*run.ArtifactRef, int, error) {
 	r, err := s.rights.GetVisible(ctx, p, authz.Read, in.RunID)
 	if err != nil {
@@ -159,12 +158,8 @@ func (s *DBTReader) resultsOf(ctx context.Context, p authz.Principal, in DBTNode
 			continue
 		}
 		id := artifact.AttemptID{TenantID: r.TenantID, RunID: in.RunID, StepID: in.StepID, LogicalAttempt: logical}
-		own := artifact.URI(artifact.Name(id, a.EngineAttempt, dbtResultsFile))
-		at := slices.IndexFunc(a.Artifacts, func(ref run.ArtifactRef) bool {
-			return ref.Kind == run.KindDBTRunResults && ref.URI == own
-		})
-		if at >= 0 {
-			return &a.Artifacts[at], logical, nil
+		if ref := ownResults(id, a); ref != nil {
+			return ref, logical, nil
 		}
 	}
 	return nil, 0, nil
@@ -177,7 +172,26 @@ type dbtPage struct {
 	after, first int
 }
 
-func (d *dbtPage) read(file io.Reader) error {
+func (d *dbtPage) read(file io.Reader) error { return eachDBTNode(file, d.node) }
+
+// dbtNode is a node as run_results.json has it.
+type dbtNode struct {
+	DBTNode
+	Seconds float64                    `json:"execution_time"`
+	Adapter map[string]json.RawMessage `json:"adapter_response"`
+}
+
+// number returns a number of the adapter's response, nil when the adapter does not report it.
+func (n *dbtNode) number(key string) *int64 {
+	var v int64
+	if json.Unmarshal(n.Adapter[key], &v) != nil || v < 0 {
+		return nil
+	}
+	return &v
+}
+
+// eachDBTNode calls visit with each node of a run_results.json and its number from 1. One node is in memory at a time.
+func eachDBTNode(file io.Reader, visit func(no int, n dbtNode)) error {
 	doc := json.NewDecoder(file)
 	if err := expectDelim(doc, '{'); err != nil {
 		return err
@@ -198,9 +212,11 @@ func (d *dbtPage) read(file io.Reader) error {
 			return err
 		}
 		for no := 1; doc.More(); no++ {
-			if err := d.node(doc, no); err != nil {
-				return err
+			var n dbtNode
+			if err := doc.Decode(&n); err != nil {
+				return unreadableDBT(err)
 			}
+			visit(no, n)
 		}
 		return nil
 	}
@@ -222,40 +238,28 @@ func unreadableDBT(err error) error {
 	return fmt.Errorf("control: run_results.json: %w", err)
 }
 
-// node decodes one node, counts it, and adds it to the page if it belongs there.
-func (d *dbtPage) node(doc *json.Decoder, no int) error {
-	var n struct {
-		DBTNode
-		Seconds float64                    `json:"execution_time"`
-		Adapter map[string]json.RawMessage `json:"adapter_response"`
-	}
-	if err := doc.Decode(&n); err != nil {
-		return unreadableDBT(err)
-	}
+// node counts a node, and adds it to the page if it belongs there.
+func (d *dbtPage) node(no int, n dbtNode) {
 	d.ByStatus[n.Status]++
 	if len(d.of) > 0 && !slices.Contains(d.of, n.Status) {
-		return nil
+		return
 	}
 	d.Total++
 	switch {
 	case no <= d.after:
-		return nil
+		return
 	case len(d.Nodes) == d.first:
 		d.HasNext = true
-		return nil
+		return
 	}
 	n.ExecutionTime = time.Duration(n.Seconds * float64(time.Second)).Round(time.Millisecond)
-	var rows int64
-	if json.Unmarshal(n.Adapter["rows_affected"], &rows) == nil && rows >= 0 {
-		n.RowsAffected = &rows
-	}
+	n.RowsAffected = n.number("rows_affected")
 	n.Message = cutText(n.Message, maxDBTMessage)
 	whole := n.CompiledSQL
 	n.CompiledSQL = cutText(whole, maxDBTSQL)
 	n.SQLCut = len(n.CompiledSQL) < len(whole)
 	d.Nodes = append(d.Nodes, n.DBTNode)
 	d.Cursors = append(d.Cursors, strconv.Itoa(no))
-	return nil
 }
 
 // cutText cuts s to at most limit bytes without splitting a character.

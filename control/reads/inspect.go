@@ -69,7 +69,8 @@ func (s *Debugger) InspectRun(ctx context.Context, p authz.Principal, runID stri
 		return RunInspection{}, control.Translate(err)
 	}
 	out := RunInspection{
-		InspectedAt: s.rights.Now(), Snapshot: inspectedRun(&loaded.State), Artifacts: artifactsOf(&loaded.State),
+		InspectedAt: s.rights.Now(), Snapshot: inspectedRun(&loaded.State),
+		Artifacts: artifactsOf(&loaded.State, maxInspectedArtifacts),
 	}
 	out.RunDebug, err = s.debug(ctx, r, loaded)
 	if refused := (*control.Error)(nil); errors.As(err, &refused) {
@@ -101,12 +102,12 @@ func inspectedRun(state *run.State) InspectedRun {
 	return out
 }
 
-// artifactsOf lists the artifacts that the log of a run names: those of steps, then those of the run alone.
-func artifactsOf(state *run.State) []run.ArtifactRef {
+// artifactsOf lists at most limit artifacts that the log of a run names: those of steps, then those of the run alone.
+func artifactsOf(state *run.State, limit int) []run.ArtifactRef {
 	out, seen := []run.ArtifactRef{}, map[string]bool{}
 	add := func(refs []run.ArtifactRef) {
 		for _, ref := range refs {
-			if !seen[ref.URI] && len(out) < maxInspectedArtifacts {
+			if !seen[ref.URI] && len(out) < limit {
 				seen[ref.URI] = true
 				out = append(out, ref)
 			}

@@ -122,6 +122,11 @@ func Weights() exec.ComplexityRoot {
 	c.Step.DbtNodes = func(child int, _ []string, _, first *int, _ *string) int {
 		return fileReads + page(first, nil, 50)*child
 	}
+	c.Step.Output = func(child int, _ *int) int { return fileReads + child }
+	c.Run.ArtifactList = func(child int, _ *string, _ []string, first *int, _ *string) int {
+		return page(first, nil, 50) * child
+	}
+	c.StepOutput.ArtifactRefs = times(artifactsOfThing)
 	c.Step.Evidence = func(child int, _ *int) int { return fileReads + child }
 	c.Step.Secrets = func(child int, _ *int) int { return countReads + secretsOfStep*child }
 	c.Query.SecretAccess = func(child int, _ *model.SecretAccessFilter, first *int, _ *string) int {

@@ -66,12 +66,14 @@ type Config struct {
 	TemporalPort      int    `koanf:"temporal-port"`      // port that opens its API on loopback; 0: only dvt reaches it
 	TemporalUIPort    int    `koanf:"temporal-ui-port"`   // port of the UI of the server that dev starts; 0: no UI
 
-	Artifacts   string   `koanf:"artifacts"`    // bucket URL, such as file:///DIRECTORY; empty: a directory under data
-	Workspace   string   `koanf:"workspace"`    // directory of the runs' workspaces; empty: under data
-	ProjectRoot string   `koanf:"project-root"` // where relative directories of plans resolve
-	DBT         string   `koanf:"dbt"`          // the dbt program
-	Secrets     string   `koanf:"secrets"`      // file of the providers of secrets; empty: none, but of dvt dev
-	PlanRoots   []string `koanf:"plan-roots"`   // directories that file: plan references may point into
+	Artifacts   string `koanf:"artifacts"`    // bucket URL, such as file:///DIRECTORY; empty: a directory under data
+	Workspace   string `koanf:"workspace"`    // directory of the runs' workspaces; empty: under data
+	ProjectRoot string `koanf:"project-root"` // where relative directories of plans resolve
+	DBT         string `koanf:"dbt"`          // the dbt program
+	Secrets     string `koanf:"secrets"`      // file of the providers of secrets; empty: none, but of dvt dev
+	// SignedDownloads sends downloads of artifacts to the bucket where the bucket signs addresses.
+	SignedDownloads bool     `koanf:"signed-downloads"`
+	PlanRoots       []string `koanf:"plan-roots"` // directories that file: plan references may point into
 
 	// Names of queues. {env} stands for the environment of a run and {tenant} for its tenant, see plan.Queues.
 	ControlQueue   string `koanf:"control-queue"`   // tq-control-{env}; in dev tq-control-dev
@@ -196,7 +198,7 @@ func Defaults(dev bool) map[string]any {
 		"audit-heads-interval": "5m", "project-root": ".", "dbt": "dbt",
 		"temporal-tls": tlsAuto, "log-level": "info", "heartbeat": "30s", "write-budget": "3s", "rotate-after": 50,
 		"approval-ttl": "24h", "health-interval": "15s", "concurrency": 4,
-		"requests-per-minute": 12_000, "address-requests-per-minute": 30_000,
+		"requests-per-minute": 12_000, "address-requests-per-minute": 30_000, "signed-downloads": true,
 		"session-life": "12h", "session-idle": "2h", "clock-skew": "60s", "duties": []string{"api", "project", "dispatch",
 			"deliver", "reconcile", "trace", "notify", "retain"}, "trace-runs": 1.0, "trace-sample": 0.1,
 	}
@@ -419,7 +421,7 @@ func knownKeys() map[string]bool {
 		server worker-token allow-private accounts allowed-origins duties no-sample log-level log-format heartbeat
 		write-budget rotate-after manual-keys ticket-keys oidc public-url sign-in-key session-life session-idle clock-skew trusted-proxies operators-tenant approval-ttl health-interval quotas egress
 		requests-per-minute address-requests-per-minute audit-heads audit-heads-key audit-heads-interval
-		trace-runs trace-sample destinations secrets retention erasure-ledger`) {
+		trace-runs trace-sample destinations secrets retention erasure-ledger signed-downloads`) {
 		out[k] = true
 	}
 	for k := range groupedKeys() {

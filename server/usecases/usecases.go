@@ -65,7 +65,7 @@ type Config struct {
 	// ManualKeys verify completion tokens, and the first one signs them. Without keys, manual steps cannot be completed
 	// here (contract T201).
 	ManualKeys []runs.ManualKey
-	// Seals proves that this installation made a share link; nil: it makes none.
+	// Seals proves that this installation made a link of a run or an artifact; nil: it makes none.
 	Seals runs.Sealer
 	// Sessions is how long browsers stay signed in.
 	Sessions access.Sessions
@@ -296,7 +296,7 @@ func New(cfg Config) *UseCases {
 	s.Differ = reads.NewDiffer(s.Views, s.EventReader)
 	s.LogReader = reads.NewLogReader(s.Rights, st, cfg.Logs)
 	s.LogSearcher = reads.NewLogSearcher(s.Rights, st, cfg.Logs, cfg.Searching)
-	s.ArtifactReader = reads.NewArtifactReader(s.Rights, st, cfg.Blobs)
+	s.ArtifactReader = reads.NewArtifactReader(s.Rights, st, cfg.Blobs, cfg.Seals)
 	s.DBTReader = reads.NewDBTReader(s.Rights, st, cfg.Blobs)
 	s.EvidenceReader = reads.NewEvidenceReader(s.Rights, st, cfg.Blobs)
 	s.Debugger = reads.NewDebugger(s.Rights, st, cfg.Engine, s.ReceiptReader, cfg.Logs)

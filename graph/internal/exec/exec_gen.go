@@ -155,11 +155,27 @@ type ComplexityRoot struct {
 	}
 
 	Artifact struct {
+		Attempt     func(childComplexity int) int
 		ContentType func(childComplexity int) int
+		DownloadURL func(childComplexity int) int
+		ExpiresAt   func(childComplexity int) int
+		FileName    func(childComplexity int) int
 		Kind        func(childComplexity int) int
 		Sha256      func(childComplexity int) int
 		SizeBytes   func(childComplexity int) int
+		StepID      func(childComplexity int) int
 		URI         func(childComplexity int) int
+	}
+
+	ArtifactConnection struct {
+		Edges    func(childComplexity int) int
+		PageInfo func(childComplexity int) int
+		Total    func(childComplexity int) int
+	}
+
+	ArtifactEdge struct {
+		Cursor func(childComplexity int) int
+		Node   func(childComplexity int) int
 	}
 
 	AttentionConnection struct {
@@ -837,6 +853,11 @@ type ComplexityRoot struct {
 		Incident func(childComplexity int) int
 	}
 
+	LinkArtifactPayload struct {
+		ExpiresAt func(childComplexity int) int
+		Path      func(childComplexity int) int
+	}
+
 	LogLine struct {
 		At              func(childComplexity int) int
 		EngineAttemptID func(childComplexity int) int
@@ -911,6 +932,7 @@ type ComplexityRoot struct {
 		EndBreakGlass       func(childComplexity int, input model.EndBreakGlassInput) int
 		EndSilence          func(childComplexity int, input model.EndSilenceInput) int
 		FreezeTenant        func(childComplexity int, input model.FreezeTenantInput) int
+		LinkArtifact        func(childComplexity int, input model.LinkArtifactInput) int
 		NoteIncident        func(childComplexity int, input model.IncidentNoteInput) int
 		RedriveDeadLetters  func(childComplexity int, input model.RedriveDeadLettersInput) int
 		RedriveDeliveries   func(childComplexity int, input model.RedriveDeliveriesInput) int
@@ -1367,6 +1389,7 @@ type ComplexityRoot struct {
 	Run struct {
 		Actions           func(childComplexity int) int
 		Approval          func(childComplexity int) int
+		ArtifactList      func(childComplexity int, stepID *string, kinds []string, first *int, after *string) int
 		Artifacts         func(childComplexity int) int
 		Cancellation      func(childComplexity int) int
 		CompletedAt       func(childComplexity int) int
@@ -1721,6 +1744,7 @@ type ComplexityRoot struct {
 		MedianMs         func(childComplexity int) int
 		Name             func(childComplexity int) int
 		NotBefore        func(childComplexity int) int
+		Output           func(childComplexity int, attempt *int) int
 		PendingRetry     func(childComplexity int) int
 		ResourceClass    func(childComplexity int) int
 		Result           func(childComplexity int) int
@@ -1836,6 +1860,25 @@ type ComplexityRoot struct {
 		Lines      func(childComplexity int) int
 		Missing    func(childComplexity int) int
 		TotalLines func(childComplexity int) int
+	}
+
+	StepMetrics struct {
+		BytesProcessed func(childComplexity int) int
+		CostUnits      func(childComplexity int) int
+		DurationMs     func(childComplexity int) int
+		FinishedAt     func(childComplexity int) int
+		RowsRead       func(childComplexity int) int
+		RowsWritten    func(childComplexity int) int
+		StartedAt      func(childComplexity int) int
+	}
+
+	StepOutput struct {
+		ArtifactRefs     func(childComplexity int) int
+		Error            func(childComplexity int) int
+		LogicalAttemptID func(childComplexity int) int
+		Metadata         func(childComplexity int) int
+		Metrics          func(childComplexity int) int
+		Status           func(childComplexity int) int
 	}
 
 	StepTry struct {
@@ -2008,6 +2051,7 @@ type MutationResolver interface {
 	SetShareLinks(ctx context.Context, input model.SetShareLinksInput) (*model.ServicePayload, error)
 	SetRecovery(ctx context.Context, input model.SetRecoveryInput) (*model.ServicePayload, error)
 	ShareRun(ctx context.Context, input model.ShareRunInput) (*model.ShareRunPayload, error)
+	LinkArtifact(ctx context.Context, input model.LinkArtifactInput) (*model.LinkArtifactPayload, error)
 	SetEngineMode(ctx context.Context, input model.SetEngineModeInput) (*model.ServicePayload, error)
 	DrainWorker(ctx context.Context, input model.DrainWorkerInput) (*model.DrainWorkerPayload, error)
 	TestDestination(ctx context.Context, input model.TestDestinationInput) (*model.DeliveryOrderPayload, error)
@@ -2078,6 +2122,8 @@ type RunResolver interface {
 	Events(ctx context.Context, obj *model.Run, first *int, after *run.Seq, last *int, before *run.Seq, types []string) (*model.EventConnection, error)
 	Signals(ctx context.Context, obj *model.Run, first *int, after *string) (*model.SignalConnection, error)
 
+	ArtifactList(ctx context.Context, obj *model.Run, stepID *string, kinds []string, first *int, after *string) (*model.ArtifactConnection, error)
+
 	Approval(ctx context.Context, obj *model.Run) (*model.RunApproval, error)
 
 	Actions(ctx context.Context, obj *model.Run) ([]model.ActionAvailability, error)
@@ -2102,6 +2148,7 @@ type StepResolver interface {
 	DbtNodes(ctx context.Context, obj *model.Step, status []string, attempt *int, first *int, after *string) (*model.DbtNodeConnection, error)
 	Inputs(ctx context.Context, obj *model.Step, attempt *int) (*model.StepInputs, error)
 	Evidence(ctx context.Context, obj *model.Step, attempt *int) (*model.StepEvidence, error)
+	Output(ctx context.Context, obj *model.Step, attempt *int) (*model.StepOutput, error)
 }
 type SubscriptionResolver interface {
 	RunUpdates(ctx context.Context, runID string, after *run.Seq, storeEpoch *string, mode model.UpdateMode) (<-chan *model.RunUpdate, error)
@@ -2600,12 +2647,36 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.ApprovalDecision.Reason(childComplexity), true
 
+	case "Artifact.attempt":
+		if e.ComplexityRoot.Artifact.Attempt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Artifact.Attempt(childComplexity), true
 	case "Artifact.contentType":
 		if e.ComplexityRoot.Artifact.ContentType == nil {
 			break
 		}
 
 		return e.ComplexityRoot.Artifact.ContentType(childComplexity), true
+	case "Artifact.downloadUrl":
+		if e.ComplexityRoot.Artifact.DownloadURL == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Artifact.DownloadURL(childComplexity), true
+	case "Artifact.expiresAt":
+		if e.ComplexityRoot.Artifact.ExpiresAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Artifact.ExpiresAt(childComplexity), true
+	case "Artifact.fileName":
+		if e.ComplexityRoot.Artifact.FileName == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Artifact.FileName(childComplexity), true
 	case "Artifact.kind":
 		if e.ComplexityRoot.Artifact.Kind == nil {
 			break
@@ -2624,12 +2695,50 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Artifact.SizeBytes(childComplexity), true
+	case "Artifact.stepId":
+		if e.ComplexityRoot.Artifact.StepID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Artifact.StepID(childComplexity), true
 	case "Artifact.uri":
 		if e.ComplexityRoot.Artifact.URI == nil {
 			break
 		}
 
 		return e.ComplexityRoot.Artifact.URI(childComplexity), true
+
+	case "ArtifactConnection.edges":
+		if e.ComplexityRoot.ArtifactConnection.Edges == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ArtifactConnection.Edges(childComplexity), true
+	case "ArtifactConnection.pageInfo":
+		if e.ComplexityRoot.ArtifactConnection.PageInfo == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ArtifactConnection.PageInfo(childComplexity), true
+	case "ArtifactConnection.total":
+		if e.ComplexityRoot.ArtifactConnection.Total == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ArtifactConnection.Total(childComplexity), true
+
+	case "ArtifactEdge.cursor":
+		if e.ComplexityRoot.ArtifactEdge.Cursor == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ArtifactEdge.Cursor(childComplexity), true
+	case "ArtifactEdge.node":
+		if e.ComplexityRoot.ArtifactEdge.Node == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ArtifactEdge.Node(childComplexity), true
 
 	case "AttentionConnection.asOf":
 		if e.ComplexityRoot.AttentionConnection.AsOf == nil {
@@ -5326,6 +5435,19 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.IncidentPayload.Incident(childComplexity), true
 
+	case "LinkArtifactPayload.expiresAt":
+		if e.ComplexityRoot.LinkArtifactPayload.ExpiresAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.LinkArtifactPayload.ExpiresAt(childComplexity), true
+	case "LinkArtifactPayload.path":
+		if e.ComplexityRoot.LinkArtifactPayload.Path == nil {
+			break
+		}
+
+		return e.ComplexityRoot.LinkArtifactPayload.Path(childComplexity), true
+
 	case "LogLine.at":
 		if e.ComplexityRoot.LogLine.At == nil {
 			break
@@ -5723,6 +5845,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.FreezeTenant(childComplexity, args["input"].(model.FreezeTenantInput)), true
+	case "Mutation.linkArtifact":
+		if e.ComplexityRoot.Mutation.LinkArtifact == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_linkArtifact_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.LinkArtifact(childComplexity, args["input"].(model.LinkArtifactInput)), true
 	case "Mutation.noteIncident":
 		if e.ComplexityRoot.Mutation.NoteIncident == nil {
 			break
@@ -7981,6 +8114,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Run.Approval(childComplexity), true
+	case "Run.artifactList":
+		if e.ComplexityRoot.Run.ArtifactList == nil {
+			break
+		}
+
+		args, err := ec.field_Run_artifactList_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Run.ArtifactList(childComplexity, args["stepId"].(*string), args["kinds"].([]string), args["first"].(*int), args["after"].(*string)), true
 	case "Run.artifacts":
 		if e.ComplexityRoot.Run.Artifacts == nil {
 			break
@@ -9506,6 +9650,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Step.NotBefore(childComplexity), true
+	case "Step.output":
+		if e.ComplexityRoot.Step.Output == nil {
+			break
+		}
+
+		args, err := ec.field_Step_output_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Step.Output(childComplexity, args["attempt"].(*int)), true
 	case "Step.pendingRetry":
 		if e.ComplexityRoot.Step.PendingRetry == nil {
 			break
@@ -10009,6 +10164,86 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.StepLogUpdate.TotalLines(childComplexity), true
+
+	case "StepMetrics.bytesProcessed":
+		if e.ComplexityRoot.StepMetrics.BytesProcessed == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StepMetrics.BytesProcessed(childComplexity), true
+	case "StepMetrics.costUnits":
+		if e.ComplexityRoot.StepMetrics.CostUnits == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StepMetrics.CostUnits(childComplexity), true
+	case "StepMetrics.durationMs":
+		if e.ComplexityRoot.StepMetrics.DurationMs == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StepMetrics.DurationMs(childComplexity), true
+	case "StepMetrics.finishedAt":
+		if e.ComplexityRoot.StepMetrics.FinishedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StepMetrics.FinishedAt(childComplexity), true
+	case "StepMetrics.rowsRead":
+		if e.ComplexityRoot.StepMetrics.RowsRead == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StepMetrics.RowsRead(childComplexity), true
+	case "StepMetrics.rowsWritten":
+		if e.ComplexityRoot.StepMetrics.RowsWritten == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StepMetrics.RowsWritten(childComplexity), true
+	case "StepMetrics.startedAt":
+		if e.ComplexityRoot.StepMetrics.StartedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StepMetrics.StartedAt(childComplexity), true
+
+	case "StepOutput.artifactRefs":
+		if e.ComplexityRoot.StepOutput.ArtifactRefs == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StepOutput.ArtifactRefs(childComplexity), true
+	case "StepOutput.error":
+		if e.ComplexityRoot.StepOutput.Error == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StepOutput.Error(childComplexity), true
+	case "StepOutput.logicalAttemptId":
+		if e.ComplexityRoot.StepOutput.LogicalAttemptID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StepOutput.LogicalAttemptID(childComplexity), true
+	case "StepOutput.metadata":
+		if e.ComplexityRoot.StepOutput.Metadata == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StepOutput.Metadata(childComplexity), true
+	case "StepOutput.metrics":
+		if e.ComplexityRoot.StepOutput.Metrics == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StepOutput.Metrics(childComplexity), true
+	case "StepOutput.status":
+		if e.ComplexityRoot.StepOutput.Status == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StepOutput.Status(childComplexity), true
 
 	case "StepTry.account":
 		if e.ComplexityRoot.StepTry.Account == nil {
@@ -10669,6 +10904,7 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 		ec.unmarshalInputIncidentNoteInput,
 		ec.unmarshalInputIncidentSeverityInput,
 		ec.unmarshalInputInjectOverrideInput,
+		ec.unmarshalInputLinkArtifactInput,
 		ec.unmarshalInputLogSearchInput,
 		ec.unmarshalInputLogSearchPlanInput,
 		ec.unmarshalInputPauseInput,
@@ -11288,6 +11524,14 @@ type Mutation {
   """
   shareRun(input: ShareRunInput!): ShareRunPayload!
   """
+  Makes a link that downloads one artifact of a run for five minutes, without a token: for a browser or a program that
+  cannot send one. It stops working when the viewer's own token or session, account or right to read the run ends.
+  Requires READ on the run. Each call is in the audit. Errors: NOT_FOUND, ARTIFACT_REMOVED (the content has expired),
+  REQUEST_RATE_LIMITED, BAD_USER_INPUT, NOT_SUPPORTED, STORE_UNAVAILABLE.
+  Example: ` + "`" + `linkArtifact(input: {requestId: "l-1", runId: "r1", uri: "artifact:acme/r1/load/1/1/rows.csv"}) { path expiresAt }` + "`" + `.
+  """
+  linkArtifact(input: LinkArtifactInput!): LinkArtifactPayload!
+  """
   Sets the mode of the whole installation. Only for principals of the operators' tenant with the action
   SET_ENGINE_MODE. Safe to repeat. Errors: FORBIDDEN, BAD_USER_INPUT, STORE_UNAVAILABLE.
   """
@@ -11529,6 +11773,13 @@ type Run implements Node {
   "Receipts in the order of their arrival. Not available in lists and subscriptions."
   signals(first: Int = 50, after: String): SignalConnection!
   artifacts: [Artifact!]!
+  """
+  A page of the artifacts of the run, of all attempts: those of steps in the order of the plan, then those of hooks. ` + "`" + `kinds` + "`" + `
+  and ` + "`" + `stepId` + "`" + ` choose some; ` + "`" + `first` + "`" + ` is at most 200. Not available in lists and subscriptions.
+  Example: ` + "`" + `run(runId: "r1") { artifactList(kinds: ["dbt-manifest"]) { total edges { node { fileName downloadUrl } } } }` + "`" + `.
+  Errors: BAD_USER_INPUT, CURSOR_INVALID, STORE_UNAVAILABLE.
+  """
+  artifactList(stepId: String, kinds: [String!], first: Int = 50, after: String): ArtifactConnection!
   "Null unless the run is PAUSED."
   pause: PauseInfo
   "When the run will fail if nobody retries; null unless the retry window is open."
@@ -12143,6 +12394,39 @@ type Step {
   Example: ` + "`" + `run(runId: "r1") { step(stepId: "load") { evidence { tries { engineAttemptId outcome worker exitStatus signal } } } }` + "`" + `.
   """
   evidence(attempt: Int): StepEvidence!
+  """
+  What an attempt (default: the latest) gave: its status, artifacts, result, figures and error. Null when there is no such attempt.
+  Available only on ` + "`" + `Run.step` + "`" + `: not in lists, also not in lists of steps, nor in subscriptions. Errors: BAD_USER_INPUT, STORE_UNAVAILABLE.
+  Example: ` + "`" + `run(runId: "r1") { step(stepId: "load") { output { status metrics { durationMs rowsWritten bytesProcessed } } } }` + "`" + `.
+  """
+  output(attempt: Int): StepOutput
+}
+"What one attempt of a step gave."
+type StepOutput {
+  logicalAttemptId: Int!
+  status: StepStatus!
+  artifactRefs: [Artifact!]!
+  "The result that the step reported; null without one."
+  metadata: JSON
+  metrics: StepMetrics!
+  error: StepError
+}
+"""
+The figures of an attempt; null where nobody reported one. Those of rows and bytes are sums over the nodes of dbt in its
+run_results.json, up to 16 MiB of it.
+"""
+type StepMetrics {
+  startedAt: Time
+  finishedAt: Time
+  durationMs: Duration
+  "No adapter of dbt reports it today."
+  rowsRead: Float
+  "Rows of models, seeds and snapshots; else the rows that the result of the step counts by model."
+  rowsWritten: Float
+  "Bytes that the warehouse read, as BigQuery reports them."
+  bytesProcessed: Float
+  "Null: dvt measures no cost yet."
+  costUnits: Float
 }
 "The evidence of one attempt of a step."
 type StepEvidence {
@@ -12344,12 +12628,36 @@ enum WaitKind {
   DRAIN
 }
 
+"A file that a step produced. Its content may have been removed; then a download answers ARTIFACT_REMOVED."
 type Artifact {
+  "` + "`" + `artifact:` + "`" + ` and the name in dvt's bucket, or an address elsewhere, which dvt does not serve."
   uri: String!
+  "dbt-manifest, dbt-run-results, log-bundle, dataset-sample or custom; earlier versions wrote manifest and run_results."
   kind: String!
   sha256: String
   sizeBytes: Float
   contentType: String
+  "When the content is removed; null when it was stored without an end."
+  expiresAt: Time
+  "The path on this server that downloads it, with the token or session of the viewer; see linkArtifact. Null for an address elsewhere."
+  downloadUrl: String
+  "Its name, chosen by the step: show it as text. Null for an address elsewhere."
+  fileName: String
+  "The step that reported it; null for an address elsewhere."
+  stepId: String
+  "The logical attempt that reported it; null for an address elsewhere."
+  attempt: Int
+}
+"Pages of artifacts."
+type ArtifactConnection {
+  edges: [ArtifactEdge!]!
+  pageInfo: PageInfo!
+  "The number of artifacts that the filters let through."
+  total: Int!
+}
+type ArtifactEdge {
+  cursor: String!
+  node: Artifact!
 }
 
 type PauseInfo {
@@ -12628,6 +12936,16 @@ input ShareRunInput {
 }
 type ShareRunPayload {
   "The path of the link on this server: /s/TOKEN."
+  path: String!
+  expiresAt: Time!
+}
+input LinkArtifactInput {
+  requestId: String!
+  runId: String!
+  uri: String!
+}
+type LinkArtifactPayload {
+  "The path of the link on this server, with its token. Everybody who has it can download the artifact."
   path: String!
   expiresAt: Time!
 }
@@ -14868,8 +15186,40 @@ func (ec *executionContext) childFields_Artifact(ctx context.Context, field grap
 		return ec.fieldContext_Artifact_sizeBytes(ctx, field)
 	case "contentType":
 		return ec.fieldContext_Artifact_contentType(ctx, field)
+	case "expiresAt":
+		return ec.fieldContext_Artifact_expiresAt(ctx, field)
+	case "downloadUrl":
+		return ec.fieldContext_Artifact_downloadUrl(ctx, field)
+	case "fileName":
+		return ec.fieldContext_Artifact_fileName(ctx, field)
+	case "stepId":
+		return ec.fieldContext_Artifact_stepId(ctx, field)
+	case "attempt":
+		return ec.fieldContext_Artifact_attempt(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type Artifact", field.Name)
+}
+
+func (ec *executionContext) childFields_ArtifactConnection(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "edges":
+		return ec.fieldContext_ArtifactConnection_edges(ctx, field)
+	case "pageInfo":
+		return ec.fieldContext_ArtifactConnection_pageInfo(ctx, field)
+	case "total":
+		return ec.fieldContext_ArtifactConnection_total(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ArtifactConnection", field.Name)
+}
+
+func (ec *executionContext) childFields_ArtifactEdge(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "cursor":
+		return ec.fieldContext_ArtifactEdge_cursor(ctx, field)
+	case "node":
+		return ec.fieldContext_ArtifactEdge_node(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ArtifactEdge", field.Name)
 }
 
 func (ec *executionContext) childFields_AttentionConnection(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -16222,6 +16572,16 @@ func (ec *executionContext) childFields_IncidentPayload(ctx context.Context, fie
 	return nil, fmt.Errorf("no field named %q was found under type IncidentPayload", field.Name)
 }
 
+func (ec *executionContext) childFields_LinkArtifactPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "path":
+		return ec.fieldContext_LinkArtifactPayload_path(ctx, field)
+	case "expiresAt":
+		return ec.fieldContext_LinkArtifactPayload_expiresAt(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type LinkArtifactPayload", field.Name)
+}
+
 func (ec *executionContext) childFields_LogLine(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "no":
@@ -17140,6 +17500,8 @@ func (ec *executionContext) childFields_Run(ctx context.Context, field graphql.C
 		return ec.fieldContext_Run_signals(ctx, field)
 	case "artifacts":
 		return ec.fieldContext_Run_artifacts(ctx, field)
+	case "artifactList":
+		return ec.fieldContext_Run_artifactList(ctx, field)
 	case "pause":
 		return ec.fieldContext_Run_pause(ctx, field)
 	case "retryDeadline":
@@ -17814,6 +18176,8 @@ func (ec *executionContext) childFields_Step(ctx context.Context, field graphql.
 		return ec.fieldContext_Step_inputs(ctx, field)
 	case "evidence":
 		return ec.fieldContext_Step_evidence(ctx, field)
+	case "output":
+		return ec.fieldContext_Step_output(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type Step", field.Name)
 }
@@ -18022,6 +18386,44 @@ func (ec *executionContext) childFields_StepLogUpdate(ctx context.Context, field
 		return ec.fieldContext_StepLogUpdate_asOf(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type StepLogUpdate", field.Name)
+}
+
+func (ec *executionContext) childFields_StepMetrics(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "startedAt":
+		return ec.fieldContext_StepMetrics_startedAt(ctx, field)
+	case "finishedAt":
+		return ec.fieldContext_StepMetrics_finishedAt(ctx, field)
+	case "durationMs":
+		return ec.fieldContext_StepMetrics_durationMs(ctx, field)
+	case "rowsRead":
+		return ec.fieldContext_StepMetrics_rowsRead(ctx, field)
+	case "rowsWritten":
+		return ec.fieldContext_StepMetrics_rowsWritten(ctx, field)
+	case "bytesProcessed":
+		return ec.fieldContext_StepMetrics_bytesProcessed(ctx, field)
+	case "costUnits":
+		return ec.fieldContext_StepMetrics_costUnits(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type StepMetrics", field.Name)
+}
+
+func (ec *executionContext) childFields_StepOutput(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "logicalAttemptId":
+		return ec.fieldContext_StepOutput_logicalAttemptId(ctx, field)
+	case "status":
+		return ec.fieldContext_StepOutput_status(ctx, field)
+	case "artifactRefs":
+		return ec.fieldContext_StepOutput_artifactRefs(ctx, field)
+	case "metadata":
+		return ec.fieldContext_StepOutput_metadata(ctx, field)
+	case "metrics":
+		return ec.fieldContext_StepOutput_metrics(ctx, field)
+	case "error":
+		return ec.fieldContext_StepOutput_error(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type StepOutput", field.Name)
 }
 
 func (ec *executionContext) childFields_StepTry(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -18662,6 +19064,20 @@ func (ec *executionContext) field_Mutation_freezeTenant_args(ctx context.Context
 	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
 		func(ctx context.Context, v any) (model.FreezeTenantInput, error) {
 			return ec.unmarshalNFreezeTenantInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐFreezeTenantInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Mutation_linkArtifact_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (model.LinkArtifactInput, error) {
+			return ec.unmarshalNLinkArtifactInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐLinkArtifactInput(ctx, v)
 		})
 	if err != nil {
 		return nil, err
@@ -20092,6 +20508,44 @@ func (ec *executionContext) field_Query_whoCould_args(ctx context.Context, rawAr
 	return args, nil
 }
 
+func (ec *executionContext) field_Run_artifactList_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "stepId",
+		func(ctx context.Context, v any) (*string, error) {
+			return ec.unmarshalOString2ᚖstring(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["stepId"] = arg0
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "kinds",
+		func(ctx context.Context, v any) ([]string, error) {
+			return ec.unmarshalOString2ᚕstringᚄ(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["kinds"] = arg1
+	arg2, err := graphql.ProcessArgField(ctx, rawArgs, "first",
+		func(ctx context.Context, v any) (*int, error) {
+			return ec.unmarshalOInt2ᚖint(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["first"] = arg2
+	arg3, err := graphql.ProcessArgField(ctx, rawArgs, "after",
+		func(ctx context.Context, v any) (*string, error) {
+			return ec.unmarshalOString2ᚖstring(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["after"] = arg3
+	return args, nil
+}
+
 func (ec *executionContext) field_Run_events_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
@@ -20227,6 +20681,20 @@ func (ec *executionContext) field_Step_evidence_args(ctx context.Context, rawArg
 }
 
 func (ec *executionContext) field_Step_inputs_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "attempt",
+		func(ctx context.Context, v any) (*int, error) {
+			return ec.unmarshalOInt2ᚖint(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["attempt"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Step_output_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
 	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "attempt",
@@ -22424,6 +22892,263 @@ func (ec *executionContext) _Artifact_contentType(ctx context.Context, field gra
 }
 func (ec *executionContext) fieldContext_Artifact_contentType(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Artifact", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _Artifact_expiresAt(ctx context.Context, field graphql.CollectedField, obj *model.Artifact) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Artifact_expiresAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ExpiresAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Artifact_expiresAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Artifact", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _Artifact_downloadUrl(ctx context.Context, field graphql.CollectedField, obj *model.Artifact) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Artifact_downloadUrl(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.DownloadURL, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Artifact_downloadUrl(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Artifact", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _Artifact_fileName(ctx context.Context, field graphql.CollectedField, obj *model.Artifact) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Artifact_fileName(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.FileName, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Artifact_fileName(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Artifact", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _Artifact_stepId(ctx context.Context, field graphql.CollectedField, obj *model.Artifact) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Artifact_stepId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.StepID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Artifact_stepId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Artifact", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _Artifact_attempt(ctx context.Context, field graphql.CollectedField, obj *model.Artifact) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Artifact_attempt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Attempt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *int) graphql.Marshaler {
+			return ec.marshalOInt2ᚖint(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Artifact_attempt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Artifact", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _ArtifactConnection_edges(ctx context.Context, field graphql.CollectedField, obj *model.ArtifactConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ArtifactConnection_edges(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Edges, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []model.ArtifactEdge) graphql.Marshaler {
+			return ec.marshalNArtifactEdge2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐArtifactEdgeᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ArtifactConnection_edges(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "ArtifactConnection",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ArtifactEdge(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _ArtifactConnection_pageInfo(ctx context.Context, field graphql.CollectedField, obj *model.ArtifactConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ArtifactConnection_pageInfo(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.PageInfo, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.PageInfo) graphql.Marshaler {
+			return ec.marshalNPageInfo2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐPageInfo(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ArtifactConnection_pageInfo(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "ArtifactConnection",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_PageInfo(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _ArtifactConnection_total(ctx context.Context, field graphql.CollectedField, obj *model.ArtifactConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ArtifactConnection_total(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Total, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ArtifactConnection_total(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ArtifactConnection", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _ArtifactEdge_cursor(ctx context.Context, field graphql.CollectedField, obj *model.ArtifactEdge) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ArtifactEdge_cursor(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Cursor, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ArtifactEdge_cursor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ArtifactEdge", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _ArtifactEdge_node(ctx context.Context, field graphql.CollectedField, obj *model.ArtifactEdge) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ArtifactEdge_node(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Node, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.Artifact) graphql.Marshaler {
+			return ec.marshalNArtifact2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐArtifact(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ArtifactEdge_node(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "ArtifactEdge",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Artifact(ctx, field)
+		},
+	}
+	return fc, nil
 }
 
 func (ec *executionContext) _AttentionConnection_edges(ctx context.Context, field graphql.CollectedField, obj *model.AttentionConnection) (ret graphql.Marshaler) {
@@ -33145,6 +33870,52 @@ func (ec *executionContext) fieldContext_IncidentPayload_change(_ context.Contex
 	return fc, nil
 }
 
+func (ec *executionContext) _LinkArtifactPayload_path(ctx context.Context, field graphql.CollectedField, obj *model.LinkArtifactPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_LinkArtifactPayload_path(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Path, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_LinkArtifactPayload_path(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("LinkArtifactPayload", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _LinkArtifactPayload_expiresAt(ctx context.Context, field graphql.CollectedField, obj *model.LinkArtifactPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_LinkArtifactPayload_expiresAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ExpiresAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_LinkArtifactPayload_expiresAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("LinkArtifactPayload", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
 func (ec *executionContext) _LogLine_no(ctx context.Context, field graphql.CollectedField, obj *model.LogLine) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -35344,6 +36115,50 @@ func (ec *executionContext) fieldContext_Mutation_shareRun(ctx context.Context, 
 	}()
 	ctx = graphql.WithFieldContext(ctx, fc)
 	if fc.Args, err = ec.field_Mutation_shareRun_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_linkArtifact(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_linkArtifact(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().LinkArtifact(ctx, fc.Args["input"].(model.LinkArtifactInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.LinkArtifactPayload) graphql.Marshaler {
+			return ec.marshalNLinkArtifactPayload2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐLinkArtifactPayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_linkArtifact(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_LinkArtifactPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_linkArtifact_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
 		ec.Error(ctx, err)
 		return fc, err
 	}
@@ -44678,6 +45493,50 @@ func (ec *executionContext) fieldContext_Run_artifacts(_ context.Context, field 
 	return fc, nil
 }
 
+func (ec *executionContext) _Run_artifactList(ctx context.Context, field graphql.CollectedField, obj *model.Run) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Run_artifactList(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Run().ArtifactList(ctx, obj, fc.Args["stepId"].(*string), fc.Args["kinds"].([]string), fc.Args["first"].(*int), fc.Args["after"].(*string))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.ArtifactConnection) graphql.Marshaler {
+			return ec.marshalNArtifactConnection2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐArtifactConnection(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Run_artifactList(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Run",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ArtifactConnection(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Run_artifactList_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _Run_pause(ctx context.Context, field graphql.CollectedField, obj *model.Run) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -50461,6 +51320,50 @@ func (ec *executionContext) fieldContext_Step_evidence(ctx context.Context, fiel
 	return fc, nil
 }
 
+func (ec *executionContext) _Step_output(ctx context.Context, field graphql.CollectedField, obj *model.Step) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Step_output(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Step().Output(ctx, obj, fc.Args["attempt"].(*int))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.StepOutput) graphql.Marshaler {
+			return ec.marshalOStepOutput2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐStepOutput(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Step_output(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Step",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_StepOutput(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Step_output_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _StepAttempt_logicalAttemptId(ctx context.Context, field graphql.CollectedField, obj *model.StepAttempt) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -52204,6 +53107,332 @@ func (ec *executionContext) _StepLogUpdate_asOf(ctx context.Context, field graph
 }
 func (ec *executionContext) fieldContext_StepLogUpdate_asOf(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("StepLogUpdate", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _StepMetrics_startedAt(ctx context.Context, field graphql.CollectedField, obj *model.StepMetrics) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_StepMetrics_startedAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.StartedAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_StepMetrics_startedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("StepMetrics", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _StepMetrics_finishedAt(ctx context.Context, field graphql.CollectedField, obj *model.StepMetrics) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_StepMetrics_finishedAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.FinishedAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_StepMetrics_finishedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("StepMetrics", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _StepMetrics_durationMs(ctx context.Context, field graphql.CollectedField, obj *model.StepMetrics) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_StepMetrics_durationMs(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.DurationMs, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Duration) graphql.Marshaler {
+			return ec.marshalODuration2ᚖtimeᚐDuration(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_StepMetrics_durationMs(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("StepMetrics", field, false, false, errors.New("field of type Duration does not have child fields"))
+}
+
+func (ec *executionContext) _StepMetrics_rowsRead(ctx context.Context, field graphql.CollectedField, obj *model.StepMetrics) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_StepMetrics_rowsRead(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.RowsRead, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *float64) graphql.Marshaler {
+			return ec.marshalOFloat2ᚖfloat64(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_StepMetrics_rowsRead(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("StepMetrics", field, false, false, errors.New("field of type Float does not have child fields"))
+}
+
+func (ec *executionContext) _StepMetrics_rowsWritten(ctx context.Context, field graphql.CollectedField, obj *model.StepMetrics) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_StepMetrics_rowsWritten(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.RowsWritten, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *float64) graphql.Marshaler {
+			return ec.marshalOFloat2ᚖfloat64(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_StepMetrics_rowsWritten(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("StepMetrics", field, false, false, errors.New("field of type Float does not have child fields"))
+}
+
+func (ec *executionContext) _StepMetrics_bytesProcessed(ctx context.Context, field graphql.CollectedField, obj *model.StepMetrics) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_StepMetrics_bytesProcessed(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.BytesProcessed, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *float64) graphql.Marshaler {
+			return ec.marshalOFloat2ᚖfloat64(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_StepMetrics_bytesProcessed(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("StepMetrics", field, false, false, errors.New("field of type Float does not have child fields"))
+}
+
+func (ec *executionContext) _StepMetrics_costUnits(ctx context.Context, field graphql.CollectedField, obj *model.StepMetrics) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_StepMetrics_costUnits(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.CostUnits, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *float64) graphql.Marshaler {
+			return ec.marshalOFloat2ᚖfloat64(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_StepMetrics_costUnits(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("StepMetrics", field, false, false, errors.New("field of type Float does not have child fields"))
+}
+
+func (ec *executionContext) _StepOutput_logicalAttemptId(ctx context.Context, field graphql.CollectedField, obj *model.StepOutput) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_StepOutput_logicalAttemptId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.LogicalAttemptID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_StepOutput_logicalAttemptId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("StepOutput", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _StepOutput_status(ctx context.Context, field graphql.CollectedField, obj *model.StepOutput) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_StepOutput_status(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Status, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v model.StepStatus) graphql.Marshaler {
+			return ec.marshalNStepStatus2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐStepStatus(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_StepOutput_status(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("StepOutput", field, false, false, errors.New("field of type StepStatus does not have child fields"))
+}
+
+func (ec *executionContext) _StepOutput_artifactRefs(ctx context.Context, field graphql.CollectedField, obj *model.StepOutput) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_StepOutput_artifactRefs(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ArtifactRefs, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []model.Artifact) graphql.Marshaler {
+			return ec.marshalNArtifact2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐArtifactᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_StepOutput_artifactRefs(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "StepOutput",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Artifact(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _StepOutput_metadata(ctx context.Context, field graphql.CollectedField, obj *model.StepOutput) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_StepOutput_metadata(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Metadata, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v json.RawMessage) graphql.Marshaler {
+			return ec.marshalOJSON2encodingᚋjsonᚐRawMessage(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_StepOutput_metadata(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("StepOutput", field, false, false, errors.New("field of type JSON does not have child fields"))
+}
+
+func (ec *executionContext) _StepOutput_metrics(ctx context.Context, field graphql.CollectedField, obj *model.StepOutput) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_StepOutput_metrics(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Metrics, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.StepMetrics) graphql.Marshaler {
+			return ec.marshalNStepMetrics2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐStepMetrics(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_StepOutput_metrics(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "StepOutput",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_StepMetrics(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _StepOutput_error(ctx context.Context, field graphql.CollectedField, obj *model.StepOutput) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_StepOutput_error(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Error, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.StepError) graphql.Marshaler {
+			return ec.marshalOStepError2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐStepError(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_StepOutput_error(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "StepOutput",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_StepError(ctx, field)
+		},
+	}
+	return fc, nil
 }
 
 func (ec *executionContext) _StepTry_engineAttemptId(ctx context.Context, field graphql.CollectedField, obj *model.StepTry) (ret graphql.Marshaler) {
@@ -57314,6 +58543,50 @@ func (ec *executionContext) unmarshalInputInjectOverrideInput(ctx context.Contex
 	return it, nil
 }
 
+func (ec *executionContext) unmarshalInputLinkArtifactInput(ctx context.Context, obj any) (model.LinkArtifactInput, error) {
+	var it model.LinkArtifactInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"requestId", "runId", "uri"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "requestId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("requestId"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.RequestID = data
+		case "runId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("runId"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.RunID = data
+		case "uri":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("uri"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.URI = data
+		}
+	}
+	return it, nil
+}
+
 func (ec *executionContext) unmarshalInputLogSearchInput(ctx context.Context, obj any) (model.LogSearchInput, error) {
 	var it model.LogSearchInput
 	if obj == nil {
@@ -60544,6 +61817,122 @@ func (ec *executionContext) _Artifact(ctx context.Context, sel ast.SelectionSet,
 		case "contentType":
 			out.Values[i] = ec._Artifact_contentType(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "expiresAt":
+			out.Values[i] = ec._Artifact_expiresAt(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "downloadUrl":
+			out.Values[i] = ec._Artifact_downloadUrl(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "fileName":
+			out.Values[i] = ec._Artifact_fileName(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "stepId":
+			out.Values[i] = ec._Artifact_stepId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "attempt":
+			out.Values[i] = ec._Artifact_attempt(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var artifactConnectionImplementors = []string{"ArtifactConnection"}
+
+func (ec *executionContext) _ArtifactConnection(ctx context.Context, sel ast.SelectionSet, obj *model.ArtifactConnection) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, artifactConnectionImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("ArtifactConnection")
+		case "edges":
+			out.Values[i] = ec._ArtifactConnection_edges(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "pageInfo":
+			out.Values[i] = ec._ArtifactConnection_pageInfo(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "total":
+			out.Values[i] = ec._ArtifactConnection_total(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var artifactEdgeImplementors = []string{"ArtifactEdge"}
+
+func (ec *executionContext) _ArtifactEdge(ctx context.Context, sel ast.SelectionSet, obj *model.ArtifactEdge) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, artifactEdgeImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("ArtifactEdge")
+		case "cursor":
+			out.Values[i] = ec._ArtifactEdge_cursor(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "node":
+			out.Values[i] = ec._ArtifactEdge_node(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		default:
@@ -65481,6 +66870,49 @@ func (ec *executionContext) _IncidentPayload(ctx context.Context, sel ast.Select
 	return out
 }
 
+var linkArtifactPayloadImplementors = []string{"LinkArtifactPayload"}
+
+func (ec *executionContext) _LinkArtifactPayload(ctx context.Context, sel ast.SelectionSet, obj *model.LinkArtifactPayload) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, linkArtifactPayloadImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("LinkArtifactPayload")
+		case "path":
+			out.Values[i] = ec._LinkArtifactPayload_path(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "expiresAt":
+			out.Values[i] = ec._LinkArtifactPayload_expiresAt(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
 var logLineImplementors = []string{"LogLine"}
 
 func (ec *executionContext) _LogLine(ctx context.Context, sel ast.SelectionSet, obj *model.LogLine) graphql.Marshaler {
@@ -66142,6 +67574,13 @@ func (ec *executionContext) _Mutation(ctx context.Context, sel ast.SelectionSet)
 		case "shareRun":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_shareRun(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "linkArtifact":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_linkArtifact(ctx, field)
 			})
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
@@ -70433,6 +71872,44 @@ func (ec *executionContext) _Run(ctx context.Context, sel ast.SelectionSet, obj 
 			if out.Values[i] == graphql.Null {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
+		case "artifactList":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Run_artifactList(ctx, field, obj)
+				if res == graphql.Null {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		case "pause":
 			out.Values[i] = ec._Run_pause(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
@@ -73312,6 +74789,44 @@ func (ec *executionContext) _Step(ctx context.Context, sel ast.SelectionSet, obj
 			}
 
 			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+		case "output":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Step_output(ctx, field, obj)
+				if res == graphql.RequiredNull {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}
@@ -74023,6 +75538,137 @@ func (ec *executionContext) _StepLogUpdate(ctx context.Context, sel ast.Selectio
 		case "asOf":
 			out.Values[i] = ec._StepLogUpdate_asOf(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var stepMetricsImplementors = []string{"StepMetrics"}
+
+func (ec *executionContext) _StepMetrics(ctx context.Context, sel ast.SelectionSet, obj *model.StepMetrics) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, stepMetricsImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("StepMetrics")
+		case "startedAt":
+			out.Values[i] = ec._StepMetrics_startedAt(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "finishedAt":
+			out.Values[i] = ec._StepMetrics_finishedAt(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "durationMs":
+			out.Values[i] = ec._StepMetrics_durationMs(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "rowsRead":
+			out.Values[i] = ec._StepMetrics_rowsRead(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "rowsWritten":
+			out.Values[i] = ec._StepMetrics_rowsWritten(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "bytesProcessed":
+			out.Values[i] = ec._StepMetrics_bytesProcessed(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "costUnits":
+			out.Values[i] = ec._StepMetrics_costUnits(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var stepOutputImplementors = []string{"StepOutput"}
+
+func (ec *executionContext) _StepOutput(ctx context.Context, sel ast.SelectionSet, obj *model.StepOutput) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, stepOutputImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("StepOutput")
+		case "logicalAttemptId":
+			out.Values[i] = ec._StepOutput_logicalAttemptId(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "status":
+			out.Values[i] = ec._StepOutput_status(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "artifactRefs":
+			out.Values[i] = ec._StepOutput_artifactRefs(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "metadata":
+			out.Values[i] = ec._StepOutput_metadata(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "metrics":
+			out.Values[i] = ec._StepOutput_metrics(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "error":
+			out.Values[i] = ec._StepOutput_error(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		default:
@@ -75782,6 +77428,46 @@ func (ec *executionContext) marshalNArtifact2ᚕgithubᚗcomᚋdvtᚑengineᚋdv
 	return ret
 }
 
+func (ec *executionContext) marshalNArtifact2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐArtifact(ctx context.Context, sel ast.SelectionSet, v *model.Artifact) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._Artifact(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNArtifactConnection2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐArtifactConnection(ctx context.Context, sel ast.SelectionSet, v *model.ArtifactConnection) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._ArtifactConnection(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNArtifactEdge2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐArtifactEdge(ctx context.Context, sel ast.SelectionSet, v model.ArtifactEdge) graphql.Marshaler {
+	return ec._ArtifactEdge(ctx, sel, &v)
+}
+
+func (ec *executionContext) marshalNArtifactEdge2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐArtifactEdgeᚄ(ctx context.Context, sel ast.SelectionSet, v []model.ArtifactEdge) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNArtifactEdge2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐArtifactEdge(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
 func (ec *executionContext) marshalNAttentionConnection2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐAttentionConnection(ctx context.Context, sel ast.SelectionSet, v *model.AttentionConnection) graphql.Marshaler {
 	if v == nil {
 		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
@@ -77259,6 +78945,21 @@ func (ec *executionContext) marshalNJSON2encodingᚋjsonᚐRawMessage(ctx contex
 		}
 	}
 	return res
+}
+
+func (ec *executionContext) unmarshalNLinkArtifactInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐLinkArtifactInput(ctx context.Context, v any) (model.LinkArtifactInput, error) {
+	res, err := ec.unmarshalInputLinkArtifactInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNLinkArtifactPayload2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐLinkArtifactPayload(ctx context.Context, sel ast.SelectionSet, v *model.LinkArtifactPayload) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._LinkArtifactPayload(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalNLogLine2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐLogLine(ctx context.Context, sel ast.SelectionSet, v model.LogLine) graphql.Marshaler {
@@ -79012,6 +80713,16 @@ func (ec *executionContext) marshalNStepLogUpdate2ᚖgithubᚗcomᚋdvtᚑengine
 	return ec._StepLogUpdate(ctx, sel, v)
 }
 
+func (ec *executionContext) marshalNStepMetrics2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐStepMetrics(ctx context.Context, sel ast.SelectionSet, v *model.StepMetrics) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._StepMetrics(ctx, sel, v)
+}
+
 func (ec *executionContext) unmarshalNStepStatus2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐStepStatus(ctx context.Context, v any) (model.StepStatus, error) {
 	var res model.StepStatus
 	err := res.UnmarshalGQL(v)
@@ -80476,6 +82187,13 @@ func (ec *executionContext) marshalOStepLog2ᚖgithubᚗcomᚋdvtᚑengineᚋdvt
 		return graphql.Null
 	}
 	return ec._StepLog(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalOStepOutput2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐStepOutput(ctx context.Context, sel ast.SelectionSet, v *model.StepOutput) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._StepOutput(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalOString2ᚕstringᚄ(ctx context.Context, v any) ([]string, error) {

@@ -52,7 +52,7 @@ func mapRow(v control.RunView, available model.Available, w CostlyParts) *model.
 		WaitsForApprovals: approvalCount(v), Available: available,
 	}
 	if w.Artifacts {
-		r.Artifacts = MapSlice(h.Artifacts, mapArtifact)
+		r.Artifacts = MapSlice(h.Artifacts, artifactOf(h.TenantID, h.RunID))
 	}
 	if !v.Run.CreatedAt.IsZero() {
 		r.RequestedAt = &v.Run.CreatedAt

@@ -57,12 +57,12 @@ func (g *Graph) WriteStep(out *model.Step, s *run.Step) {
 	if g.CostlyParts.Attempts {
 		out.Attempts = make([]model.StepAttempt, len(s.Attempts))
 		for i := range s.Attempts {
-			mapAttempt(&out.Attempts[i], &s.Attempts[i])
+			g.mapAttempt(&out.Attempts[i], &s.Attempts[i])
 		}
 	}
 	if n := len(s.Attempts); n > 0 { // a step shows the fields of its latest attempt (contract T60)
 		var a model.StepAttempt
-		mapAttempt(&a, &s.Attempts[n-1])
+		g.mapAttempt(&a, &s.Attempts[n-1])
 		out.EngineAttemptID, out.StartedAt, out.CompletedAt, out.DurationMs = nonZero(&s.Attempts[n-1].EngineAttempt),
 			a.StartedAt, a.CompletedAt, a.DurationMs
 		if r := s.Attempts[n-1].Reused; r != nil {
@@ -73,13 +73,13 @@ func (g *Graph) WriteStep(out *model.Step, s *run.Step) {
 }
 
 // mapAttempt writes a to out.
-func mapAttempt(out *model.StepAttempt, a *run.Attempt) {
+func (g *Graph) mapAttempt(out *model.StepAttempt, a *run.Attempt) {
 	*out = model.StepAttempt{
 		LogicalAttemptID: a.LogicalAttempt, EngineAttemptID: a.EngineAttempt,
 		Status: enumOf[model.StepStatus](a.Status), StatusRaw: string(a.Status),
 		StartedAt: a.StartedAt, CompletedAt: a.CompletedAt, StartedSeq: nonZero(&a.StartedSeq),
 		EndedSeq: nonZero(&a.EndedSeq),
-		Error:    mapStepError(a.Error), Result: a.Result, Artifacts: MapSlice(a.Artifacts, mapArtifact),
+		Error:    mapStepError(a.Error), Result: a.Result, Artifacts: MapSlice(a.Artifacts, g.artifact),
 	}
 	if a.CompletedAt != nil && a.StartedAt != nil {
 		out.DurationMs = new(milliseconds(a.DurationMS))
@@ -99,13 +99,6 @@ func mapStepError(e *run.StepError) *model.StepError {
 	return &model.StepError{
 		Code: e.Code, Message: nonZero(&e.Message), Retryable: e.Retryable,
 		Category: optionalEnum[model.FailureCategory](e.Category), Source: nonZero(&e.Source),
-	}
-}
-
-func mapArtifact(a run.ArtifactRef) model.Artifact {
-	return model.Artifact{
-		URI: a.URI, Kind: string(a.Kind), Sha256: Text(a.SHA256), SizeBytes: Optional(float64(a.SizeBytes)),
-		ContentType: Text(a.ContentType),
 	}
 }
 

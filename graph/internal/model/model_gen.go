@@ -210,12 +210,38 @@ type ApproveRunInput struct {
 	ExpectedRunSeq *run.Seq `json:"expectedRunSeq,omitempty"`
 }
 
+// A file that a step produced. Its content may have been removed; then a download answers ARTIFACT_REMOVED.
 type Artifact struct {
-	URI         string   `json:"uri"`
+	// `artifact:` and the name in dvt's bucket, or an address elsewhere, which dvt does not serve.
+	URI string `json:"uri"`
+	// dbt-manifest, dbt-run-results, log-bundle, dataset-sample or custom; earlier versions wrote manifest and run_results.
 	Kind        string   `json:"kind"`
 	Sha256      *string  `json:"sha256,omitempty"`
 	SizeBytes   *float64 `json:"sizeBytes,omitempty"`
 	ContentType *string  `json:"contentType,omitempty"`
+	// When the content is removed; null when it was stored without an end.
+	ExpiresAt *time.Time `json:"expiresAt,omitempty"`
+	// The path on this server that downloads it, with the token or session of the viewer; see linkArtifact. Null for an address elsewhere.
+	DownloadURL *string `json:"downloadUrl,omitempty"`
+	// Its name, chosen by the step: show it as text. Null for an address elsewhere.
+	FileName *string `json:"fileName,omitempty"`
+	// The step that reported it; null for an address elsewhere.
+	StepID *string `json:"stepId,omitempty"`
+	// The logical attempt that reported it; null for an address elsewhere.
+	Attempt *int `json:"attempt,omitempty"`
+}
+
+// Pages of artifacts.
+type ArtifactConnection struct {
+	Edges    []ArtifactEdge `json:"edges"`
+	PageInfo *PageInfo      `json:"pageInfo"`
+	// The number of artifacts that the filters let through.
+	Total int `json:"total"`
+}
+
+type ArtifactEdge struct {
+	Cursor string    `json:"cursor"`
+	Node   *Artifact `json:"node"`
 }
 
 type AttentionConnection struct {
@@ -1345,6 +1371,18 @@ type InjectOverrideInput struct {
 	Reason   string          `json:"reason"`
 }
 
+type LinkArtifactInput struct {
+	RequestID string `json:"requestId"`
+	RunID     string `json:"runId"`
+	URI       string `json:"uri"`
+}
+
+type LinkArtifactPayload struct {
+	// The path of the link on this server, with its token. Everybody who has it can download the artifact.
+	Path      string    `json:"path"`
+	ExpiresAt time.Time `json:"expiresAt"`
+}
+
 type LogLine struct {
 	No int       `json:"no"`
 	At time.Time `json:"at"`
@@ -2153,6 +2191,11 @@ type Run struct {
 	// Receipts in the order of their arrival. Not available in lists and subscriptions.
 	Signals   *SignalConnection `json:"signals"`
 	Artifacts []Artifact        `json:"artifacts"`
+	// A page of the artifacts of the run, of all attempts: those of steps in the order of the plan, then those of hooks. `kinds`
+	// and `stepId` choose some; `first` is at most 200. Not available in lists and subscriptions.
+	// Example: `run(runId: "r1") { artifactList(kinds: ["dbt-manifest"]) { total edges { node { fileName downloadUrl } } } }`.
+	// Errors: BAD_USER_INPUT, CURSOR_INVALID, STORE_UNAVAILABLE.
+	ArtifactList *ArtifactConnection `json:"artifactList"`
 	// Null unless the run is PAUSED.
 	Pause *PauseInfo `json:"pause,omitempty"`
 	// When the run will fail if nobody retries; null unless the retry window is open.
@@ -2780,6 +2823,10 @@ type Step struct {
 	// STORE_UNAVAILABLE.
 	// Example: `run(runId: "r1") { step(stepId: "load") { evidence { tries { engineAttemptId outcome worker exitStatus signal } } } }`.
 	Evidence *StepEvidence `json:"evidence"`
+	// What an attempt (default: the latest) gave: its status, artifacts, result, figures and error. Null when there is no such attempt.
+	// Available only on `Run.step`: not in lists, also not in lists of steps, nor in subscriptions. Errors: BAD_USER_INPUT, STORE_UNAVAILABLE.
+	// Example: `run(runId: "r1") { step(stepId: "load") { output { status metrics { durationMs rowsWritten bytesProcessed } } } }`.
+	Output *StepOutput `json:"output,omitempty"`
 	// The actions on the run of the step; nil in subscriptions.
 	Available Available `json:"-"`
 	// The steps of its run.
@@ -2915,6 +2962,33 @@ type StepLogUpdate struct {
 	// No more lines will come: the attempt is over.
 	Complete bool      `json:"complete"`
 	AsOf     time.Time `json:"asOf"`
+}
+
+// The figures of an attempt; null where nobody reported one. Those of rows and bytes are sums over the nodes of dbt in its
+// run_results.json, up to 16 MiB of it.
+type StepMetrics struct {
+	StartedAt  *time.Time     `json:"startedAt,omitempty"`
+	FinishedAt *time.Time     `json:"finishedAt,omitempty"`
+	DurationMs *time.Duration `json:"durationMs,omitempty"`
+	// No adapter of dbt reports it today.
+	RowsRead *float64 `json:"rowsRead,omitempty"`
+	// Rows of models, seeds and snapshots; else the rows that the result of the step counts by model.
+	RowsWritten *float64 `json:"rowsWritten,omitempty"`
+	// Bytes that the warehouse read, as BigQuery reports them.
+	BytesProcessed *float64 `json:"bytesProcessed,omitempty"`
+	// Null: dvt measures no cost yet.
+	CostUnits *float64 `json:"costUnits,omitempty"`
+}
+
+// What one attempt of a step gave.
+type StepOutput struct {
+	LogicalAttemptID int        `json:"logicalAttemptId"`
+	Status           StepStatus `json:"status"`
+	ArtifactRefs     []Artifact `json:"artifactRefs"`
+	// The result that the step reported; null without one.
+	Metadata json.RawMessage `json:"metadata,omitempty"`
+	Metrics  *StepMetrics    `json:"metrics"`
+	Error    *StepError      `json:"error,omitempty"`
 }
 
 // One try of the platform within an attempt. The outcome of the last one is that of the log. The rest is what its worker reported,

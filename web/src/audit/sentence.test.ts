@@ -29,6 +29,11 @@ it("says what an accepted record did", () => {
     ],
     ["FREEZE_TENANT", { frozen: false }, "Unfroze the tenant: runs start again"],
     ["SET_SHARE_LINKS", { hours: 0 }, "Forbade share links; existing links stop working at once"],
+    [
+      "LINK_ARTIFACT",
+      { uri: "artifact:acme/r/load/1/1/rows.csv" },
+      "Made a link for 5 minutes of the artifact rows.csv",
+    ],
     ["PAUSE", {}, "Sent “Pause” to the run"],
     ["RETRY_STEP", { stepId: "load" }, "Sent “Retry step: load” to the run"],
     ["NOTE_RUN", {}, "Added a note to the run"],

@@ -81,6 +81,8 @@ function deed(row: Row, detail: Known, named: string, zone: Zone): string | null
       return number(detail.hours) > 0 && detail.hours === detail.hoursBefore
         ? did.revokedLinks(number(detail.hours))
         : did.links(number(detail.hours));
+    case "LINK_ARTIFACT":
+      return operations.linked(text(detail.uri));
     case "SHARE_RUN":
       return did.link(time(detail.expiresAt, zone));
     case "APPROVE":

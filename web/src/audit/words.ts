@@ -25,6 +25,7 @@ export interface Known {
   principal?: unknown;
   signal?: unknown;
   runs?: unknown;
+  uri?: unknown;
   bulkId?: unknown;
   repeatedBefore?: unknown;
   code?: unknown;

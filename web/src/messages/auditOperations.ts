@@ -13,6 +13,7 @@ export const operations = {
   },
   drained: (worker: string) => `Drained the worker ${worker}: it begins no further steps`,
   undrained: (worker: string) => `Ended the drain of the worker ${worker}: it begins steps again`,
+  linked: (uri: string) => `Made a link for 5 minutes of the artifact ${uri.slice(uri.lastIndexOf("/") + 1)}`,
   recovery: (mode: string) => `Set the recovery of runs that hang to ${mode}`,
   plan: (id: string) => `plan ${id}`,
 };
@@ -25,6 +26,7 @@ export const operationNames: Readonly<Record<string, string>> = {
   END_SILENCE: "End a silence of alerts",
   DRAIN_WORKER: "Drain a worker",
   END_WORKER_DRAIN: "End the drain of a worker",
+  LINK_ARTIFACT: "Link an artifact",
   SET_RECOVERY: "Set the recovery of runs that hang",
   ACKNOWLEDGE_INCIDENT: "Acknowledge an incident",
   NOTE_INCIDENT: "Add a note to an incident",

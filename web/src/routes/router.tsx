@@ -10,6 +10,7 @@ import { RunsPage } from "./RunsPage";
 import {
   ADMIN_PARTS,
   alertsSearch,
+  artifactSearch,
   auditSearch,
   bulkSearch,
   compareSearch,
@@ -53,6 +54,13 @@ const run = createRoute({
   path: "/runs/$runId",
   validateSearch: (search) => runSearch.parse(search),
   component: lazyPage(() => import("./RunPage").then((part) => part.RunPage)),
+});
+
+const artifact = createRoute({
+  getParentRoute: () => root,
+  path: "/runs/$runId/artifact",
+  validateSearch: (search) => artifactSearch.parse(search),
+  component: lazyPage(() => import("./ArtifactPage").then((part) => part.ArtifactPage)),
 });
 
 const bulks = createRoute({
@@ -205,6 +213,7 @@ export const router = createRouter({
     index,
     runs,
     run,
+    artifact,
     bulks,
     bulk,
     start,

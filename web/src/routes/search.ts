@@ -128,6 +128,8 @@ export const compareSearch = z.object({
   sort: z.catch(z.optional(z.enum(["slower", "name"])), undefined),
 });
 
+export const artifactSearch = z.object({ uri: text, find: text });
+
 export const runSearch = z.object({
   view: z.catch(z.optional(z.enum(RUN_VIEWS)), undefined),
   step: text,
@@ -139,6 +141,9 @@ export const runSearch = z.object({
   /** A part of the names of the steps in the table. */
   find: text,
   group: text,
+  /** The step and the kind of the artifacts in the list. */
+  of: text,
+  kind: text,
   sort: z.catch(z.optional(z.enum(STEP_SORTS)), undefined),
   /** A line of the log of the shown attempt. */
   line: number(/^[1-9]\d{0,8}$/),

@@ -1,5 +1,3 @@
-const READABLE = /\.(?:json|csv|html|log|md|sql|txt|xml|ya?ml)$/i;
-
 const INDENT = 2;
 
 /** The text of an artifact as people read it: JSON with a line for each value, also when the preview cut its end. */
@@ -30,9 +28,4 @@ function brokenLines(text: string): string {
 export function artifactAddress(runId: string, uri: string): string | null {
   const found = /^artifact:[^/]+\/([^/]+)\/(.+)$/.exec(uri);
   return found?.[1] === encodeURIComponent(runId) ? `/artifacts/${found[1]}/${found[2]}` : null;
-}
-
-/** Whether the file has text that a preview can show. */
-export function isReadable(name: string): boolean {
-  return READABLE.test(name);
 }

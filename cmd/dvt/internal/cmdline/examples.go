@@ -95,10 +95,11 @@ var Examples = map[string]string{
 	"dvt run alert":      "dvt run alert 4fec12ab --level high --note \"twice as slow as yesterday\"",
 	"dvt run approve": "dvt run approve 4fec12ab --reason \"reviewed\"\ndvt run approve 4fec12ab --reject " +
 		"--reason \"wrong month\"",
-	"dvt run artifacts": "dvt run artifacts 4fec12ab\ndvt run artifacts 4fec12ab build --save ./artifacts",
-	"dvt run cancel":    "dvt run cancel 4fec12ab --preview\ndvt run cancel 4fec12ab --yes --reason \"wrong data\"",
-	"dvt run compare":   "dvt run compare @failed\ndvt run compare 4fec12ab 91c4bccd --all",
-	"dvt run diff":      "dvt run diff 4fec12ab 812\ndvt run diff 4fec12ab 812 830 -o json | jq '.steps[].stepId'",
+	"dvt run artifacts": "dvt run artifacts 4fec12ab --kind dbt-manifest\ndvt run artifacts 4fec12ab --get run_results.json " +
+		"--step build\ndvt run artifacts 4fec12ab --all --to ./artifacts",
+	"dvt run cancel":  "dvt run cancel 4fec12ab --preview\ndvt run cancel 4fec12ab --yes --reason \"wrong data\"",
+	"dvt run compare": "dvt run compare @failed\ndvt run compare 4fec12ab 91c4bccd --all",
+	"dvt run diff":    "dvt run diff 4fec12ab 812\ndvt run diff 4fec12ab 812 830 -o json | jq '.steps[].stepId'",
 	"dvt run events": "dvt run events 4fec12ab --type StepFailed\ndvt run events 4fec12ab --follow --after " +
 		"812 -o json | jq .payload",
 	"dvt run list": "dvt run list --status failed --limit 50\ndvt run list --attention\ndvt run list --text nightly -o json | jq -r " +

@@ -108,11 +108,6 @@ export type ApproveRunInput = {
   runId: string;
 };
 
-export type ArtifactRetentionInput = {
-  days: number;
-  kind: string;
-};
-
 export type AttentionKind =
   /** The run waits for approval, and is refused at `deadline`. */
   | 'APPROVAL'
@@ -444,14 +439,6 @@ export type HealthStatus =
   | 'HEALTHY'
   | 'UNHEALTHY';
 
-export type HoldKind =
-  /** Every run of a plan. */
-  | 'PLAN'
-  /** One run. */
-  | 'RUN'
-  /** Every run that a person started, signalled, decided about or wrote a note to. */
-  | 'SUBJECT';
-
 export type IncidentAct =
   | 'ACKNOWLEDGE'
   | 'CLOSE'
@@ -492,10 +479,10 @@ export type InjectOverrideInput = {
   stepId: string;
 };
 
-export type LiftHoldInput = {
-  id: string;
-  reason: string;
+export type LinkArtifactInput = {
   requestId: string;
+  runId: string;
+  uri: string;
 };
 
 /** The logs to search. */
@@ -518,14 +505,6 @@ export type ManualOutcome =
 
 export type PauseInput = {
   reason?: string | null | undefined;
-};
-
-export type PlaceHoldInput = {
-  kind: HoldKind;
-  reason: string;
-  requestId: string;
-  /** From 1 to 256 bytes. */
-  subject: string;
 };
 
 export type PlanChange =
@@ -722,19 +701,6 @@ export type ResumeInput = {
   reason?: string | null | undefined;
 };
 
-/** A null value is that of the installation. From 0 to 36,500. */
-export type RetentionDaysInput = {
-  alerts?: number | null | undefined;
-  archiveRuns?: number | null | undefined;
-  /** At most one of each kind. Kinds that are not named have the days of the installation. */
-  artifacts?: Array<ArtifactRetentionInput>;
-  deadLetters?: number | null | undefined;
-  /** More than archiveRuns, which it needs. */
-  deleteArchives?: number | null | undefined;
-  receipts?: number | null | undefined;
-  stepLogs?: number | null | undefined;
-};
-
 export type RetryStepInput = {
   /** The failed attempt to retry; default the latest. */
   expectedLogicalAttemptId?: number | null | undefined;
@@ -843,13 +809,6 @@ export type SetQuotaInput = {
   reason: string;
   requestId: string;
   settings: QuotaSettingsInput;
-};
-
-export type SetRetentionInput = {
-  expectedVersion: number;
-  policy: RetentionDaysInput;
-  reason: string;
-  requestId: string;
 };
 
 export type SetShareLinksInput = {
@@ -1081,7 +1040,7 @@ export type WaitKind =
   | 'STORE'
   | 'WORKER';
 
-export type AlertFieldsFragment = { id: string, level: AlertLevel, stage: AlertStage, code: string | null, note: string, meaning: string | null, whatToDo: string | null, installation: boolean, projectId: string | null, environmentId: string | null, planId: string | null, runId: string | null, stepId: string | null, subject: string | null, shared: boolean, actor: string, count: number, raisedAt: string, lastSeenAt: string, resolvedAt: string | null, resolution: string | null, acknowledgedAt: string | null, acknowledgedBy: string | null, acknowledgement: string | null, silencedUntil: string | null, whoCould: Array<string>, page: string };
+export type AlertFieldsFragment = { id: string, level: AlertLevel, stage: AlertStage, code: string | null, note: string, meaning: string | null, whatToDo: string | null, installation: boolean, projectId: string | null, runId: string | null, stepId: string | null, subject: string | null, shared: boolean, actor: string, count: number, raisedAt: string, lastSeenAt: string, resolvedAt: string | null, resolution: string | null, acknowledgedAt: string | null, acknowledgedBy: string | null, acknowledgement: string | null, silencedUntil: string | null, whoCould: Array<string>, page: string };
 
 export type AlertsQueryVariables = Exact<{
   filter: AlertFilter;
@@ -1089,7 +1048,7 @@ export type AlertsQueryVariables = Exact<{
 }>;
 
 
-export type AlertsQuery = { alerts: { pageInfo: { hasNextPage: boolean }, edges: Array<{ node: { id: string, level: AlertLevel, stage: AlertStage, code: string | null, note: string, meaning: string | null, whatToDo: string | null, installation: boolean, projectId: string | null, environmentId: string | null, planId: string | null, runId: string | null, stepId: string | null, subject: string | null, shared: boolean, actor: string, count: number, raisedAt: string, lastSeenAt: string, resolvedAt: string | null, resolution: string | null, acknowledgedAt: string | null, acknowledgedBy: string | null, acknowledgement: string | null, silencedUntil: string | null, whoCould: Array<string>, page: string } }> } };
+export type AlertsQuery = { alerts: { pageInfo: { hasNextPage: boolean }, edges: Array<{ node: { id: string, level: AlertLevel, stage: AlertStage, code: string | null, note: string, meaning: string | null, whatToDo: string | null, installation: boolean, projectId: string | null, runId: string | null, stepId: string | null, subject: string | null, shared: boolean, actor: string, count: number, raisedAt: string, lastSeenAt: string, resolvedAt: string | null, resolution: string | null, acknowledgedAt: string | null, acknowledgedBy: string | null, acknowledgement: string | null, silencedUntil: string | null, whoCould: Array<string>, page: string } }> } };
 
 export type AlertSilencesQueryVariables = Exact<{ [key: string]: never; }>;
 
@@ -1133,6 +1092,35 @@ export type AlertCountQueryVariables = Exact<{ [key: string]: never; }>;
 
 
 export type AlertCountQuery = { viewer: { alertCount: number } };
+
+export type ArtifactFieldsFragment = { uri: string, kind: string, sha256: string | null, sizeBytes: number | null, contentType: string | null, expiresAt: string | null, downloadUrl: string | null, fileName: string | null, stepId: string | null, attempt: number | null };
+
+export type ArtifactsQueryVariables = Exact<{
+  runId: string;
+  stepId?: string | null | undefined;
+  kinds?: Array<string> | string | null | undefined;
+  first: number;
+  after?: string | null | undefined;
+}>;
+
+
+export type ArtifactsQuery = { run: { artifactList: { total: number, edges: Array<{ cursor: string, node: { uri: string, kind: string, sha256: string | null, sizeBytes: number | null, contentType: string | null, expiresAt: string | null, downloadUrl: string | null, fileName: string | null, stepId: string | null, attempt: number | null } }>, pageInfo: { hasNextPage: boolean, endCursor: string | null } } } | null };
+
+export type ArtifactOfRunQueryVariables = Exact<{
+  runId: string;
+  stepId?: string | null | undefined;
+  first: number;
+}>;
+
+
+export type ArtifactOfRunQuery = { run: { plan: { planId: string }, artifactList: { edges: Array<{ node: { uri: string, kind: string, sha256: string | null, sizeBytes: number | null, contentType: string | null, expiresAt: string | null, downloadUrl: string | null, fileName: string | null, stepId: string | null, attempt: number | null } }> } } | null };
+
+export type LinkArtifactMutationVariables = Exact<{
+  input: LinkArtifactInput;
+}>;
+
+
+export type LinkArtifactMutation = { linkArtifact: { path: string, expiresAt: string } };
 
 export type AttentionFieldsFragment = { kind: AttentionKind, runId: string, projectId: string, environmentId: string, planId: string, planVersion: string, stepId: string | null, logicalAttemptId: number | null, stepName: string | null, since: string, deadline: string | null, expectedBy: string | null, code: string | null, message: string | null, heldSteps: number, blockedSteps: number, failedSteps: number, approvals: number | null, approvalsRequired: number | null, actions: Array<Action>, whoCould: Array<string>, stuck: boolean };
 
@@ -1216,11 +1204,6 @@ export type FailedLatelyQueryVariables = Exact<{
 export type FailedLatelyQuery = { failed: { pageInfo: { hasNextPage: boolean }, edges: Array<{ node: { runId: string, parentRunId: string | null, projectId: string, environmentId: string, createdAt: string, completedAt: string | null, plan: { planId: string, planVersion: string }, rootCause: { stepId: string | null, stepName: string | null, code: string, message: string | null } | null } }> }, completed: { edges: Array<{ node: { runId: string, parentRunId: string | null, projectId: string, environmentId: string, createdAt: string, plan: { planId: string } } }> }, open: { edges: Array<{ node: { runId: string, parentRunId: string | null, createdAt: string } }> } };
 
 export type FailedRunFieldsFragment = { runId: string, parentRunId: string | null, projectId: string, environmentId: string, createdAt: string, completedAt: string | null, plan: { planId: string, planVersion: string }, rootCause: { stepId: string | null, stepName: string | null, code: string, message: string | null } | null };
-
-export type RunsNowQueryVariables = Exact<{ [key: string]: never; }>;
-
-
-export type RunsNowQuery = { runCounts: Array<number> };
 
 export type OrderFieldsFragment = { id: string, kind: DeliveryOrderKind, state: DeliveryOrderState, actor: string, reason: string | null, at: string, endedAt: string | null, messages: number, sent: number, failed: number, error: string | null, since: string | null, until: string | null };
 
@@ -1331,7 +1314,7 @@ export type IncidentQueryVariables = Exact<{
 }>;
 
 
-export type IncidentQuery = { incident: { id: string, severity: IncidentSeverity, code: string | null, title: string, whatToDo: string | null, runbook: string, installation: boolean, projectId: string | null, environmentId: string | null, runId: string | null, openedAt: string, acknowledgedAt: string | null, acknowledgedBy: string | null, closedAt: string | null, closedBy: string | null, alerts: number, openAlerts: number, notes: Array<{ at: string, actor: string, act: IncidentAct, severity: IncidentSeverity | null, text: string }> } | null, incidentAlerts: Array<{ id: string, level: AlertLevel, stage: AlertStage, code: string | null, note: string, meaning: string | null, whatToDo: string | null, installation: boolean, projectId: string | null, environmentId: string | null, planId: string | null, runId: string | null, stepId: string | null, subject: string | null, shared: boolean, actor: string, count: number, raisedAt: string, lastSeenAt: string, resolvedAt: string | null, resolution: string | null, acknowledgedAt: string | null, acknowledgedBy: string | null, acknowledgement: string | null, silencedUntil: string | null, whoCould: Array<string>, page: string }> };
+export type IncidentQuery = { incident: { id: string, severity: IncidentSeverity, code: string | null, title: string, whatToDo: string | null, runbook: string, installation: boolean, projectId: string | null, environmentId: string | null, runId: string | null, openedAt: string, acknowledgedAt: string | null, acknowledgedBy: string | null, closedAt: string | null, closedBy: string | null, alerts: number, openAlerts: number, notes: Array<{ at: string, actor: string, act: IncidentAct, severity: IncidentSeverity | null, text: string }> } | null, incidentAlerts: Array<{ id: string, level: AlertLevel, stage: AlertStage, code: string | null, note: string, meaning: string | null, whatToDo: string | null, installation: boolean, projectId: string | null, runId: string | null, stepId: string | null, subject: string | null, shared: boolean, actor: string, count: number, raisedAt: string, lastSeenAt: string, resolvedAt: string | null, resolution: string | null, acknowledgedAt: string | null, acknowledgedBy: string | null, acknowledgement: string | null, silencedUntil: string | null, whoCould: Array<string>, page: string }> };
 
 export type IncidentChangeFragment = { change: { action: string, requestId: string, actor: string, at: string, version: number | null, versionBefore: number | null } };
 
@@ -1766,7 +1749,6 @@ export type QueueQuery = { queue: { depth: number, edges: Array<{ node: { runId:
 
 export type SlotHoldersQueryVariables = Exact<{
   first: number;
-  projectId?: string | null | undefined;
 }>;
 
 
@@ -2177,65 +2159,6 @@ export type RerunsQueryVariables = Exact<{
 
 export type RerunsQuery = { runs: { edges: Array<{ node: { runId: string, parentRunId: string | null, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null } }> } };
 
-export type RetentionFieldsFragment = { version: number, own: unknown, actor: string | null, reason: string | null, at: string | null, days: { archiveRuns: number, deleteArchives: number, stepLogs: number, receipts: number, deadLetters: number, alerts: number, artifacts: Array<{ kind: string, days: number }> } };
-
-export type RetentionQueryVariables = Exact<{ [key: string]: never; }>;
-
-
-export type RetentionQuery = { retentionPolicy: { version: number, own: unknown, actor: string | null, reason: string | null, at: string | null, lastPass: { startedAt: string, endedAt: string | null, archived: number, archivedBytes: number, deletedEvents: number, deleted: number, removedObjects: number, deletedRows: number, held: number, waiting: number, failed: number, error: string | null } | null, days: { archiveRuns: number, deleteArchives: number, stepLogs: number, receipts: number, deadLetters: number, alerts: number, artifacts: Array<{ kind: string, days: number }> } } };
-
-export type RetentionHistoryQueryVariables = Exact<{
-  first: number;
-  after?: string | null | undefined;
-}>;
-
-
-export type RetentionHistoryQuery = { retentionHistory: { edges: Array<{ node: { changed: Array<string>, version: number, own: unknown, actor: string | null, reason: string | null, at: string | null, days: { archiveRuns: number, deleteArchives: number, stepLogs: number, receipts: number, deadLetters: number, alerts: number, artifacts: Array<{ kind: string, days: number }> } } }>, pageInfo: { endCursor: string | null, hasNextPage: boolean } } };
-
-export type PreviewRetentionQueryVariables = Exact<{
-  policy: RetentionDaysInput;
-}>;
-
-
-export type PreviewRetentionQuery = { preview: { changed: Array<string>, warnings: Array<string> } };
-
-export type SetRetentionMutationVariables = Exact<{
-  input: SetRetentionInput;
-}>;
-
-
-export type SetRetentionMutation = { setRetention: { change: { action: string, requestId: string, actor: string, at: string, version: number | null, versionBefore: number | null } } };
-
-export type LegalHoldsQueryVariables = Exact<{
-  open: boolean;
-  first: number;
-  after?: string | null | undefined;
-}>;
-
-
-export type LegalHoldsQuery = { legalHolds: { edges: Array<{ node: { id: string, kind: HoldKind, subject: string, reason: string, placedBy: string, placedAt: string, liftedBy: string | null, liftedAt: string | null, liftedFor: string | null } }>, pageInfo: { endCursor: string | null, hasNextPage: boolean } } };
-
-export type PlaceHoldMutationVariables = Exact<{
-  input: PlaceHoldInput;
-}>;
-
-
-export type PlaceHoldMutation = { placeHold: { change: { action: string, requestId: string, actor: string, at: string, version: number | null, versionBefore: number | null } } };
-
-export type LiftHoldMutationVariables = Exact<{
-  input: LiftHoldInput;
-}>;
-
-
-export type LiftHoldMutation = { liftHold: { change: { action: string, requestId: string, actor: string, at: string, version: number | null, versionBefore: number | null } } };
-
-export type RunArchiveQueryVariables = Exact<{
-  runId: string;
-}>;
-
-
-export type RunArchiveQuery = { run: { archive: { at: string, events: number } | null } | null };
-
 export type WorkerFieldsFragment = { account: string, worker: string, queue: string, runtime: string, ok: boolean, problem: string | null, reportedAt: string, live: boolean, version: string | null, slots: number, inUse: number, drained: boolean, last: boolean, missing: Array<{ part: string, reason: string }>, steps: Array<{ tenantId: string, runId: string, stepId: string, since: string }>, drain: { actor: string, reason: string, at: string } | null };
 
 export type WorkersQueryVariables = Exact<{ [key: string]: never; }>;
@@ -2249,11 +2172,6 @@ export type DrainWorkerMutationVariables = Exact<{
 
 
 export type DrainWorkerMutation = { drainWorker: { workers: Array<{ account: string, worker: string, queue: string, runtime: string, ok: boolean, problem: string | null, reportedAt: string, live: boolean, version: string | null, slots: number, inUse: number, drained: boolean, last: boolean, missing: Array<{ part: string, reason: string }>, steps: Array<{ tenantId: string, runId: string, stepId: string, since: string }>, drain: { actor: string, reason: string, at: string } | null }>, change: { action: string, requestId: string, actor: string, at: string, version: number | null, versionBefore: number | null } | null } };
-
-export type WorkerDrainsQueryVariables = Exact<{ [key: string]: never; }>;
-
-
-export type WorkerDrainsQuery = { workers: Array<{ account: string, worker: string, queue: string, ok: boolean, live: boolean, drain: { actor: string, reason: string } | null }> };
 
 export class TypedDocumentString<TResult, TVariables>
   extends String
@@ -2284,8 +2202,6 @@ export const AlertFieldsFragmentDoc = new TypedDocumentString(`
   whatToDo
   installation
   projectId
-  environmentId
-  planId
   runId
   stepId
   subject
@@ -2304,6 +2220,20 @@ export const AlertFieldsFragmentDoc = new TypedDocumentString(`
   page
 }
     `, {"fragmentName":"AlertFields"}) as unknown as TypedDocumentString<AlertFieldsFragment, unknown>;
+export const ArtifactFieldsFragmentDoc = new TypedDocumentString(`
+    fragment ArtifactFields on Artifact {
+  uri
+  kind
+  sha256
+  sizeBytes
+  contentType
+  expiresAt
+  downloadUrl
+  fileName
+  stepId
+  attempt
+}
+    `, {"fragmentName":"ArtifactFields"}) as unknown as TypedDocumentString<ArtifactFieldsFragment, unknown>;
 export const AttentionFieldsFragmentDoc = new TypedDocumentString(`
     fragment AttentionFields on AttentionItem {
   kind
@@ -3217,27 +3147,6 @@ export const ComparedStepFieldsFragmentDoc = new TypedDocumentString(`
   hasRun
 }
     `, {"fragmentName":"ComparedStepFields"}) as unknown as TypedDocumentString<ComparedStepFieldsFragment, unknown>;
-export const RetentionFieldsFragmentDoc = new TypedDocumentString(`
-    fragment RetentionFields on RetentionPolicy {
-  version
-  own
-  actor
-  reason
-  at
-  days {
-    archiveRuns
-    deleteArchives
-    stepLogs
-    receipts
-    deadLetters
-    alerts
-    artifacts {
-      kind
-      days
-    }
-  }
-}
-    `, {"fragmentName":"RetentionFields"}) as unknown as TypedDocumentString<RetentionFieldsFragment, unknown>;
 export const WorkerFieldsFragmentDoc = new TypedDocumentString(`
     fragment WorkerFields on WorkerReport {
   account
@@ -3293,8 +3202,6 @@ export const AlertsDocument = new TypedDocumentString(`
   whatToDo
   installation
   projectId
-  environmentId
-  planId
   runId
   stepId
   subject
@@ -3374,6 +3281,71 @@ export const AlertCountDocument = new TypedDocumentString(`
   }
 }
     `) as unknown as TypedDocumentString<AlertCountQuery, AlertCountQueryVariables>;
+export const ArtifactsDocument = new TypedDocumentString(`
+    query Artifacts($runId: String!, $stepId: String, $kinds: [String!], $first: Int!, $after: String) {
+  run(runId: $runId) {
+    artifactList(stepId: $stepId, kinds: $kinds, first: $first, after: $after) {
+      total
+      edges {
+        cursor
+        node {
+          ...ArtifactFields
+        }
+      }
+      pageInfo {
+        hasNextPage
+        endCursor
+      }
+    }
+  }
+}
+    fragment ArtifactFields on Artifact {
+  uri
+  kind
+  sha256
+  sizeBytes
+  contentType
+  expiresAt
+  downloadUrl
+  fileName
+  stepId
+  attempt
+}`) as unknown as TypedDocumentString<ArtifactsQuery, ArtifactsQueryVariables>;
+export const ArtifactOfRunDocument = new TypedDocumentString(`
+    query ArtifactOfRun($runId: String!, $stepId: String, $first: Int!) {
+  run(runId: $runId) {
+    plan {
+      planId
+    }
+    artifactList(stepId: $stepId, first: $first) {
+      edges {
+        node {
+          ...ArtifactFields
+        }
+      }
+    }
+  }
+}
+    fragment ArtifactFields on Artifact {
+  uri
+  kind
+  sha256
+  sizeBytes
+  contentType
+  expiresAt
+  downloadUrl
+  fileName
+  stepId
+  attempt
+}`) as unknown as TypedDocumentString<ArtifactOfRunQuery, ArtifactOfRunQueryVariables>;
+export const LinkArtifactDocument = new TypedDocumentString(`
+    mutation LinkArtifact($input: LinkArtifactInput!) {
+  linkArtifact(input: $input) {
+    path
+    expiresAt
+  }
+}
+    `) as unknown as TypedDocumentString<LinkArtifactMutation, LinkArtifactMutationVariables>;
 export const AttentionCountDocument = new TypedDocumentString(`
     subscription AttentionCount {
   attentionUpdates(first: 1) {
@@ -3610,13 +3582,6 @@ export const FailedLatelyDocument = new TypedDocumentString(`
     message
   }
 }`) as unknown as TypedDocumentString<FailedLatelyQuery, FailedLatelyQueryVariables>;
-export const RunsNowDocument = new TypedDocumentString(`
-    query RunsNow {
-  runCounts(
-    filters: [{statuses: [RUNNING]}, {awaitingOperator: true}, {statuses: [PAUSED]}, {statuses: [PENDING, APPROVED]}]
-  )
-}
-    `) as unknown as TypedDocumentString<RunsNowQuery, RunsNowQueryVariables>;
 export const DestinationsDocument = new TypedDocumentString(`
     query Destinations {
   destinations {
@@ -3984,8 +3949,6 @@ export const IncidentDocument = new TypedDocumentString(`
   whatToDo
   installation
   projectId
-  environmentId
-  planId
   runId
   stepId
   subject
@@ -5830,10 +5793,10 @@ export const QueueDocument = new TypedDocumentString(`
   hasNextPage
 }`) as unknown as TypedDocumentString<QueueQuery, QueueQueryVariables>;
 export const SlotHoldersDocument = new TypedDocumentString(`
-    query SlotHolders($first: Int!, $projectId: String) {
+    query SlotHolders($first: Int!) {
   runs(
     first: $first
-    filter: {statuses: [APPROVED, RUNNING, PAUSED], projectId: $projectId}
+    filter: {statuses: [APPROVED, RUNNING, PAUSED]}
     orderBy: CREATED_ASC
   ) {
     edges {
@@ -7466,173 +7429,6 @@ export const RerunsDocument = new TypedDocumentString(`
   }
 }
     `) as unknown as TypedDocumentString<RerunsQuery, RerunsQueryVariables>;
-export const RetentionDocument = new TypedDocumentString(`
-    query Retention {
-  retentionPolicy {
-    ...RetentionFields
-    lastPass {
-      startedAt
-      endedAt
-      archived
-      archivedBytes
-      deletedEvents
-      deleted
-      removedObjects
-      deletedRows
-      held
-      waiting
-      failed
-      error
-    }
-  }
-}
-    fragment RetentionFields on RetentionPolicy {
-  version
-  own
-  actor
-  reason
-  at
-  days {
-    archiveRuns
-    deleteArchives
-    stepLogs
-    receipts
-    deadLetters
-    alerts
-    artifacts {
-      kind
-      days
-    }
-  }
-}`) as unknown as TypedDocumentString<RetentionQuery, RetentionQueryVariables>;
-export const RetentionHistoryDocument = new TypedDocumentString(`
-    query RetentionHistory($first: Int!, $after: String) {
-  retentionHistory(first: $first, after: $after) {
-    edges {
-      node {
-        ...RetentionFields
-        changed
-      }
-    }
-    pageInfo {
-      ...PageFields
-    }
-  }
-}
-    fragment PageFields on PageInfo {
-  endCursor
-  hasNextPage
-}
-fragment RetentionFields on RetentionPolicy {
-  version
-  own
-  actor
-  reason
-  at
-  days {
-    archiveRuns
-    deleteArchives
-    stepLogs
-    receipts
-    deadLetters
-    alerts
-    artifacts {
-      kind
-      days
-    }
-  }
-}`) as unknown as TypedDocumentString<RetentionHistoryQuery, RetentionHistoryQueryVariables>;
-export const PreviewRetentionDocument = new TypedDocumentString(`
-    query PreviewRetention($policy: RetentionDaysInput!) {
-  preview: previewRetention(policy: $policy) {
-    changed
-    warnings
-  }
-}
-    `) as unknown as TypedDocumentString<PreviewRetentionQuery, PreviewRetentionQueryVariables>;
-export const SetRetentionDocument = new TypedDocumentString(`
-    mutation SetRetention($input: SetRetentionInput!) {
-  setRetention(input: $input) {
-    change {
-      ...ChangeFields
-    }
-  }
-}
-    fragment ChangeFields on ChangeReceipt {
-  action
-  requestId
-  actor
-  at
-  version
-  versionBefore
-}`) as unknown as TypedDocumentString<SetRetentionMutation, SetRetentionMutationVariables>;
-export const LegalHoldsDocument = new TypedDocumentString(`
-    query LegalHolds($open: Boolean!, $first: Int!, $after: String) {
-  legalHolds(open: $open, first: $first, after: $after) {
-    edges {
-      node {
-        id
-        kind
-        subject
-        reason
-        placedBy
-        placedAt
-        liftedBy
-        liftedAt
-        liftedFor
-      }
-    }
-    pageInfo {
-      ...PageFields
-    }
-  }
-}
-    fragment PageFields on PageInfo {
-  endCursor
-  hasNextPage
-}`) as unknown as TypedDocumentString<LegalHoldsQuery, LegalHoldsQueryVariables>;
-export const PlaceHoldDocument = new TypedDocumentString(`
-    mutation PlaceHold($input: PlaceHoldInput!) {
-  placeHold(input: $input) {
-    change {
-      ...ChangeFields
-    }
-  }
-}
-    fragment ChangeFields on ChangeReceipt {
-  action
-  requestId
-  actor
-  at
-  version
-  versionBefore
-}`) as unknown as TypedDocumentString<PlaceHoldMutation, PlaceHoldMutationVariables>;
-export const LiftHoldDocument = new TypedDocumentString(`
-    mutation LiftHold($input: LiftHoldInput!) {
-  liftHold(input: $input) {
-    change {
-      ...ChangeFields
-    }
-  }
-}
-    fragment ChangeFields on ChangeReceipt {
-  action
-  requestId
-  actor
-  at
-  version
-  versionBefore
-}`) as unknown as TypedDocumentString<LiftHoldMutation, LiftHoldMutationVariables>;
-export const RunArchiveDocument = new TypedDocumentString(`
-    query RunArchive($runId: String!) {
-  run(runId: $runId) {
-    archive {
-      at
-      events
-    }
-  }
-}
-    `) as unknown as TypedDocumentString<RunArchiveQuery, RunArchiveQueryVariables>;
 export const WorkersDocument = new TypedDocumentString(`
     query Workers {
   workers {
@@ -7718,18 +7514,3 @@ fragment WorkerFields on WorkerReport {
   }
   last
 }`) as unknown as TypedDocumentString<DrainWorkerMutation, DrainWorkerMutationVariables>;
-export const WorkerDrainsDocument = new TypedDocumentString(`
-    query WorkerDrains {
-  workers {
-    account
-    worker
-    queue
-    ok
-    live
-    drain {
-      actor
-      reason
-    }
-  }
-}
-    `) as unknown as TypedDocumentString<WorkerDrainsQuery, WorkerDrainsQueryVariables>;

@@ -1,0 +1,45 @@
+import { bytes, count, plural } from "../format/format";
+
+/** The words of the pages of artifacts. They load with those pages. */
+export const artifactWords = {
+  run: "Run",
+  type: "Type",
+  expires: "Kept",
+  expiresIn: (days: string) => `expires in ${days}`,
+  expiredOn: (date: string) => `expired on ${date}`,
+  noEnd: "no end is set",
+  allSteps: "All steps",
+  allKinds: "All kinds",
+  noneMatch: "No artifact matches. Choose another step or kind.",
+  open: (file: string) => `Open ${file}`,
+  download: "Download",
+  copyLink: "Copy download link",
+  linkCopied: "Copied. It downloads the file without sign-in for 5 minutes.",
+  gone: "This run has no such artifact.",
+  elsewhere: "This file is stored elsewhere, so dvt cannot open it.",
+  removed: "The content of this file was removed",
+  removedMeans: "The reference stays in the log of the run. Run the step again to produce the file again.",
+  torn: "The stored file is not what the step reported",
+  tornMeans: "Some bytes are missing or differ. Restore the object in the bucket, or run the step again.",
+  unreadable: "This file could not be read",
+  binary: "This file is not text, so it is not shown. Download it to open it.",
+  large: (size: number) => `This file has ${bytes(size)}. Reading it can take a while.`,
+  readIt: "Read it",
+  tooLarge: (size: number, most: number) =>
+    `This file has ${bytes(size)}, and this page reads at most ${bytes(most)}. Download it to see it.`,
+  cut: (shown: number, size: number | null) =>
+    `Only the first ${bytes(shown)}${size === null ? "" : ` of ${bytes(size)}`} are shown. Download the file for all of it.`,
+  cutRows: (n: number) => `Only the first ${count(n)} rows are shown. Download the file for all of them.`,
+  find: "Find",
+  found: (shown: number, all: number, what: string) =>
+    shown === all ? plural(all, what) : `${count(shown)} of ${plural(all, what)}`,
+  noneFound: "Nothing contains this.",
+  empty: "The file is empty.",
+  node: "node",
+  row: "row",
+  line: "line",
+  manifestHeads: ["Node", "Type", "Stored as", "Reads", "Read by", "Tests", "File"],
+  resultHeads: ["Node", "Status", "Took", "Rows", "Message"],
+  asText: "Show as text",
+  asTable: "Show as table",
+};
