@@ -92,7 +92,7 @@ func (s *DBTReader) StepOutput(ctx context.Context, p authz.Principal, runID, st
 func ownResults(id artifact.AttemptID, a run.Attempt) *run.ArtifactRef {
 	own := artifact.URI(artifact.Name(id, a.EngineAttempt, dbtResultsFile))
 	for i, ref := range a.Artifacts {
-		if sameKind(string(ref.Kind), dbtResults) && ref.URI == own {
+		if ref.Kind == run.KindDBTRunResults && ref.URI == own {
 			return &a.Artifacts[i]
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/dvt-engine/dvt/control"
 	"github.com/dvt-engine/dvt/plan"
+	"github.com/dvt-engine/dvt/run"
 )
 
 // Document is the policy of a tenant, in days. A nil value is that of the installation; 0 keeps things for ever.
@@ -35,19 +36,13 @@ const maxDays = 36_500
 // KindOther is the kind in a Document that stands for artifacts of every kind that it does not name.
 const KindOther = "custom"
 
-// kinds of artifacts by their names, older ones included.
+// kinds of artifacts.
 var kinds = []string{"dbt-manifest", "dbt-run-results", "log-bundle", "dataset-sample", KindOther}
 
-// kindOf returns the kind of a Document that rules an artifact. Logs of early versions have other names of kinds.
-func kindOf(kind string) string {
-	switch kind {
-	case "manifest":
-		return "dbt-manifest"
-	case "run_results":
-		return "dbt-run-results"
-	}
-	if slices.Contains(kinds, kind) {
-		return kind
+// kindOf returns the kind of a Document that rules an artifact.
+func kindOf(kind run.ArtifactKind) string {
+	if slices.Contains(kinds, string(kind)) {
+		return string(kind)
 	}
 	return KindOther
 }

@@ -5,7 +5,6 @@ import { PolicyPanel } from "../admin/PolicyPanel";
 import { QuotasPanel } from "../admin/QuotasPanel";
 import { ServicePanel } from "../admin/ServicePanel";
 import { TokensPanel } from "../admin/TokensPanel";
-import { lazyPart } from "../ui/lazyPart";
 import { Gate } from "../session/MayNot";
 import { useDocumentStatus } from "../ui/documentStatus";
 import { lazyPart } from "../ui/lazyPart";
@@ -13,9 +12,10 @@ import type { AdminPart } from "./search";
 import page from "../styles/Page.module.css";
 
 const SecretReadsPanel = lazyPart(() => import("../admin/SecretReadsPanel").then((part) => part.SecretReadsPanel));
+const RetentionPanel = lazyPart(() => import("../admin/RetentionPanel").then((part) => part.RetentionPanel));
 
 const route = getRouteApi("/admin/$part");
-const RetentionPanel = lazyPart(() => import("../admin/RetentionPanel").then((part) => part.RetentionPanel));
+
 const PANELS = {
   tokens: TokensPanel,
   policy: () => (
