@@ -61,8 +61,8 @@ type Checks struct {
 // NewChecks makes Checks.
 func NewChecks(store HealthStore, reports SecretsStore, logs artifact.Logs, bus live.Bus, engine *EngineProbe,
 	modes *admission.Modes, background *control.Background) *Checks {
-	return &Checks{store: &storeView{HealthStore: store, reports: reports}, logs: logs, bus: bus, engine: engine, modes: modes,
-		background: background}
+	return &Checks{store: &storeView{HealthStore: store, reports: reports}, logs: logs, bus: bus, engine: engine,
+		modes: modes, background: background}
 }
 
 // BacklogStore counts unpublished and active runs.
