@@ -22,7 +22,7 @@ const maskedBytes = 300_000_000
 // thousandth line has a secret, so that masks are written too. Both are processor times, so a busy machine does not
 // change them much.
 func maskOutput(context.Context, *rig.Rig) (*rig.Trial, error) {
-	r := rand.New(rand.NewPCG(22, 4)) //nolint:gosec // the secrets of a measurement
+	r := rand.New(rand.NewPCG(22, 4))
 	values := make([]string, 10)
 	for i := range values {
 		for range 24 {

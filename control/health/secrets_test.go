@@ -17,7 +17,7 @@ import (
 func secretsCheck(t *testing.T, w *controltest.World) (all string, c health.HealthCheck) {
 	t.Helper()
 	w.Clock.Advance(6 * time.Second)
-	h := w.Checks.Health(t.Context())
+	h := w.Health(t.Context())
 	for _, c := range h.Checks {
 		if c.Name == health.CheckSecrets {
 			return h.Status, c
