@@ -47,8 +47,8 @@ func figures() []rig.Figure {
 			Goals: []rig.Goal{rig.Within(30 * time.Millisecond)}, Setup: sandboxStart(200 * time.Millisecond)},
 		{Name: "sandbox-start-burst", What: "the same with the starts one after the other, so that no shim waits for them",
 			Goals: []rig.Goal{rig.Within(60 * time.Millisecond)}, Setup: sandboxStart(0)},
-		{Name: "mask-output", What: "300 MB of a step's output through the masker of ten secrets on one core (at most a " +
-			"second: 300 MB/s); the floor is a copy of it",
+		{Name: "mask-output", What: "processor time of 300 MB of a step's output through the masker of ten secrets (a second is " +
+			"300 MB/s of one core); the floor is a copy of it",
 			Goals: []rig.Goal{rig.Within(time.Second)}, Setup: maskOutput},
 		{Name: "plan-5000", What: "Temporal: one step of a run of 5,000 steps against one of a run of 100, both in " +
 			"layers of 50",

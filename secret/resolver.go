@@ -236,8 +236,17 @@ type Checked struct {
 	Took time.Duration
 }
 
-// Check asks each provider about itself, side by side, and returns the results by name.
-func (r *Resolver) Check(ctx context.Context) map[string]Checked {
+// Check returns what each provider says about itself, by name; nil means that it can be used.
+func (r *Resolver) Check(ctx context.Context) map[string]error {
+	out := map[string]error{}
+	for name, checked := range r.Measure(ctx) {
+		out[name] = checked.Err
+	}
+	return out
+}
+
+// Measure asks each provider about itself, side by side, and returns the results by name.
+func (r *Resolver) Measure(ctx context.Context) map[string]Checked {
 	var mu sync.Mutex
 	out := map[string]Checked{}
 	var asked sync.WaitGroup

@@ -175,3 +175,14 @@ func TestValue_PrintsAsStars(t *testing.T) {
 		}
 	}
 }
+
+func TestCheck_SaysWhatEachProviderSays(t *testing.T) {
+	t.Parallel()
+	r := resolver(&system{read: echo}, 0)
+	if got := r.Check(t.Context()); len(got) != 2 || got["one"] != nil || got["two"] != nil {
+		t.Errorf("the check of two providers that work returned %v", got)
+	}
+	if got := r.Measure(t.Context())["one"]; got.Err != nil || got.Took < 0 {
+		t.Errorf("the measurement of a provider that works returned %+v", got)
+	}
+}

@@ -29,7 +29,7 @@ func (s *source) ask(ctx context.Context, path, version string) (Answer, error) 
 			return answer, err
 		}
 		pause := max(throttled.After, pauseLeast)
-		pause += rand.N(pause/4 + 1) //nolint:gosec // no secret
+		pause += rand.N(pause/4 + 1)
 		if end, bounded := ctx.Deadline(); bounded && time.Until(end) < pause {
 			return answer, err
 		}

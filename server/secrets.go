@@ -53,7 +53,7 @@ func openSecrets(cfg config.Config, registry prometheus.Registerer, log *slog.Lo
 func (w *secretsWatch) watch(ctx context.Context) {
 	for w.checked {
 		pause := secretsCheckEvery
-		if results := w.Check(ctx); ctx.Err() == nil && !w.note(results) {
+		if results := w.Measure(ctx); ctx.Err() == nil && !w.note(results) {
 			pause = secretsCheckAgain
 		}
 		select {

@@ -28,7 +28,8 @@ func TestSecretsWatch_ReportsAProviderThatFailsTwice(t *testing.T) {
 	if got := w.report(); len(got) > 0 {
 		t.Errorf("before the first check the report has %v", got)
 	}
-	good, bad := secret.Checked{Took: 7 * time.Millisecond}, secret.Checked{Err: errors.New("no answer"), Took: time.Second}
+	good := secret.Checked{Took: 7 * time.Millisecond}
+	bad := secret.Checked{Err: errors.New("no answer"), Took: time.Second}
 	up := engine.SecretsProvider{Name: "a", Reachable: true, LatencyMS: 7}
 	down := engine.SecretsProvider{Name: "b", LatencyMS: 1000, Problem: "no answer"}
 	downA := engine.SecretsProvider{Name: "a", LatencyMS: 1000, Problem: "no answer"}

@@ -50,21 +50,19 @@ type HealthStore interface {
 
 // Checks checks the dependencies of dvt. It is safe for concurrent use.
 type Checks struct {
-	store      HealthStore
+	store      *storeView
 	logs       artifact.Logs
 	bus        live.Bus
 	engine     *EngineProbe
 	modes      *admission.Modes
 	background *control.Background
-	reports    SecretsStore
-	secrets    secretsView
 }
 
 // NewChecks makes Checks.
 func NewChecks(store HealthStore, reports SecretsStore, logs artifact.Logs, bus live.Bus, engine *EngineProbe,
 	modes *admission.Modes, background *control.Background) *Checks {
-	return &Checks{store: store, reports: reports, logs: logs, bus: bus, engine: engine, modes: modes,
-		background: background}
+	return &Checks{store: &storeView{HealthStore: store, reports: reports}, logs: logs, bus: bus, engine: engine,
+		modes: modes, background: background}
 }
 
 // BacklogStore counts unpublished and active runs.
@@ -101,7 +99,9 @@ func (s *Checks) Health(ctx context.Context) Health {
 	}{
 		{CheckTemporal, s.checkEngine},
 		{CheckStore, s.checkStore},
-		{CheckSecrets, func(ctx context.Context) string { return secretsTrouble(s.providers(ctx)) }},
+		{CheckSecrets, func(ctx context.Context) string {
+			return secretsTrouble(s.store.providers(ctx, s.background.Now()))
+		}},
 		{CheckArtifacts, func(ctx context.Context) string {
 			_, err := s.logs.Read(ctx, artifact.AttemptID{TenantID: "dvt", RunID: "health", StepID: "health",
 				LogicalAttempt: 1}, 1, 1)
@@ -143,7 +143,7 @@ func (s *Checks) Health(ctx context.Context) Health {
 		_, _, slow := s.modes.Breaker.Stats()
 		switch {
 		case c.Name == CheckSecrets:
-			c.complete(s.providers(ctx))
+			c.complete(s.store.providers(ctx, s.background.Now()))
 		case c.Name == CheckTemporal && c.Status == "HEALTHY" && slow:
 			c.Status, c.Message = "DEGRADED", "The engine starts runs too slowly: new ones are refused until a probe succeeds."
 		}

@@ -36,8 +36,11 @@ const (
 	maxProviders = 100 // of all workers together; further ones, in the order of names, are not shown
 )
 
-// secretsView remembers the states of providers for secretsFresh.
-type secretsView struct {
+// storeView is the store, with the states of providers that it remembers for secretsFresh.
+type storeView struct {
+	HealthStore
+	reports SecretsStore
+
 	mu   sync.Mutex
 	last []ProviderState
 	at   time.Time // zero before the first read
@@ -45,18 +48,17 @@ type secretsView struct {
 
 // providers returns the providers of secrets that live workers report, by name. When the store does not answer, they
 // are those of the last read: the check of the store says the rest.
-func (s *Checks) providers(ctx context.Context) []ProviderState {
-	s.secrets.mu.Lock()
-	defer s.secrets.mu.Unlock()
-	now := s.background.Now()
-	if !s.secrets.at.IsZero() && now.Sub(s.secrets.at) < secretsFresh {
-		return s.secrets.last
+func (s *storeView) providers(ctx context.Context, now time.Time) []ProviderState {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.at.IsZero() && now.Sub(s.at) < secretsFresh {
+		return s.last
 	}
 	rows, err := s.reports.WorkerReports(ctx, nil, admission.FreshReport)
 	if err == nil {
-		s.secrets.last, s.secrets.at = providersOf(rows), now
+		s.last, s.at = providersOf(rows), now
 	}
-	return s.secrets.last
+	return s.last
 }
 
 // providersOf merges the reports of workers. A worker has a report for each of its queues and counts once.

@@ -17,7 +17,7 @@ import (
 func secretsCheck(t *testing.T, w *controltest.World) (all string, c health.HealthCheck) {
 	t.Helper()
 	w.Clock.Advance(6 * time.Second)
-	h := w.Checks.Health(t.Context())
+	h := w.Health(t.Context())
 	for _, c := range h.Checks {
 		if c.Name == health.CheckSecrets {
 			return h.Status, c
@@ -53,11 +53,12 @@ func TestHealth_SaysWhichProviderOfSecretsIsDown(t *testing.T) {
 	status, c = secretsCheck(t, w)
 	want := []health.ProviderState{{Name: "aws", Reachable: true, Workers: 1, Latency: 40 * time.Millisecond},
 		{Name: "vault", Reachable: true, Workers: 2, Latency: 7 * time.Millisecond}}
-	if diff := cmp.Diff(want, c.Providers); diff != "" || status != "HEALTHY" || c.Latency != 40*time.Millisecond || c.Unused {
+	diff := cmp.Diff(want, c.Providers)
+	if diff != "" || status != "HEALTHY" || c.Latency != 40*time.Millisecond || c.Unused {
 		t.Errorf("health %s, latency %s, providers (-want +got):\n%s", status, c.Latency, diff)
 	}
 	down := engine.SecretsProvider{Name: "vault", LatencyMS: 5000, Problem: "the provider did not answer in time"}
-	if err := reportSecrets(t, w, "w2", down); err != nil {
+	if err := reportSecrets(t, w, "w1", down, other); err != nil {
 		t.Fatal(err)
 	}
 	status, c = secretsCheck(t, w)
@@ -86,7 +87,7 @@ func TestReport_BoundsProvidersOfSecrets(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, c := secretsCheck(t, w)
-	if len(c.Providers) != 9 { // the first 20 name 10, of which one name is wrong
+	if len(c.Providers) != 9 { // the first 20 have 10 names, and one of these is wrong
 		t.Errorf("%d providers of the report count, want 9", len(c.Providers))
 	}
 	for _, p := range c.Providers {

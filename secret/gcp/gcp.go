@@ -173,7 +173,7 @@ func (p *Provider) token(ctx context.Context) (string, error) {
 			return "", errIdentity
 		}
 		if r.err != nil {
-			return "", errors.New("Google gave no token for the worker's identity: check the account of its workload, and the file that GOOGLE_APPLICATION_CREDENTIALS names")
+			return "", errors.New("no token from Google for the worker's identity: check the account of its workload, and the file that GOOGLE_APPLICATION_CREDENTIALS names")
 		}
 		return r.token.AccessToken, nil
 	}

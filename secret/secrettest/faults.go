@@ -1,7 +1,6 @@
 package secrettest
 
 import (
-	"fmt"
 	"io"
 	"log"
 	"net/http"
@@ -107,5 +106,3 @@ func (n *Network) Strayed() int {
 	defer n.mu.Unlock()
 	return n.strayed
 }
-
-func (f Fault) String() string { return fmt.Sprintf("%q", string(f)) }
