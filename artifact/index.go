@@ -101,7 +101,11 @@ func (s *Store) index(ctx context.Context, prefix string) (ix index, unneeded []
 		}
 		var gap, whole bool
 		if ix, unneeded, gap, whole = arrange(all); gap && try < relist {
-			time.Sleep(relistWait)
+			select {
+			case <-ctx.Done():
+				return nil, nil, failed("list log", ctx.Err())
+			case <-time.After(relistWait):
+			}
 			continue
 		}
 		if !whole || !s.seen.reaches(prefix, ix.total()) {

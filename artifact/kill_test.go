@@ -163,12 +163,13 @@ func TestLogs_NoAcknowledgedLineIsLostByAKill(t *testing.T) {
 	t.Cleanup(func() { c.server.kill() })
 	rounds := testtime.Rounds(20)
 	engineAttempt := 1
-	ctx, stop := context.WithCancel(t.Context())
 	var working sync.WaitGroup
-	start := func(ctx context.Context, engineAttempt int) {
+	start := func(engineAttempt int) (stop context.CancelFunc) {
+		ctx, stop := context.WithCancel(t.Context())
 		working.Go(func() { c.work(ctx, engineAttempt) })
+		return stop
 	}
-	start(ctx, engineAttempt)
+	stop := start(engineAttempt)
 	kills := map[string]int{}
 	for range rounds {
 		time.Sleep(20*time.Millisecond + rand.N(100*time.Millisecond))
@@ -178,8 +179,7 @@ func TestLogs_NoAcknowledgedLineIsLostByAKill(t *testing.T) {
 			stop()
 			working.Wait()
 			engineAttempt++
-			ctx, stop = context.WithCancel(t.Context())
-			start(ctx, engineAttempt)
+			stop = start(engineAttempt)
 		case "server":
 			kills[victim]++
 			c.mu.Lock()

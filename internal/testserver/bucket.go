@@ -217,7 +217,7 @@ func bucketProgram(t testing.TB, name string) string {
 // setEnv sets variables of this process, given as names and values, for all its tests.
 func setEnv(pairs ...string) {
 	for i := 0; i < len(pairs); i += 2 {
-		_ = os.Setenv(pairs[i], pairs[i+1]) //nolint:usetesting // constants that servers of all tests share
+		_ = os.Setenv(pairs[i], pairs[i+1])
 	}
 }
 
