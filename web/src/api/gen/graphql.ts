@@ -108,6 +108,11 @@ export type ApproveRunInput = {
   runId: string;
 };
 
+export type ArtifactRetentionInput = {
+  days: number;
+  kind: string;
+};
+
 export type AttentionKind =
   /** The run waits for approval, and is refused at `deadline`. */
   | 'APPROVAL'
@@ -439,6 +444,14 @@ export type HealthStatus =
   | 'HEALTHY'
   | 'UNHEALTHY';
 
+export type HoldKind =
+  /** Every run of a plan. */
+  | 'PLAN'
+  /** One run. */
+  | 'RUN'
+  /** Every run that a person started, signalled, decided about or wrote a note to. */
+  | 'SUBJECT';
+
 export type IncidentAct =
   | 'ACKNOWLEDGE'
   | 'CLOSE'
@@ -479,6 +492,12 @@ export type InjectOverrideInput = {
   stepId: string;
 };
 
+export type LiftHoldInput = {
+  id: string;
+  reason: string;
+  requestId: string;
+};
+
 export type LinkArtifactInput = {
   requestId: string;
   runId: string;
@@ -505,6 +524,14 @@ export type ManualOutcome =
 
 export type PauseInput = {
   reason?: string | null | undefined;
+};
+
+export type PlaceHoldInput = {
+  kind: HoldKind;
+  reason: string;
+  requestId: string;
+  /** From 1 to 256 bytes. */
+  subject: string;
 };
 
 export type PlanChange =
@@ -701,6 +728,19 @@ export type ResumeInput = {
   reason?: string | null | undefined;
 };
 
+/** A null value is that of the installation. From 0 to 36,500. */
+export type RetentionDaysInput = {
+  alerts?: number | null | undefined;
+  archiveRuns?: number | null | undefined;
+  /** At most one of each kind. Kinds that are not named have the days of the installation. */
+  artifacts?: Array<ArtifactRetentionInput>;
+  deadLetters?: number | null | undefined;
+  /** More than archiveRuns, which it needs. */
+  deleteArchives?: number | null | undefined;
+  receipts?: number | null | undefined;
+  stepLogs?: number | null | undefined;
+};
+
 export type RetryStepInput = {
   /** The failed attempt to retry; default the latest. */
   expectedLogicalAttemptId?: number | null | undefined;
@@ -788,6 +828,19 @@ export type SaveViewInput = {
   query: string;
 };
 
+/** Empty fields do not restrict. */
+export type SecretAccessFilter = {
+  /** Included. */
+  from?: string | null | undefined;
+  /** The whole key, as the plan has it. */
+  key?: string | null | undefined;
+  provider?: string | null | undefined;
+  runId?: string | null | undefined;
+  stepId?: string | null | undefined;
+  /** Excluded. */
+  to?: string | null | undefined;
+};
+
 export type SetEngineModeInput = {
   mode: EngineMode;
   reason: string;
@@ -809,6 +862,13 @@ export type SetQuotaInput = {
   reason: string;
   requestId: string;
   settings: QuotaSettingsInput;
+};
+
+export type SetRetentionInput = {
+  expectedVersion: number;
+  policy: RetentionDaysInput;
+  reason: string;
+  requestId: string;
 };
 
 export type SetShareLinksInput = {
@@ -1040,7 +1100,7 @@ export type WaitKind =
   | 'STORE'
   | 'WORKER';
 
-export type AlertFieldsFragment = { id: string, level: AlertLevel, stage: AlertStage, code: string | null, note: string, meaning: string | null, whatToDo: string | null, installation: boolean, projectId: string | null, runId: string | null, stepId: string | null, subject: string | null, shared: boolean, actor: string, count: number, raisedAt: string, lastSeenAt: string, resolvedAt: string | null, resolution: string | null, acknowledgedAt: string | null, acknowledgedBy: string | null, acknowledgement: string | null, silencedUntil: string | null, whoCould: Array<string>, page: string };
+export type AlertFieldsFragment = { id: string, level: AlertLevel, stage: AlertStage, code: string | null, note: string, meaning: string | null, whatToDo: string | null, installation: boolean, projectId: string | null, environmentId: string | null, planId: string | null, runId: string | null, stepId: string | null, subject: string | null, shared: boolean, actor: string, count: number, raisedAt: string, lastSeenAt: string, resolvedAt: string | null, resolution: string | null, acknowledgedAt: string | null, acknowledgedBy: string | null, acknowledgement: string | null, silencedUntil: string | null, whoCould: Array<string>, page: string };
 
 export type AlertsQueryVariables = Exact<{
   filter: AlertFilter;
@@ -1048,7 +1108,7 @@ export type AlertsQueryVariables = Exact<{
 }>;
 
 
-export type AlertsQuery = { alerts: { pageInfo: { hasNextPage: boolean }, edges: Array<{ node: { id: string, level: AlertLevel, stage: AlertStage, code: string | null, note: string, meaning: string | null, whatToDo: string | null, installation: boolean, projectId: string | null, runId: string | null, stepId: string | null, subject: string | null, shared: boolean, actor: string, count: number, raisedAt: string, lastSeenAt: string, resolvedAt: string | null, resolution: string | null, acknowledgedAt: string | null, acknowledgedBy: string | null, acknowledgement: string | null, silencedUntil: string | null, whoCould: Array<string>, page: string } }> } };
+export type AlertsQuery = { alerts: { pageInfo: { hasNextPage: boolean }, edges: Array<{ node: { id: string, level: AlertLevel, stage: AlertStage, code: string | null, note: string, meaning: string | null, whatToDo: string | null, installation: boolean, projectId: string | null, environmentId: string | null, planId: string | null, runId: string | null, stepId: string | null, subject: string | null, shared: boolean, actor: string, count: number, raisedAt: string, lastSeenAt: string, resolvedAt: string | null, resolution: string | null, acknowledgedAt: string | null, acknowledgedBy: string | null, acknowledgement: string | null, silencedUntil: string | null, whoCould: Array<string>, page: string } }> } };
 
 export type AlertSilencesQueryVariables = Exact<{ [key: string]: never; }>;
 
@@ -1205,6 +1265,11 @@ export type FailedLatelyQuery = { failed: { pageInfo: { hasNextPage: boolean }, 
 
 export type FailedRunFieldsFragment = { runId: string, parentRunId: string | null, projectId: string, environmentId: string, createdAt: string, completedAt: string | null, plan: { planId: string, planVersion: string }, rootCause: { stepId: string | null, stepName: string | null, code: string, message: string | null } | null };
 
+export type RunsNowQueryVariables = Exact<{ [key: string]: never; }>;
+
+
+export type RunsNowQuery = { runCounts: Array<number> };
+
 export type OrderFieldsFragment = { id: string, kind: DeliveryOrderKind, state: DeliveryOrderState, actor: string, reason: string | null, at: string, endedAt: string | null, messages: number, sent: number, failed: number, error: string | null, since: string | null, until: string | null };
 
 export type DestinationFieldsFragment = { name: string, kind: DestinationKind | null, address: string | null, state: DestinationState, why: string, since: string | null, disabledBy: string | null, beginsAt: string | null, lastSentAt: string | null, lastError: string | null, sent: number, failed: number, deadLetters: number, droppedDeadLetters: number, waiting: number, oldestWaitingAt: string | null, route: { text: string } | null };
@@ -1314,7 +1379,7 @@ export type IncidentQueryVariables = Exact<{
 }>;
 
 
-export type IncidentQuery = { incident: { id: string, severity: IncidentSeverity, code: string | null, title: string, whatToDo: string | null, runbook: string, installation: boolean, projectId: string | null, environmentId: string | null, runId: string | null, openedAt: string, acknowledgedAt: string | null, acknowledgedBy: string | null, closedAt: string | null, closedBy: string | null, alerts: number, openAlerts: number, notes: Array<{ at: string, actor: string, act: IncidentAct, severity: IncidentSeverity | null, text: string }> } | null, incidentAlerts: Array<{ id: string, level: AlertLevel, stage: AlertStage, code: string | null, note: string, meaning: string | null, whatToDo: string | null, installation: boolean, projectId: string | null, runId: string | null, stepId: string | null, subject: string | null, shared: boolean, actor: string, count: number, raisedAt: string, lastSeenAt: string, resolvedAt: string | null, resolution: string | null, acknowledgedAt: string | null, acknowledgedBy: string | null, acknowledgement: string | null, silencedUntil: string | null, whoCould: Array<string>, page: string }> };
+export type IncidentQuery = { incident: { id: string, severity: IncidentSeverity, code: string | null, title: string, whatToDo: string | null, runbook: string, installation: boolean, projectId: string | null, environmentId: string | null, runId: string | null, openedAt: string, acknowledgedAt: string | null, acknowledgedBy: string | null, closedAt: string | null, closedBy: string | null, alerts: number, openAlerts: number, notes: Array<{ at: string, actor: string, act: IncidentAct, severity: IncidentSeverity | null, text: string }> } | null, incidentAlerts: Array<{ id: string, level: AlertLevel, stage: AlertStage, code: string | null, note: string, meaning: string | null, whatToDo: string | null, installation: boolean, projectId: string | null, environmentId: string | null, planId: string | null, runId: string | null, stepId: string | null, subject: string | null, shared: boolean, actor: string, count: number, raisedAt: string, lastSeenAt: string, resolvedAt: string | null, resolution: string | null, acknowledgedAt: string | null, acknowledgedBy: string | null, acknowledgement: string | null, silencedUntil: string | null, whoCould: Array<string>, page: string }> };
 
 export type IncidentChangeFragment = { change: { action: string, requestId: string, actor: string, at: string, version: number | null, versionBefore: number | null } };
 
@@ -1642,7 +1707,7 @@ export type StepInputsQueryVariables = Exact<{
 }>;
 
 
-export type StepInputsQuery = { run: { step: { inputs: { inputs: unknown, params: unknown, secrets: Array<{ provider: string, key: string, version: string | null }>, changes: Array<{ signalId: string, runId: string, type: SignalType, typeRaw: string, stepId: string | null, actor: string, reason: string | null, decision: SignalDecision, application: SignalApplication | null, applicationReason: string | null, duplicate: boolean, acceptedSeq: number | null, appliedSeq: number | null, quiescentSeq: number | null, receivedAt: string, deliveredAt: string | null, appliedAt: string | null, rejection: { code: string, message: string } | null }> } | null } | null } | null };
+export type StepInputsQuery = { run: { step: { secrets: Array<{ provider: string, key: string, version: string | null, as: string, resolved: boolean, answeredBy: string | null, answeredVersion: string | null, readAt: string | null, cached: boolean | null, code: string | null }> | null, inputs: { inputs: unknown, params: unknown, secrets: Array<{ provider: string, key: string, version: string | null }>, changes: Array<{ signalId: string, runId: string, type: SignalType, typeRaw: string, stepId: string | null, actor: string, reason: string | null, decision: SignalDecision, application: SignalApplication | null, applicationReason: string | null, duplicate: boolean, acceptedSeq: number | null, appliedSeq: number | null, quiescentSeq: number | null, receivedAt: string, deliveredAt: string | null, appliedAt: string | null, rejection: { code: string, message: string } | null }> } | null } | null } | null };
 
 export type PlanPartsFragment = { path: string, from: string | null, to: string | null };
 
@@ -1749,6 +1814,7 @@ export type QueueQuery = { queue: { depth: number, edges: Array<{ node: { runId:
 
 export type SlotHoldersQueryVariables = Exact<{
   first: number;
+  projectId?: string | null | undefined;
 }>;
 
 
@@ -2159,6 +2225,76 @@ export type RerunsQueryVariables = Exact<{
 
 export type RerunsQuery = { runs: { edges: Array<{ node: { runId: string, parentRunId: string | null, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null } }> } };
 
+export type RetentionFieldsFragment = { version: number, own: unknown, actor: string | null, reason: string | null, at: string | null, days: { archiveRuns: number, deleteArchives: number, stepLogs: number, receipts: number, deadLetters: number, alerts: number, artifacts: Array<{ kind: string, days: number }> } };
+
+export type RetentionQueryVariables = Exact<{ [key: string]: never; }>;
+
+
+export type RetentionQuery = { retentionPolicy: { version: number, own: unknown, actor: string | null, reason: string | null, at: string | null, lastPass: { startedAt: string, endedAt: string | null, archived: number, archivedBytes: number, deletedEvents: number, deleted: number, removedObjects: number, deletedRows: number, held: number, waiting: number, failed: number, error: string | null } | null, days: { archiveRuns: number, deleteArchives: number, stepLogs: number, receipts: number, deadLetters: number, alerts: number, artifacts: Array<{ kind: string, days: number }> } } };
+
+export type RetentionHistoryQueryVariables = Exact<{
+  first: number;
+  after?: string | null | undefined;
+}>;
+
+
+export type RetentionHistoryQuery = { retentionHistory: { edges: Array<{ node: { changed: Array<string>, version: number, own: unknown, actor: string | null, reason: string | null, at: string | null, days: { archiveRuns: number, deleteArchives: number, stepLogs: number, receipts: number, deadLetters: number, alerts: number, artifacts: Array<{ kind: string, days: number }> } } }>, pageInfo: { endCursor: string | null, hasNextPage: boolean } } };
+
+export type PreviewRetentionQueryVariables = Exact<{
+  policy: RetentionDaysInput;
+}>;
+
+
+export type PreviewRetentionQuery = { preview: { changed: Array<string>, warnings: Array<string> } };
+
+export type SetRetentionMutationVariables = Exact<{
+  input: SetRetentionInput;
+}>;
+
+
+export type SetRetentionMutation = { setRetention: { change: { action: string, requestId: string, actor: string, at: string, version: number | null, versionBefore: number | null } } };
+
+export type LegalHoldsQueryVariables = Exact<{
+  open: boolean;
+  first: number;
+  after?: string | null | undefined;
+}>;
+
+
+export type LegalHoldsQuery = { legalHolds: { edges: Array<{ node: { id: string, kind: HoldKind, subject: string, reason: string, placedBy: string, placedAt: string, liftedBy: string | null, liftedAt: string | null, liftedFor: string | null } }>, pageInfo: { endCursor: string | null, hasNextPage: boolean } } };
+
+export type PlaceHoldMutationVariables = Exact<{
+  input: PlaceHoldInput;
+}>;
+
+
+export type PlaceHoldMutation = { placeHold: { change: { action: string, requestId: string, actor: string, at: string, version: number | null, versionBefore: number | null } } };
+
+export type LiftHoldMutationVariables = Exact<{
+  input: LiftHoldInput;
+}>;
+
+
+export type LiftHoldMutation = { liftHold: { change: { action: string, requestId: string, actor: string, at: string, version: number | null, versionBefore: number | null } } };
+
+export type RunArchiveQueryVariables = Exact<{
+  runId: string;
+}>;
+
+
+export type RunArchiveQuery = { run: { archive: { at: string, events: number } | null } | null };
+
+export type SecretAccessFieldsFragment = { at: string, runId: string, stepId: string, logicalAttemptId: number, engineAttemptId: number, account: string, worker: string, provider: string, key: string, version: string | null, answeredVersion: string | null, as: string, cached: boolean, code: string | null };
+
+export type SecretReadsQueryVariables = Exact<{
+  filter?: SecretAccessFilter | null | undefined;
+  first?: number | null | undefined;
+  after?: string | null | undefined;
+}>;
+
+
+export type SecretReadsQuery = { secretAccess: { edges: Array<{ cursor: string, node: { at: string, runId: string, stepId: string, logicalAttemptId: number, engineAttemptId: number, account: string, worker: string, provider: string, key: string, version: string | null, answeredVersion: string | null, as: string, cached: boolean, code: string | null } }>, pageInfo: { hasNextPage: boolean, endCursor: string | null } } };
+
 export type WorkerFieldsFragment = { account: string, worker: string, queue: string, runtime: string, ok: boolean, problem: string | null, reportedAt: string, live: boolean, version: string | null, slots: number, inUse: number, drained: boolean, last: boolean, missing: Array<{ part: string, reason: string }>, steps: Array<{ tenantId: string, runId: string, stepId: string, since: string }>, drain: { actor: string, reason: string, at: string } | null };
 
 export type WorkersQueryVariables = Exact<{ [key: string]: never; }>;
@@ -2172,6 +2308,11 @@ export type DrainWorkerMutationVariables = Exact<{
 
 
 export type DrainWorkerMutation = { drainWorker: { workers: Array<{ account: string, worker: string, queue: string, runtime: string, ok: boolean, problem: string | null, reportedAt: string, live: boolean, version: string | null, slots: number, inUse: number, drained: boolean, last: boolean, missing: Array<{ part: string, reason: string }>, steps: Array<{ tenantId: string, runId: string, stepId: string, since: string }>, drain: { actor: string, reason: string, at: string } | null }>, change: { action: string, requestId: string, actor: string, at: string, version: number | null, versionBefore: number | null } | null } };
+
+export type WorkerDrainsQueryVariables = Exact<{ [key: string]: never; }>;
+
+
+export type WorkerDrainsQuery = { workers: Array<{ account: string, worker: string, queue: string, ok: boolean, live: boolean, drain: { actor: string, reason: string } | null }> };
 
 export class TypedDocumentString<TResult, TVariables>
   extends String
@@ -2202,6 +2343,8 @@ export const AlertFieldsFragmentDoc = new TypedDocumentString(`
   whatToDo
   installation
   projectId
+  environmentId
+  planId
   runId
   stepId
   subject
@@ -3147,6 +3290,45 @@ export const ComparedStepFieldsFragmentDoc = new TypedDocumentString(`
   hasRun
 }
     `, {"fragmentName":"ComparedStepFields"}) as unknown as TypedDocumentString<ComparedStepFieldsFragment, unknown>;
+export const RetentionFieldsFragmentDoc = new TypedDocumentString(`
+    fragment RetentionFields on RetentionPolicy {
+  version
+  own
+  actor
+  reason
+  at
+  days {
+    archiveRuns
+    deleteArchives
+    stepLogs
+    receipts
+    deadLetters
+    alerts
+    artifacts {
+      kind
+      days
+    }
+  }
+}
+    `, {"fragmentName":"RetentionFields"}) as unknown as TypedDocumentString<RetentionFieldsFragment, unknown>;
+export const SecretAccessFieldsFragmentDoc = new TypedDocumentString(`
+    fragment SecretAccessFields on SecretAccess {
+  at
+  runId
+  stepId
+  logicalAttemptId
+  engineAttemptId
+  account
+  worker
+  provider
+  key
+  version
+  answeredVersion
+  as
+  cached
+  code
+}
+    `, {"fragmentName":"SecretAccessFields"}) as unknown as TypedDocumentString<SecretAccessFieldsFragment, unknown>;
 export const WorkerFieldsFragmentDoc = new TypedDocumentString(`
     fragment WorkerFields on WorkerReport {
   account
@@ -3202,6 +3384,8 @@ export const AlertsDocument = new TypedDocumentString(`
   whatToDo
   installation
   projectId
+  environmentId
+  planId
   runId
   stepId
   subject
@@ -3582,6 +3766,13 @@ export const FailedLatelyDocument = new TypedDocumentString(`
     message
   }
 }`) as unknown as TypedDocumentString<FailedLatelyQuery, FailedLatelyQueryVariables>;
+export const RunsNowDocument = new TypedDocumentString(`
+    query RunsNow {
+  runCounts(
+    filters: [{statuses: [RUNNING]}, {awaitingOperator: true}, {statuses: [PAUSED]}, {statuses: [PENDING, APPROVED]}]
+  )
+}
+    `) as unknown as TypedDocumentString<RunsNowQuery, RunsNowQueryVariables>;
 export const DestinationsDocument = new TypedDocumentString(`
     query Destinations {
   destinations {
@@ -3949,6 +4140,8 @@ export const IncidentDocument = new TypedDocumentString(`
   whatToDo
   installation
   projectId
+  environmentId
+  planId
   runId
   stepId
   subject
@@ -5486,6 +5679,18 @@ export const StepInputsDocument = new TypedDocumentString(`
     query StepInputs($runId: String!, $stepId: String!, $attempt: Int) {
   run(runId: $runId) {
     step(stepId: $stepId) {
+      secrets(attempt: $attempt) {
+        provider
+        key
+        version
+        as
+        resolved
+        answeredBy
+        answeredVersion
+        readAt
+        cached
+        code
+      }
       inputs(attempt: $attempt) {
         inputs
         params
@@ -5793,10 +5998,10 @@ export const QueueDocument = new TypedDocumentString(`
   hasNextPage
 }`) as unknown as TypedDocumentString<QueueQuery, QueueQueryVariables>;
 export const SlotHoldersDocument = new TypedDocumentString(`
-    query SlotHolders($first: Int!) {
+    query SlotHolders($first: Int!, $projectId: String) {
   runs(
     first: $first
-    filter: {statuses: [APPROVED, RUNNING, PAUSED]}
+    filter: {statuses: [APPROVED, RUNNING, PAUSED], projectId: $projectId}
     orderBy: CREATED_ASC
   ) {
     edges {
@@ -7429,6 +7634,204 @@ export const RerunsDocument = new TypedDocumentString(`
   }
 }
     `) as unknown as TypedDocumentString<RerunsQuery, RerunsQueryVariables>;
+export const RetentionDocument = new TypedDocumentString(`
+    query Retention {
+  retentionPolicy {
+    ...RetentionFields
+    lastPass {
+      startedAt
+      endedAt
+      archived
+      archivedBytes
+      deletedEvents
+      deleted
+      removedObjects
+      deletedRows
+      held
+      waiting
+      failed
+      error
+    }
+  }
+}
+    fragment RetentionFields on RetentionPolicy {
+  version
+  own
+  actor
+  reason
+  at
+  days {
+    archiveRuns
+    deleteArchives
+    stepLogs
+    receipts
+    deadLetters
+    alerts
+    artifacts {
+      kind
+      days
+    }
+  }
+}`) as unknown as TypedDocumentString<RetentionQuery, RetentionQueryVariables>;
+export const RetentionHistoryDocument = new TypedDocumentString(`
+    query RetentionHistory($first: Int!, $after: String) {
+  retentionHistory(first: $first, after: $after) {
+    edges {
+      node {
+        ...RetentionFields
+        changed
+      }
+    }
+    pageInfo {
+      ...PageFields
+    }
+  }
+}
+    fragment PageFields on PageInfo {
+  endCursor
+  hasNextPage
+}
+fragment RetentionFields on RetentionPolicy {
+  version
+  own
+  actor
+  reason
+  at
+  days {
+    archiveRuns
+    deleteArchives
+    stepLogs
+    receipts
+    deadLetters
+    alerts
+    artifacts {
+      kind
+      days
+    }
+  }
+}`) as unknown as TypedDocumentString<RetentionHistoryQuery, RetentionHistoryQueryVariables>;
+export const PreviewRetentionDocument = new TypedDocumentString(`
+    query PreviewRetention($policy: RetentionDaysInput!) {
+  preview: previewRetention(policy: $policy) {
+    changed
+    warnings
+  }
+}
+    `) as unknown as TypedDocumentString<PreviewRetentionQuery, PreviewRetentionQueryVariables>;
+export const SetRetentionDocument = new TypedDocumentString(`
+    mutation SetRetention($input: SetRetentionInput!) {
+  setRetention(input: $input) {
+    change {
+      ...ChangeFields
+    }
+  }
+}
+    fragment ChangeFields on ChangeReceipt {
+  action
+  requestId
+  actor
+  at
+  version
+  versionBefore
+}`) as unknown as TypedDocumentString<SetRetentionMutation, SetRetentionMutationVariables>;
+export const LegalHoldsDocument = new TypedDocumentString(`
+    query LegalHolds($open: Boolean!, $first: Int!, $after: String) {
+  legalHolds(open: $open, first: $first, after: $after) {
+    edges {
+      node {
+        id
+        kind
+        subject
+        reason
+        placedBy
+        placedAt
+        liftedBy
+        liftedAt
+        liftedFor
+      }
+    }
+    pageInfo {
+      ...PageFields
+    }
+  }
+}
+    fragment PageFields on PageInfo {
+  endCursor
+  hasNextPage
+}`) as unknown as TypedDocumentString<LegalHoldsQuery, LegalHoldsQueryVariables>;
+export const PlaceHoldDocument = new TypedDocumentString(`
+    mutation PlaceHold($input: PlaceHoldInput!) {
+  placeHold(input: $input) {
+    change {
+      ...ChangeFields
+    }
+  }
+}
+    fragment ChangeFields on ChangeReceipt {
+  action
+  requestId
+  actor
+  at
+  version
+  versionBefore
+}`) as unknown as TypedDocumentString<PlaceHoldMutation, PlaceHoldMutationVariables>;
+export const LiftHoldDocument = new TypedDocumentString(`
+    mutation LiftHold($input: LiftHoldInput!) {
+  liftHold(input: $input) {
+    change {
+      ...ChangeFields
+    }
+  }
+}
+    fragment ChangeFields on ChangeReceipt {
+  action
+  requestId
+  actor
+  at
+  version
+  versionBefore
+}`) as unknown as TypedDocumentString<LiftHoldMutation, LiftHoldMutationVariables>;
+export const RunArchiveDocument = new TypedDocumentString(`
+    query RunArchive($runId: String!) {
+  run(runId: $runId) {
+    archive {
+      at
+      events
+    }
+  }
+}
+    `) as unknown as TypedDocumentString<RunArchiveQuery, RunArchiveQueryVariables>;
+export const SecretReadsDocument = new TypedDocumentString(`
+    query SecretReads($filter: SecretAccessFilter, $first: Int, $after: String) {
+  secretAccess(filter: $filter, first: $first, after: $after) {
+    edges {
+      cursor
+      node {
+        ...SecretAccessFields
+      }
+    }
+    pageInfo {
+      hasNextPage
+      endCursor
+    }
+  }
+}
+    fragment SecretAccessFields on SecretAccess {
+  at
+  runId
+  stepId
+  logicalAttemptId
+  engineAttemptId
+  account
+  worker
+  provider
+  key
+  version
+  answeredVersion
+  as
+  cached
+  code
+}`) as unknown as TypedDocumentString<SecretReadsQuery, SecretReadsQueryVariables>;
 export const WorkersDocument = new TypedDocumentString(`
     query Workers {
   workers {
@@ -7514,3 +7917,18 @@ fragment WorkerFields on WorkerReport {
   }
   last
 }`) as unknown as TypedDocumentString<DrainWorkerMutation, DrainWorkerMutationVariables>;
+export const WorkerDrainsDocument = new TypedDocumentString(`
+    query WorkerDrains {
+  workers {
+    account
+    worker
+    queue
+    ok
+    live
+    drain {
+      actor
+      reason
+    }
+  }
+}
+    `) as unknown as TypedDocumentString<WorkerDrainsQuery, WorkerDrainsQueryVariables>;
