@@ -100,7 +100,7 @@ type RetentionService interface { //nolint:interfacebloat // one subject, a meth
 		error)
 	PlaceHold(ctx context.Context, p authz.Principal, in retention.PlaceHold) (retention.Hold, error)
 	LiftHold(ctx context.Context, p authz.Principal, in retention.LiftHold) (retention.Hold, error)
-	Holds(ctx context.Context, p authz.Principal, open bool, first int, before int64) (retention.HoldPage, error)
+	Holds(ctx context.Context, p authz.Principal, open bool, first int, before string) (retention.HoldPage, error)
 	// RunArchive returns nil while the log of the run is in the store. The caller has checked that p may see the run.
 	RunArchive(ctx context.Context, runID string) (*retention.ArchivedRun, error)
 }
@@ -146,7 +146,7 @@ func (q queries) LegalHolds(ctx context.Context, open *bool, first *int, after *
 	if err := pageSizes(first, nil); err != nil {
 		return nil, err
 	}
-	before, err := versionCursor(after)
+	before, err := mapping.DecodeCursor(after)
 	if err != nil {
 		return nil, err
 	}
@@ -154,7 +154,7 @@ func (q queries) LegalHolds(ctx context.Context, open *bool, first *int, after *
 	if err != nil {
 		return nil, err
 	}
-	return mapping.LegalHolds(page, before != 0), nil
+	return mapping.LegalHolds(page, before != ""), nil
 }
 
 func (m mutations) SetRetention(ctx context.Context, in model.SetRetentionInput) (*model.SetRetentionPayload, error) {

@@ -26,7 +26,6 @@ const MaxOpenHolds = 10_000
 
 // Hold is a legal hold: runs that it covers are neither archived nor deleted until it is lifted.
 type Hold struct {
-	N         int64  // set by the store; grows
 	ID        string // made from the request, so that a repetition is the same hold
 	TenantID  string
 	Kind      HoldKind
@@ -42,9 +41,9 @@ type Hold struct {
 // HoldFilter selects holds of one tenant, the newest first.
 type HoldFilter struct {
 	TenantID string
-	Open     bool  // without those that were lifted
-	Before   int64 // Hold.N < Before; 0: from the newest
-	Limit    int   // 1..MaxPage
+	Open     bool   // without those that were lifted
+	Before   string // the id of the hold before the page; "": from the newest
+	Limit    int    // 1..MaxPage
 }
 
 // Holds keeps legal holds. All times are the store's.

@@ -155,7 +155,7 @@ func NewArchiveReader(s ArchiveFinder) *ArchiveReader { return &ArchiveReader{st
 
 // Holds lists the holds of the caller's tenant, newest first. Errors: FORBIDDEN without READ_AUDIT on the whole tenant,
 // BAD_USER_INPUT.
-func (s *HoldKeeper) Holds(ctx context.Context, p authz.Principal, open bool, first int, before int64) (HoldPage,
+func (s *HoldKeeper) Holds(ctx context.Context, p authz.Principal, open bool, first int, before string) (HoldPage,
 	error) {
 	n, err := control.PageSize(first, 50)
 	if err != nil {

@@ -154,7 +154,7 @@ func TestRetention_NeedsRights(t *testing.T) {
 		"policy":  controltest.ErrorOf(w.RetentionPolicy(ctx, viewer)),
 		"history": controltest.ErrorOf(w.RetentionHistory(ctx, viewer, 1, 0)),
 		"preview": controltest.ErrorOf(w.PreviewRetention(ctx, viewer, retention.Document{})),
-		"holds":   controltest.ErrorOf(w.Holds(ctx, viewer, true, 1, 0)),
+		"holds":   controltest.ErrorOf(w.Holds(ctx, viewer, true, 1, "")),
 		"place": controltest.ErrorOf(w.PlaceHold(ctx, viewer, retention.PlaceHold{RequestID: "h", Kind: store.HoldRun,
 			Subject: "r", Reason: "x"})),
 		"lift": controltest.ErrorOf(w.LiftHold(ctx, viewer, retention.LiftHold{RequestID: "l", ID: hold.ID, Reason: "x"})),
@@ -170,7 +170,7 @@ func TestRetention_NeedsRights(t *testing.T) {
 	if _, err := w.LiftHold(ctx, stranger, retention.LiftHold{RequestID: "l", ID: hold.ID, Reason: "mine"}); err == nil {
 		t.Error("a stranger lifted a hold of another tenant")
 	}
-	if page, err := w.Holds(ctx, stranger, true, 10, 0); err == nil && len(page.Holds) > 0 {
+	if page, err := w.Holds(ctx, stranger, true, 10, ""); err == nil && len(page.Holds) > 0 {
 		t.Errorf("a stranger sees %+v", page.Holds)
 	}
 }
@@ -211,7 +211,7 @@ func TestHolds_ArePlacedAndLifted(t *testing.T) {
 			t.Errorf("the audit has no row %q", row)
 		}
 	}
-	if page := controltest.Must[retention.HoldPage](t)(w.Holds(ctx, admin, true, 10, 0)); len(page.Holds) != 0 {
+	if page := controltest.Must[retention.HoldPage](t)(w.Holds(ctx, admin, true, 10, "")); len(page.Holds) != 0 {
 		t.Errorf("open holds are %+v, want none", page.Holds)
 	}
 }

@@ -11,10 +11,10 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-const holdColumns = `n, id, tenant_id, kind, subject, reason, placed_by, placed_at, lifted_by, lifted_at, lifted_for`
+const holdColumns = `id, tenant_id, kind, subject, reason, placed_by, placed_at, lifted_by, lifted_at, lifted_for`
 
 func scanHold(row pgx.CollectableRow) (h store.Hold, err error) {
-	return h, row.Scan(&h.N, &h.ID, &h.TenantID, &h.Kind, &h.Subject, &h.Reason, &h.PlacedBy, utc{&h.PlacedAt},
+	return h, row.Scan(&h.ID, &h.TenantID, &h.Kind, &h.Subject, &h.Reason, &h.PlacedBy, utc{&h.PlacedAt},
 		&h.LiftedBy, utcOrNil{&h.LiftedAt}, &h.LiftedFor)
 }
 
@@ -66,7 +66,7 @@ func (s *Store) LiftHold(ctx context.Context, tenantID, id, by, reason string, a
 // ListHolds implements store.Holds.
 func (s *Store) ListHolds(ctx context.Context, f store.HoldFilter) ([]store.Hold, error) {
 	return collect(ctx, s, "holds", scanHold, `SELECT `+holdColumns+` FROM legal_hold WHERE tenant_id = $1
-		AND ($2 = false OR lifted_at IS NULL) AND ($3::bigint = 0 OR n < $3) ORDER BY n DESC LIMIT $4`, f.TenantID, f.Open,
+		AND ($2 = false OR lifted_at IS NULL) AND ($3 = '' OR n < (SELECT b.n FROM legal_hold b WHERE b.id = $3 AND b.tenant_id = $1)) ORDER BY n DESC LIMIT $4`, f.TenantID, f.Open,
 		f.Before, pageSize(f.Limit))
 }
 

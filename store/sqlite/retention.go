@@ -11,12 +11,12 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-const holdColumns = `n, id, tenant_id, kind, subject, reason, placed_by, placed_at, lifted_by, lifted_at, lifted_for`
+const holdColumns = `id, tenant_id, kind, subject, reason, placed_by, placed_at, lifted_by, lifted_at, lifted_for`
 
 func scanHold(row scanner) (h store.Hold, err error) {
 	var placed int64
 	var lifted sql.NullInt64
-	err = row.Scan(&h.N, &h.ID, &h.TenantID, &h.Kind, &h.Subject, &h.Reason, &h.PlacedBy, &placed, &h.LiftedBy, &lifted,
+	err = row.Scan(&h.ID, &h.TenantID, &h.Kind, &h.Subject, &h.Reason, &h.PlacedBy, &placed, &h.LiftedBy, &lifted,
 		&h.LiftedFor)
 	h.PlacedAt, h.LiftedAt = instant(placed), instantOrNil(lifted)
 	return h, err
@@ -75,7 +75,7 @@ func (s *Store) LiftHold(ctx context.Context, tenantID, id, by, reason string, r
 // ListHolds implements store.Holds.
 func (s *Store) ListHolds(ctx context.Context, f store.HoldFilter) ([]store.Hold, error) {
 	return readAll(ctx, s, "holds", scanHold, `SELECT `+holdColumns+` FROM legal_hold WHERE tenant_id = ?1
-		AND (?2 = 0 OR lifted_at IS NULL) AND (?3 = 0 OR n < ?3) ORDER BY n DESC LIMIT ?4`, f.TenantID, f.Open, f.Before,
+		AND (?2 = 0 OR lifted_at IS NULL) AND (?3 = '' OR n < (SELECT b.n FROM legal_hold b WHERE b.id = ?3 AND b.tenant_id = ?1)) ORDER BY n DESC LIMIT ?4`, f.TenantID, f.Open, f.Before,
 		clamp(f.Limit, store.MaxPage))
 }
 

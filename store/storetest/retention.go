@@ -90,7 +90,7 @@ func (f *fixture) hold(kind store.HoldKind, subject string) store.Hold {
 func testHoldsArePlacedAndLifted(f *fixture) {
 	rows := f.db.Count(f, `SELECT count(*) FROM audit`)
 	h := f.hold(store.HoldPlan, "sales")
-	f.equal(false, h.PlacedAt.IsZero() || h.N == 0, "a hold without a time or number")
+	f.equal(false, h.PlacedAt.IsZero(), "a hold without a time")
 	again, placed, err := f.store.PlaceHold(f.ctx(), store.Hold{ID: h.ID, TenantID: "t1", Kind: store.HoldRun,
 		Subject: "other"}, auditRow("t1"))
 	f.ok(err)
@@ -113,9 +113,11 @@ func testHoldsArePlacedAndLifted(f *fixture) {
 	}{
 		{store.HoldFilter{TenantID: "t1"}, []string{other.ID, h.ID}},
 		{store.HoldFilter{TenantID: "t1", Limit: 1}, []string{other.ID}},
-		{store.HoldFilter{TenantID: "t1", Before: other.N}, []string{h.ID}},
+		{store.HoldFilter{TenantID: "t1", Before: other.ID}, []string{h.ID}},
 		{store.HoldFilter{TenantID: "t1", Open: true}, []string{other.ID}},
 		{store.HoldFilter{TenantID: "t2"}, nil},
+		{store.HoldFilter{TenantID: "t2", Before: other.ID}, nil},
+		{store.HoldFilter{TenantID: "t1", Before: "nobody"}, nil},
 	} {
 		list, err := f.store.ListHolds(f.ctx(), c.filter)
 		f.ok(err)

@@ -119,7 +119,7 @@ func LegalHold(h retention.Hold) *model.LegalHold {
 // LegalHolds maps a page of holds. hasPrev says that the caller came from an earlier page.
 func LegalHolds(page retention.HoldPage, hasPrev bool) *model.LegalHoldConnection {
 	edges := MapSlice(page.Holds, func(h retention.Hold) model.LegalHoldEdge {
-		return model.LegalHoldEdge{Cursor: EncodeCursor(strconv.FormatInt(h.N, 10)), Node: LegalHold(h)}
+		return model.LegalHoldEdge{Cursor: EncodeCursor(h.ID), Node: LegalHold(h)}
 	})
 	return &model.LegalHoldConnection{
 		Edges: edges, PageInfo: PageInfo(edges, func(e model.LegalHoldEdge) string { return e.Cursor }, page.HasNext,
