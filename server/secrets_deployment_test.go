@@ -95,8 +95,8 @@ func (r *recorder) messages(ctx context.Context, t *testing.T, c *redis.Client) 
 	sub := c.PSubscribe(ctx, "*")
 	_, err := sub.Receive(ctx)
 	must(t, err)
+	context.AfterFunc(ctx, func() { _ = sub.Close() }) // the client waits without a look at ctx
 	r.all.Go(func() {
-		defer sub.Close()
 		for {
 			m, err := sub.ReceiveMessage(ctx)
 			if err != nil {
