@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -37,8 +38,8 @@ func (p *deployment) withSecrets(t *testing.T, providers string) {
 	file := filepath.Join(p.dir, "providers.yaml")
 	must(t, os.WriteFile(file, []byte(providers), 0o600))
 	p.data.terminate()
-	p.data = spawn(t, "data worker", p.data.env, p.data.argsWith("--secrets", file, "--data",
-		filepath.Join(p.dir, "data-files"))...)
+	env := append(slices.Clone(p.data.env), "DVT_DATA="+filepath.Join(p.dir, "data-files"))
+	p.data = spawn(t, "data worker", env, p.data.argsWith("--secrets", file)...)
 }
 
 // recorder collects what streams send.
@@ -94,8 +95,8 @@ func (r *recorder) messages(ctx context.Context, t *testing.T, c *redis.Client) 
 	sub := c.PSubscribe(ctx, "*")
 	_, err := sub.Receive(ctx)
 	must(t, err)
+	context.AfterFunc(ctx, func() { _ = sub.Close() }) // the client waits without a look at ctx
 	r.all.Go(func() {
-		defer sub.Close()
 		for {
 			m, err := sub.ReceiveMessage(ctx)
 			if err != nil {
@@ -348,13 +349,15 @@ path "sys/leases/revoke" { capabilities = ["update"] }`))
 		"retry":{"maxAttempts":1},"inputs":{"argv":["sleep","240"]},"secretRefs":[
 		{"provider":"db","key":"reader#username","as":{"env":"DB_USER"}},
 		{"provider":"db","key":"reader#password","as":{"env":"DB_PASSWORD"}}]}`)
-	checked, err := client.CheckSecrets(t.Context(), ada, client.CheckSecretsInput{RequestId: "check", Plan: doc})
-	must(t, err)
-	for _, c := range checked.CheckSecrets.Secrets {
-		if !c.Ok || c.Worker == nil {
-			t.Errorf("the check of %s says %+v, want that the worker can read it", c.Key, c)
-		}
-	}
+	tries := 0
+	waitUntil(t, "the worker says that it can read both secrets", time.Minute, func() bool {
+		tries++
+		checked, err := client.CheckSecrets(t.Context(), ada, client.CheckSecretsInput{
+			RequestId: fmt.Sprint("check-", tries), Plan: doc})
+		must(t, err)
+		list := checked.CheckSecrets.Secrets
+		return len(list) == 2 && list[0].Ok && list[1].Ok
+	})
 	gone := func(what string, within time.Duration) {
 		t.Helper()
 		began := time.Now()

@@ -246,6 +246,7 @@ func (p seedScope) seed(w *seededServer) {
 	p.addBulk(w)
 	p.addAlert(w)
 	p.addDestination(w)
+	p.addSecretReads(w)
 	for _, kind := range []string{"one", "two"} {
 		_, _, err := w.store.PutToken(ctx, store.StoredToken{
 			ID: p.uuid("token" + kind), TenantID: p.tenant, Name: p.text("token " + kind),
@@ -305,6 +306,17 @@ func (p seedScope) addDestination(w *seededServer) {
 	must(w.t, w.store.BuryDelivery(w.t.Context(), store.DeadDelivery{Destination: p.mark + "-hook",
 		MessageID: p.uuid("dead delivery"), TenantID: p.tenant, RunID: p.run("failed"), Error: p.text("no answer"),
 		Message: runtest.JSON(runtest.M{"Type": "StepFailed", "Data": p.text("payload")})}, 10))
+}
+
+// addSecretReads records two reads of a secret for a step of the tenant.
+func (p seedScope) addSecretReads(w *seededServer) {
+	w.t.Helper()
+	row := store.SecretRead{TenantID: p.tenant, RunID: p.run("failed"), StepID: p.step("failed"), LogicalAttempt: 1,
+		EngineAttempt: 1, No: 1, Account: p.mark + "-worker", Worker: p.mark + "-host", Provider: p.mark + "-vault",
+		Key: p.mark + "-key", Answered: p.mark + "-7", As: "env:" + p.mark}
+	other := row
+	other.No = 2
+	must(w.t, w.store.PutSecretReads(w.t.Context(), []store.SecretRead{row, other}))
 }
 
 // bulk returns the opaque id of the bulk of the holder.

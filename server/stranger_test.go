@@ -161,7 +161,7 @@ func gather(t *testing.T, w *seededServer, secret, own seedScope) map[string][]s
 	take("node", fmt.Sprintf(`{run(runId:%q){signals{edges{node{v:id}}}}}`, secret.run("failed")))
 	take("cursor:Run.signals", fmt.Sprintf(`{run(runId:%q){signals{edges{v:cursor}}}}`, secret.run("failed")))
 	for _, list := range []string{"runs", "manualTasks", "tokens(all:true)", "policyHistory", "quotaHistory", "audit",
-		"queue", "approvals", "bulks", "plans", "attention"} {
+		"queue", "approvals", "bulks", "plans", "attention", "secretAccess"} {
 		name, _, _ := strings.Cut(list, "(")
 		take("cursor:Query."+name, `{`+list+`{edges{v:cursor}}}`)
 	}

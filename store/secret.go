@@ -3,10 +3,8 @@ package store
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"strconv"
-	"strings"
+	"math"
 	"time"
 
 	"github.com/dvt-engine/dvt/run"
@@ -14,7 +12,7 @@ import (
 
 // SecretRead records that a worker asked a provider for one secret of an attempt. It never has a value.
 type SecretRead struct {
-	Pos            int64     // set by the store; grows
+	Pos            int64     // set by the store; nobody outside sees it
 	At             time.Time // set by the store
 	TenantID       string
 	RunID          string
@@ -116,21 +114,33 @@ type Secrets interface {
 	SecretAnswers(ctx context.Context, orderID string) ([]SecretAnswer, error)
 }
 
-var errSecretCursor = fmt.Errorf("%w: it is none of a secret read", ErrCursor)
-
-// SecretReadCursor returns the cursor of a record.
-func SecretReadCursor(r SecretRead) string { return fmt.Sprintf("%d/%d", r.At.UnixMicro(), r.Pos) }
-
-// ParseSecretReadCursor returns the time and the position in a cursor. Error: ErrCursor.
-func ParseSecretReadCursor(cursor string) (at time.Time, pos int64, err error) {
-	first, second, _ := strings.Cut(cursor, "/")
-	micros, wrongTime := strconv.ParseInt(first, 10, 64)
-	pos, wrongPos := strconv.ParseInt(second, 10, 64)
-	if errors.Join(wrongTime, wrongPos) != nil || micros < 0 || micros > maxCursorMicros {
-		return time.Time{}, 0, errSecretCursor
-	}
-	return time.UnixMicro(micros).UTC(), pos, nil
+// SecretReadCursor returns the cursor of a record. It has what the record shows and no position, because positions
+// would tell how many secrets other tenants read.
+func SecretReadCursor(r SecretRead) string {
+	doc, _ := json.Marshal([]any{r.At.UTC().Format(time.RFC3339Nano), r.RunID, r.StepID, r.LogicalAttempt,
+		r.EngineAttempt, r.No}) // texts and numbers always marshal
+	return string(doc)
 }
 
-// maxCursorMicros is the last microsecond of the year 9999, which databases can still compare with.
-const maxCursorMicros = 253402300799999999
+// ParseSecretReadCursor returns the fields of a record that its cursor has. Error: ErrCursor.
+func ParseSecretReadCursor(cursor string) (r SecretRead, _ error) {
+	var at string
+	parts := []any{&at, &r.RunID, &r.StepID, &r.LogicalAttempt, &r.EngineAttempt, &r.No}
+	var fields []json.RawMessage
+	err := json.Unmarshal([]byte(cursor), &fields)
+	if err != nil || len(fields) != len(parts) {
+		return r, fmt.Errorf("%w: it is none of a secret read", ErrCursor)
+	}
+	for i, field := range fields {
+		if json.Unmarshal(field, parts[i]) != nil {
+			return r, fmt.Errorf("%w: it is none of a secret read", ErrCursor)
+		}
+	}
+	r.At, err = time.Parse(time.RFC3339Nano, at)
+	isInt32 := func(n int) bool { return n >= 0 && n <= math.MaxInt32 }
+	if year := r.At.UTC().Year(); err != nil || year < 1 || year > 9999 || !run.IsText(r.RunID) ||
+		!run.IsText(r.StepID) || !isInt32(r.LogicalAttempt) || !isInt32(r.EngineAttempt) || !isInt32(r.No) {
+		return r, fmt.Errorf("%w: it is none of a secret read", ErrCursor)
+	}
+	return r, nil
+}

@@ -117,7 +117,7 @@ func TestRoles_NothingChangesEventsOrAudit(t *testing.T) {
 		}
 		_, _ = c.Exec(ctx, `ROLLBACK`)
 	}
-	for _, table := range []string{"event", "audit", "secret_read"} {
+	for _, table := range []string{"event", "audit"} {
 		for _, sql := range []string{
 			`UPDATE %s SET run_id = 'x'`, `UPDATE %s SET run_id = 'x' WHERE false`, `DELETE FROM %s`,
 			`DELETE FROM %s WHERE false`, `TRUNCATE %s`,
@@ -144,6 +144,14 @@ func TestRoles_NothingChangesEventsOrAudit(t *testing.T) {
 		} {
 			refused(fmt.Sprintf(sql, table))
 		}
+	}
+	for _, sql := range []string{
+		`UPDATE secret_read SET key = 'x'`, `DELETE FROM secret_read`, `DELETE FROM secret_read WHERE false`,
+		`TRUNCATE secret_read`, `ALTER TABLE secret_read DISABLE TRIGGER ALL`, `DROP TABLE secret_read`,
+		`DROP TRIGGER secret_read_insert_only ON secret_read`, `UPDATE secret_order SET tenant_id = 'x'`,
+		`UPDATE secret_answer SET doc = 'x'`,
+	} {
+		refused(sql)
 	}
 	for _, column := range strings.Fields(`run_id signal_id no type step_id expected_attempt force payload actor reason
 		rejected rejection reject_text accepted_seq received_at`) {

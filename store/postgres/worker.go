@@ -164,11 +164,12 @@ func (s *Store) SecretReads(ctx context.Context, f store.SecretReadFilter) ([]st
 		w.add("at < ?", f.To)
 	}
 	if f.Before != "" {
-		at, pos, err := store.ParseSecretReadCursor(f.Before)
+		last, err := store.ParseSecretReadCursor(f.Before)
 		if err != nil {
 			return nil, err
 		}
-		w.add("(at, pos) < (?, ?)", at, pos)
+		w.add("(at, run_id, step_id, logical_attempt, engine_attempt, no) < (?, ?, ?, ?, ?, ?)", last.At, last.RunID,
+			last.StepID, last.LogicalAttempt, last.EngineAttempt, last.No)
 	}
 	scan := func(row pgx.CollectableRow) (r store.SecretRead, err error) {
 		return r, row.Scan(&r.Pos, utc{&r.At}, &r.TenantID, &r.RunID, &r.StepID, &r.LogicalAttempt, &r.EngineAttempt, &r.No,
@@ -176,7 +177,8 @@ func (s *Store) SecretReads(ctx context.Context, f store.SecretReadFilter) ([]st
 	}
 	query := `SELECT pos, at, tenant_id, run_id, step_id, logical_attempt, engine_attempt, no, account, worker, provider, key,
 		version, answered, given_as, cached, code FROM secret_read WHERE ` + w.String() +
-		w.bind(` ORDER BY at DESC, pos DESC LIMIT ?`, pageSize(f.Limit))
+		w.bind(` ORDER BY at DESC, run_id DESC, step_id DESC, logical_attempt DESC, engine_attempt DESC, no DESC
+		LIMIT ?`, pageSize(f.Limit))
 	return collect(ctx, s, "secret reads", scan, query, w.args...)
 }
 

@@ -162,11 +162,12 @@ func (s *Store) SecretReads(ctx context.Context, f store.SecretReadFilter) ([]st
 		add("at < ?", micros(f.To))
 	}
 	if f.Before != "" {
-		at, pos, err := store.ParseSecretReadCursor(f.Before)
+		last, err := store.ParseSecretReadCursor(f.Before)
 		if err != nil {
 			return nil, err
 		}
-		add("(at, pos) < (?, ?)", micros(at), pos)
+		add("(at, run_id, step_id, logical_attempt, engine_attempt, no) < (?, ?, ?, ?, ?, ?)", micros(last.At), last.RunID,
+			last.StepID, last.LogicalAttempt, last.EngineAttempt, last.No)
 	}
 	return readAll(ctx, s, "secret reads", func(row scanner) (r store.SecretRead, err error) {
 		var at int64
@@ -175,7 +176,8 @@ func (s *Store) SecretReads(ctx context.Context, f store.SecretReadFilter) ([]st
 		r.At = instant(at)
 		return r, err
 	}, `SELECT pos, at, tenant_id, run_id, step_id, logical_attempt, engine_attempt, no, account, worker, provider, key,
-		version, answered, given_as, cached, code FROM secret_read WHERE `+where+` ORDER BY at DESC, pos DESC LIMIT ?`,
+		version, answered, given_as, cached, code FROM secret_read WHERE `+where+`
+		ORDER BY at DESC, run_id DESC, step_id DESC, logical_attempt DESC, engine_attempt DESC, no DESC LIMIT ?`,
 		append(args, clamp(f.Limit, store.MaxPage))...)
 }
 

@@ -196,7 +196,9 @@ func testSecretReadsByFilterAndCursor(f *fixture) {
 		filter.Before = store.SecretReadCursor(page[len(page)-1])
 	}
 	f.equal([]int{5, 4, 3, 2, 1}, numbers, "numbers of all pages")
-	for _, cursor := range []string{"x", "1", "1/", "/1", "-1/2", "99999999999999999999/1", "9000000000000000000/1"} {
+	for _, cursor := range []string{"x", "[]", `[1,2,3,4,5,6]`, `["x","r","s",1,1,1]`,
+		`["2026-01-01T00:00:00Z","r","s",1,1,99999999999]`, `["2026-01-01T00:00:00Z","a\u0000","s",1,1,1]`,
+		`["2026-01-01T00:00:00Z","r","s",1,1,-1]`} {
 		_, err := f.store.SecretReads(f.ctx(), store.SecretReadFilter{TenantID: "t1", Before: cursor})
 		f.wantError(err, store.ErrCursor)
 	}

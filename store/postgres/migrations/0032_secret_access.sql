@@ -24,8 +24,8 @@ CREATE TABLE secret_read (
   code            text NOT NULL,
   UNIQUE (run_id, step_id, logical_attempt, engine_attempt, no)
 );
-CREATE INDEX secret_read_tenant ON secret_read (tenant_id, at, pos);
-CREATE INDEX secret_read_key ON secret_read (tenant_id, key, at, pos);
+CREATE INDEX secret_read_tenant ON secret_read (tenant_id, at);
+CREATE INDEX secret_read_key ON secret_read (tenant_id, key, at);
 CREATE TRIGGER secret_read_insert_only BEFORE UPDATE OR DELETE OR TRUNCATE ON secret_read
   FOR EACH STATEMENT EXECUTE FUNCTION dvt_insert_only();
 REVOKE UPDATE, DELETE, TRUNCATE ON secret_read FROM PUBLIC;

@@ -23,8 +23,8 @@ CREATE TABLE secret_read (
     code            TEXT NOT NULL,
     UNIQUE (run_id, step_id, logical_attempt, engine_attempt, no)
 ) STRICT;
-CREATE INDEX secret_read_tenant ON secret_read (tenant_id, at, pos);
-CREATE INDEX secret_read_key ON secret_read (tenant_id, key, at, pos);
+CREATE INDEX secret_read_tenant ON secret_read (tenant_id, at);
+CREATE INDEX secret_read_key ON secret_read (tenant_id, key, at);
 -- +goose StatementBegin
 CREATE TRIGGER secret_read_no_update BEFORE UPDATE ON secret_read BEGIN
     SELECT RAISE(ABORT, 'secret_read is insert-only');
