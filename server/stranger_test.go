@@ -181,6 +181,7 @@ func gather(t *testing.T, w *seededServer, secret, own seedScope) map[string][]s
 	out["cursor:Query.legalHolds"] = []string{cursor(secret.uuid("hold"))}
 	out["cursor:Query.retentionHistory"] = []string{cursor("9")} // its cursor is a number
 	out["cursor:Query.deadDeliveries"] = []string{cursor("9")}   // its cursor is a number
+	out["cursor:Query.erasures"] = []string{cursor("9")}         // its cursor is a number
 	out["cursor:Query.queue"] = append(out["cursor:Query.queue"], cursor(secret.run("waiting")))
 	out["cursor:Query.approvals"] = append(out["cursor:Query.approvals"], cursor(secret.run("approval")))
 	// A cursor of auditCheck names a kind and a number, and shows objects of the tenant of its reader.

@@ -184,7 +184,7 @@ func (d *DB) DeleteRows(ctx context.Context, e *store.Erasure, s Scope, name str
 	place := "table " + t.name
 	before := e.Counts[place]
 	err = d.inTx(ctx, func(tx *sql.Tx) error {
-		close, err := d.permitDeletes(ctx, tx, e.ID, t.name)
+		forbid, err := d.permitDeletes(ctx, tx, e.ID, t.name)
 		if err != nil {
 			return err
 		}
@@ -212,7 +212,7 @@ func (d *DB) DeleteRows(ctx context.Context, e *store.Erasure, s Scope, name str
 				return err
 			}
 		}
-		return close()
+		return forbid()
 	})
 	if e.Counts[place] == 0 {
 		delete(e.Counts, place)
