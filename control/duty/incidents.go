@@ -24,6 +24,7 @@ func (w *pass) openIncidents(ctx context.Context) error {
 		if len(i.Notes) > 0 {
 			what, why = "the severity of an incident was raised", i.Notes[0].Text
 		}
+		//nolint:sloglint // one of two constants
 		w.s.background.Log.ErrorContext(ctx, what, slog.String("incidentId", i.ID),
 			slog.String("severity", string(i.Severity)), slog.String("code", cmp.Or(string(i.Code), "ESCALATE_ALERT")),
 			slog.String("tenantId", i.TenantID), slog.String("runId", i.RunID), slog.String("why", why))
