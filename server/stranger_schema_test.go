@@ -77,7 +77,7 @@ var slotKeys = map[string]string{ //nolint:gochecknoglobals // a table
 
 // textValues has values for inputs of type String that name no thing.
 var textValues = map[string]any{ //nolint:gochecknoglobals // a table
-	"connect": "5432", "require": "files",
+	"connect": "5432", "require": "files", "kinds": "custom",
 	"tags": "odd", "add": "odd", "remove": "even", "body": "look at this", "query": "status:FAILED",
 	"reason": "why not", "notes": "done", "note": "look", "evidenceRefs": "https://example.org/e", "destinationDb": "db",
 	"schema": "public", "types": "StepFailed",

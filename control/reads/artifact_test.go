@@ -195,9 +195,8 @@ func TestLinkArtifact_WorksWithTheRightsOfItsMaker(t *testing.T) {
 	token := at.Query().Get("link")
 	works := func(token, runID, path string) bool {
 		t.Helper()
-		a, _, err := w.FindLinked(ctx, runID, path, token)
-		if err == nil {
-			return a.URI == uri
+		if _, _, err = w.FindLinked(ctx, runID, path, token); err == nil {
+			return true
 		}
 		controltest.Refusal(t, err, run.CodeNotFound)
 		if !strings.HasSuffix(err.Error(), "This link has expired, was revoked, or never existed.") {

@@ -35,6 +35,7 @@ const MAY_IMPORT: Readonly<Record<string, string>> = {
   plans: "api api/gen format messages page session status ui",
   compare: "api api/gen format forms messages plans status ui",
   step: "actions address api api/gen format logs messages page plans runstate status topology ui",
+  artifacts: "format messages step ui",
   timeline: "address api api/gen format messages runstate status step topology ui",
   steps: "actions address api format messages runstate status step timeline topology ui",
   plan: "address api api/gen format messages page ui",
@@ -43,7 +44,7 @@ const MAY_IMPORT: Readonly<Record<string, string>> = {
   incidents: "alerts api api/gen format forms messages page receipts session ui",
   deliveries: "api api/gen format forms messages page receipts session ui",
   doctor: "actions address api api/gen format messages page runstate status ui waits",
-  run: "actions address api api/gen compare copyas dag events format freshness history logs messages mosaic page plan plans receipts runstate session status step steps timeline topology ui notes alerts incidents doctor waits",
+  run: "actions address api api/gen artifacts compare copyas dag events format freshness history logs messages mosaic page plan plans receipts runstate session status step steps timeline topology ui notes alerts incidents doctor waits",
   runlist: "address api api/gen format forms messages runstate session status ui",
   bulk: "actions api api/gen copyas format forms messages receipts runstate session status ui",
   start: "api api/gen dag forms messages session ui",
@@ -56,7 +57,7 @@ const MAY_IMPORT: Readonly<Record<string, string>> = {
   explorer: "api api/gen messages ui",
   shell: "api api/gen attention copyas format forms inbox messages receipts runlist session status ui",
   routes:
-    "actions address admin alerts api api/gen attention audit bulk compare copyas deliveries doctor explorer format forms freshness health history inbox incidents messages page plans queue receipts run runlist runstate session shell start status step ui",
+    "actions address admin alerts api api/gen artifacts attention audit bulk compare copyas deliveries doctor explorer format forms freshness health history inbox incidents messages page plans queue receipts run runlist runstate session shell start status step ui",
   ".": "api api/gen routes runstate",
   testing: "actions api api/gen bulk runstate session",
   gallery:
