@@ -48,8 +48,8 @@ import (
 	"github.com/dvt-engine/dvt/store/decorate"
 	"github.com/dvt-engine/dvt/store/postgres"
 	"github.com/dvt-engine/dvt/store/sqlite"
-	"github.com/dvt-engine/dvt/storeadmin/archive"
 	"github.com/dvt-engine/dvt/store/subject"
+	"github.com/dvt-engine/dvt/storeadmin/archive"
 )
 
 // drainTime is how long open requests and streams may take to end during a shutdown.

@@ -178,6 +178,11 @@ type ComplexityRoot struct {
 		Node   func(childComplexity int) int
 	}
 
+	ArtifactRetention struct {
+		Days func(childComplexity int) int
+		Kind func(childComplexity int) int
+	}
+
 	AttentionConnection struct {
 		AsOf     func(childComplexity int) int
 		Count    func(childComplexity int) int
@@ -459,6 +464,10 @@ type ComplexityRoot struct {
 		RequestID     func(childComplexity int) int
 		Version       func(childComplexity int) int
 		VersionBefore func(childComplexity int) int
+	}
+
+	CheckSecretsPayload struct {
+		Secrets func(childComplexity int) int
 	}
 
 	ComparedStep struct {
@@ -788,6 +797,11 @@ type ComplexityRoot struct {
 		Viewers         func(childComplexity int) int
 	}
 
+	HoldPayload struct {
+		Change func(childComplexity int) int
+		Hold   func(childComplexity int) int
+	}
+
 	InboxItem struct {
 		EnvironmentID    func(childComplexity int) int
 		LogicalAttemptID func(childComplexity int) int
@@ -851,6 +865,28 @@ type ComplexityRoot struct {
 	IncidentPayload struct {
 		Change   func(childComplexity int) int
 		Incident func(childComplexity int) int
+	}
+
+	LegalHold struct {
+		ID        func(childComplexity int) int
+		Kind      func(childComplexity int) int
+		LiftedAt  func(childComplexity int) int
+		LiftedBy  func(childComplexity int) int
+		LiftedFor func(childComplexity int) int
+		PlacedAt  func(childComplexity int) int
+		PlacedBy  func(childComplexity int) int
+		Reason    func(childComplexity int) int
+		Subject   func(childComplexity int) int
+	}
+
+	LegalHoldConnection struct {
+		Edges    func(childComplexity int) int
+		PageInfo func(childComplexity int) int
+	}
+
+	LegalHoldEdge struct {
+		Cursor func(childComplexity int) int
+		Node   func(childComplexity int) int
 	}
 
 	LinkArtifactPayload struct {
@@ -921,6 +957,7 @@ type ComplexityRoot struct {
 		CancelBulk          func(childComplexity int, input model.CancelBulkInput) int
 		CancelRun           func(childComplexity int, input model.CancelRunInput) int
 		ChangeRunTags       func(childComplexity int, input model.ChangeRunTagsInput) int
+		CheckSecrets        func(childComplexity int, input model.CheckSecretsInput) int
 		CloseIncident       func(childComplexity int, input model.IncidentNoteInput) int
 		CompleteManualStep  func(childComplexity int, input model.CompleteManualStepInput) int
 		CreateToken         func(childComplexity int, input model.CreateTokenInput) int
@@ -932,13 +969,16 @@ type ComplexityRoot struct {
 		EndBreakGlass       func(childComplexity int, input model.EndBreakGlassInput) int
 		EndSilence          func(childComplexity int, input model.EndSilenceInput) int
 		FreezeTenant        func(childComplexity int, input model.FreezeTenantInput) int
+		LiftHold            func(childComplexity int, input model.LiftHoldInput) int
 		LinkArtifact        func(childComplexity int, input model.LinkArtifactInput) int
 		NoteIncident        func(childComplexity int, input model.IncidentNoteInput) int
+		PlaceHold           func(childComplexity int, input model.PlaceHoldInput) int
 		RedriveDeadLetters  func(childComplexity int, input model.RedriveDeadLettersInput) int
 		RedriveDeliveries   func(childComplexity int, input model.RedriveDeliveriesInput) int
 		ReplayDestination   func(childComplexity int, input model.ReplayDestinationInput) int
 		RequestErasure      func(childComplexity int, input model.RequestErasureInput) int
 		Rerun               func(childComplexity int, input model.RerunInput) int
+		RevokeSecrets       func(childComplexity int, input model.RevokeSecretsInput) int
 		RevokeToken         func(childComplexity int, input model.RevokeTokenInput) int
 		SaveView            func(childComplexity int, input model.SaveViewInput) int
 		SetEngineMode       func(childComplexity int, input model.SetEngineModeInput) int
@@ -946,6 +986,7 @@ type ComplexityRoot struct {
 		SetPolicy           func(childComplexity int, input model.SetPolicyInput) int
 		SetQuota            func(childComplexity int, input model.SetQuotaInput) int
 		SetRecovery         func(childComplexity int, input model.SetRecoveryInput) int
+		SetRetention        func(childComplexity int, input model.SetRetentionInput) int
 		SetRunTags          func(childComplexity int, input model.SetRunTagsInput) int
 		SetShareLinks       func(childComplexity int, input model.SetShareLinksInput) int
 		ShareRun            func(childComplexity int, input model.ShareRunInput) int
@@ -1214,60 +1255,65 @@ type ComplexityRoot struct {
 	}
 
 	Query struct {
-		Alert          func(childComplexity int, id string) int
-		AlertSilences  func(childComplexity int) int
-		Alerts         func(childComplexity int, filter *model.AlertFilter, first *int, after *string) int
-		Approvals      func(childComplexity int, first *int, after *string) int
-		Attention      func(childComplexity int, first *int, after *string) int
-		Audit          func(childComplexity int, filter *model.AuditFilter, oldestFirst *bool, first *int, after *string) int
-		AuditCheck     func(childComplexity int, after *string) int
-		Bulk           func(childComplexity int, id string) int
-		BulkRunCounts  func(childComplexity int, ids []string) int
-		Bulks          func(childComplexity int, first *int, after *string) int
-		Capabilities   func(childComplexity int) int
-		CompareRuns    func(childComplexity int, a string, b string) int
-		DeadDeliveries func(childComplexity int, name string, first *int, after *string) int
-		DeadLetters    func(childComplexity int, runID *string, open *bool, first *int, after *string) int
-		Destination    func(childComplexity int, name string) int
-		Destinations   func(childComplexity int) int
-		Erasures       func(childComplexity int, first *int, after *string) int
-		Health         func(childComplexity int) int
-		HealthHistory  func(childComplexity int, last *int) int
-		Incident       func(childComplexity int, id string) int
-		IncidentAlerts func(childComplexity int, id string) int
-		Incidents      func(childComplexity int, openOnly *bool, runID *string, first *int, after *string) int
-		LogSearch      func(childComplexity int, in model.LogSearchInput, find string, first *int, after *string) int
-		ManualTasks    func(childComplexity int, runID *string, first *int, after *string) int
-		Node           func(childComplexity int, id string) int
-		Plan           func(childComplexity int, projectID string, environmentID string, planID string, runs *int) int
-		PlanStep       func(childComplexity int, projectID string, environmentID string, planID string, stepID string, runs *int) int
-		Plans          func(childComplexity int, projectID *string, environmentID *string, text *string, first *int, after *string) int
-		Policy         func(childComplexity int) int
-		PolicyHistory  func(childComplexity int, first *int, after *string) int
-		Preview        func(childComplexity int, action model.ActionInput) int
-		PreviewPolicy  func(childComplexity int, document model.PolicyInput) int
-		PreviewQuota   func(childComplexity int, settings model.QuotaSettingsInput) int
-		PreviewReplay  func(childComplexity int, name string, since time.Time, until *time.Time, filter *model.DeliveryFilter) int
-		Queue          func(childComplexity int, projectID *string, first *int, after *string) int
-		QuotaHistory   func(childComplexity int, first *int, after *string) int
-		QuotaSettings  func(childComplexity int) int
-		Quotas         func(childComplexity int) int
-		RightHolders   func(childComplexity int, actions []model.Action) int
-		Run            func(childComplexity int, runID string, at *run.Seq) int
-		RunCounts      func(childComplexity int, filters []model.RunFilter) int
-		RunDiff        func(childComplexity int, runID string, a run.Seq, b run.Seq) int
-		RunHistogram   func(childComplexity int, filter *model.RunFilter, from time.Time, to time.Time, buckets int) int
-		RunNotes       func(childComplexity int, runID string) int
-		RunTags        func(childComplexity int, runIds []string) int
-		Runs           func(childComplexity int, first *int, after *string, last *int, before *string, filter *model.RunFilter, orderBy *model.RunOrder) int
-		SavedViews     func(childComplexity int) int
-		Service        func(childComplexity int) int
-		Signal         func(childComplexity int, runID string, signalID string) int
-		StepLog        func(childComplexity int, runID string, stepID string, attempt *int, fromLine *int, first *int, find *string) int
-		Tokens         func(childComplexity int, all *bool, live *bool, first *int, after *string) int
-		Viewer         func(childComplexity int) int
-		WhoCould       func(childComplexity int, action string, runID *string, projectID *string, environmentID *string) int
-		Workers        func(childComplexity int) int
+		Alert            func(childComplexity int, id string) int
+		AlertSilences    func(childComplexity int) int
+		Alerts           func(childComplexity int, filter *model.AlertFilter, first *int, after *string) int
+		Approvals        func(childComplexity int, first *int, after *string) int
+		Attention        func(childComplexity int, first *int, after *string) int
+		Audit            func(childComplexity int, filter *model.AuditFilter, oldestFirst *bool, first *int, after *string) int
+		AuditCheck       func(childComplexity int, after *string) int
+		Bulk             func(childComplexity int, id string) int
+		BulkRunCounts    func(childComplexity int, ids []string) int
+		Bulks            func(childComplexity int, first *int, after *string) int
+		Capabilities     func(childComplexity int) int
+		CompareRuns      func(childComplexity int, a string, b string) int
+		DeadDeliveries   func(childComplexity int, name string, first *int, after *string) int
+		DeadLetters      func(childComplexity int, runID *string, open *bool, first *int, after *string) int
+		Destination      func(childComplexity int, name string) int
+		Destinations     func(childComplexity int) int
+		Erasures         func(childComplexity int, first *int, after *string) int
+		Health           func(childComplexity int) int
+		HealthHistory    func(childComplexity int, last *int) int
+		Incident         func(childComplexity int, id string) int
+		IncidentAlerts   func(childComplexity int, id string) int
+		Incidents        func(childComplexity int, openOnly *bool, runID *string, first *int, after *string) int
+		LegalHolds       func(childComplexity int, open *bool, first *int, after *string) int
+		LogSearch        func(childComplexity int, in model.LogSearchInput, find string, first *int, after *string) int
+		ManualTasks      func(childComplexity int, runID *string, first *int, after *string) int
+		Node             func(childComplexity int, id string) int
+		Plan             func(childComplexity int, projectID string, environmentID string, planID string, runs *int) int
+		PlanStep         func(childComplexity int, projectID string, environmentID string, planID string, stepID string, runs *int) int
+		Plans            func(childComplexity int, projectID *string, environmentID *string, text *string, first *int, after *string) int
+		Policy           func(childComplexity int) int
+		PolicyHistory    func(childComplexity int, first *int, after *string) int
+		Preview          func(childComplexity int, action model.ActionInput) int
+		PreviewPolicy    func(childComplexity int, document model.PolicyInput) int
+		PreviewQuota     func(childComplexity int, settings model.QuotaSettingsInput) int
+		PreviewReplay    func(childComplexity int, name string, since time.Time, until *time.Time, filter *model.DeliveryFilter) int
+		PreviewRetention func(childComplexity int, policy model.RetentionDaysInput) int
+		Queue            func(childComplexity int, projectID *string, first *int, after *string) int
+		QuotaHistory     func(childComplexity int, first *int, after *string) int
+		QuotaSettings    func(childComplexity int) int
+		Quotas           func(childComplexity int) int
+		RetentionHistory func(childComplexity int, first *int, after *string) int
+		RetentionPolicy  func(childComplexity int) int
+		RightHolders     func(childComplexity int, actions []model.Action) int
+		Run              func(childComplexity int, runID string, at *run.Seq) int
+		RunCounts        func(childComplexity int, filters []model.RunFilter) int
+		RunDiff          func(childComplexity int, runID string, a run.Seq, b run.Seq) int
+		RunHistogram     func(childComplexity int, filter *model.RunFilter, from time.Time, to time.Time, buckets int) int
+		RunNotes         func(childComplexity int, runID string) int
+		RunTags          func(childComplexity int, runIds []string) int
+		Runs             func(childComplexity int, first *int, after *string, last *int, before *string, filter *model.RunFilter, orderBy *model.RunOrder) int
+		SavedViews       func(childComplexity int) int
+		SecretAccess     func(childComplexity int, filter *model.SecretAccessFilter, first *int, after *string) int
+		Service          func(childComplexity int) int
+		Signal           func(childComplexity int, runID string, signalID string) int
+		StepLog          func(childComplexity int, runID string, stepID string, attempt *int, fromLine *int, first *int, find *string) int
+		Tokens           func(childComplexity int, all *bool, live *bool, first *int, after *string) int
+		Viewer           func(childComplexity int) int
+		WhoCould         func(childComplexity int, action string, runID *string, projectID *string, environmentID *string) int
+		Workers          func(childComplexity int) int
 	}
 
 	QueueEntry struct {
@@ -1374,6 +1420,79 @@ type ComplexityRoot struct {
 		More     func(childComplexity int) int
 	}
 
+	RetentionDays struct {
+		Alerts         func(childComplexity int) int
+		ArchiveRuns    func(childComplexity int) int
+		Artifacts      func(childComplexity int) int
+		DeadLetters    func(childComplexity int) int
+		DeleteArchives func(childComplexity int) int
+		Receipts       func(childComplexity int) int
+		StepLogs       func(childComplexity int) int
+	}
+
+	RetentionEstimate struct {
+		Bytes  func(childComplexity int) int
+		Events func(childComplexity int) int
+		Held   func(childComplexity int) int
+		More   func(childComplexity int) int
+		Runs   func(childComplexity int) int
+	}
+
+	RetentionPass struct {
+		Archived       func(childComplexity int) int
+		ArchivedBytes  func(childComplexity int) int
+		Deleted        func(childComplexity int) int
+		DeletedEvents  func(childComplexity int) int
+		DeletedRows    func(childComplexity int) int
+		EndedAt        func(childComplexity int) int
+		Error          func(childComplexity int) int
+		Failed         func(childComplexity int) int
+		Held           func(childComplexity int) int
+		RemovedObjects func(childComplexity int) int
+		StartedAt      func(childComplexity int) int
+		Waiting        func(childComplexity int) int
+	}
+
+	RetentionPolicy struct {
+		Actor    func(childComplexity int) int
+		At       func(childComplexity int) int
+		Changed  func(childComplexity int) int
+		Days     func(childComplexity int) int
+		LastPass func(childComplexity int) int
+		Own      func(childComplexity int) int
+		Reason   func(childComplexity int) int
+		Version  func(childComplexity int) int
+	}
+
+	RetentionPolicyConnection struct {
+		Edges    func(childComplexity int) int
+		PageInfo func(childComplexity int) int
+	}
+
+	RetentionPolicyEdge struct {
+		Cursor func(childComplexity int) int
+		Node   func(childComplexity int) int
+	}
+
+	RetentionPreview struct {
+		Archive  func(childComplexity int) int
+		Changed  func(childComplexity int) int
+		Delete   func(childComplexity int) int
+		Warnings func(childComplexity int) int
+	}
+
+	RevokeSecretsPayload struct {
+		Change        func(childComplexity int) int
+		Done          func(childComplexity int) int
+		LeasesEnded   func(childComplexity int) int
+		LeasesFailed  func(childComplexity int) int
+		RunID         func(childComplexity int) int
+		TenantID      func(childComplexity int) int
+		ValuesDropped func(childComplexity int) int
+		Waiting       func(childComplexity int) int
+		Workers       func(childComplexity int) int
+	}
+
 	RevokeTokenPayload struct {
 		Change func(childComplexity int) int
 		Token  func(childComplexity int) int
@@ -1389,6 +1508,7 @@ type ComplexityRoot struct {
 	Run struct {
 		Actions           func(childComplexity int) int
 		Approval          func(childComplexity int) int
+		Archive           func(childComplexity int) int
 		ArtifactList      func(childComplexity int, stepID *string, kinds []string, first *int, after *string) int
 		Artifacts         func(childComplexity int) int
 		Cancellation      func(childComplexity int) int
@@ -1439,6 +1559,12 @@ type ComplexityRoot struct {
 		Decisions func(childComplexity int) int
 		ExpiresAt func(childComplexity int) int
 		Required  func(childComplexity int) int
+	}
+
+	RunArchive struct {
+		At        func(childComplexity int) int
+		Events    func(childComplexity int) int
+		SizeBytes func(childComplexity int) int
 	}
 
 	RunBucket struct {
@@ -1619,6 +1745,46 @@ type ComplexityRoot struct {
 		Reason  func(childComplexity int) int
 	}
 
+	SecretAccess struct {
+		Account          func(childComplexity int) int
+		AnsweredVersion  func(childComplexity int) int
+		As               func(childComplexity int) int
+		At               func(childComplexity int) int
+		Cached           func(childComplexity int) int
+		Code             func(childComplexity int) int
+		EngineAttemptID  func(childComplexity int) int
+		Key              func(childComplexity int) int
+		LogicalAttemptID func(childComplexity int) int
+		Provider         func(childComplexity int) int
+		RunID            func(childComplexity int) int
+		StepID           func(childComplexity int) int
+		Version          func(childComplexity int) int
+		Worker           func(childComplexity int) int
+	}
+
+	SecretAccessConnection struct {
+		Edges    func(childComplexity int) int
+		PageInfo func(childComplexity int) int
+	}
+
+	SecretAccessEdge struct {
+		Cursor func(childComplexity int) int
+		Node   func(childComplexity int) int
+	}
+
+	SecretCheck struct {
+		AnsweredVersion func(childComplexity int) int
+		Code            func(childComplexity int) int
+		Key             func(childComplexity int) int
+		Message         func(childComplexity int) int
+		Ok              func(childComplexity int) int
+		Provider        func(childComplexity int) int
+		Queue           func(childComplexity int) int
+		Steps           func(childComplexity int) int
+		Version         func(childComplexity int) int
+		Worker          func(childComplexity int) int
+	}
+
 	SecretRef struct {
 		Key      func(childComplexity int) int
 		Provider func(childComplexity int) int
@@ -1654,6 +1820,12 @@ type ComplexityRoot struct {
 		Change   func(childComplexity int) int
 		Effect   func(childComplexity int) int
 		Settings func(childComplexity int) int
+	}
+
+	SetRetentionPayload struct {
+		Change func(childComplexity int) int
+		Effect func(childComplexity int) int
+		Policy func(childComplexity int) int
 	}
 
 	SetRunTagsPayload struct {
@@ -1748,6 +1920,7 @@ type ComplexityRoot struct {
 		PendingRetry     func(childComplexity int) int
 		ResourceClass    func(childComplexity int) int
 		Result           func(childComplexity int) int
+		Secrets          func(childComplexity int, attempt *int) int
 		Skip             func(childComplexity int) int
 		StartedAt        func(childComplexity int) int
 		Status           func(childComplexity int) int
@@ -1879,6 +2052,20 @@ type ComplexityRoot struct {
 		Metadata         func(childComplexity int) int
 		Metrics          func(childComplexity int) int
 		Status           func(childComplexity int) int
+	}
+
+	StepSecret struct {
+		AnsweredBy      func(childComplexity int) int
+		AnsweredVersion func(childComplexity int) int
+		As              func(childComplexity int) int
+		Attempt         func(childComplexity int) int
+		Cached          func(childComplexity int) int
+		Code            func(childComplexity int) int
+		Key             func(childComplexity int) int
+		Provider        func(childComplexity int) int
+		ReadAt          func(childComplexity int) int
+		Resolved        func(childComplexity int) int
+		Version         func(childComplexity int) int
 	}
 
 	StepTry struct {
@@ -2045,6 +2232,9 @@ type MutationResolver interface {
 	RevokeToken(ctx context.Context, input model.RevokeTokenInput) (*model.RevokeTokenPayload, error)
 	ApproveRun(ctx context.Context, input model.ApproveRunInput) (*model.RunPayload, error)
 	SetQuota(ctx context.Context, input model.SetQuotaInput) (*model.SetQuotaPayload, error)
+	SetRetention(ctx context.Context, input model.SetRetentionInput) (*model.SetRetentionPayload, error)
+	PlaceHold(ctx context.Context, input model.PlaceHoldInput) (*model.HoldPayload, error)
+	LiftHold(ctx context.Context, input model.LiftHoldInput) (*model.HoldPayload, error)
 	FreezeTenant(ctx context.Context, input model.FreezeTenantInput) (*model.ServicePayload, error)
 	RequestErasure(ctx context.Context, input model.RequestErasureInput) (*model.ErasurePayload, error)
 	DecideErasure(ctx context.Context, input model.DecideErasureInput) (*model.ErasurePayload, error)
@@ -2054,6 +2244,8 @@ type MutationResolver interface {
 	LinkArtifact(ctx context.Context, input model.LinkArtifactInput) (*model.LinkArtifactPayload, error)
 	SetEngineMode(ctx context.Context, input model.SetEngineModeInput) (*model.ServicePayload, error)
 	DrainWorker(ctx context.Context, input model.DrainWorkerInput) (*model.DrainWorkerPayload, error)
+	CheckSecrets(ctx context.Context, input model.CheckSecretsInput) (*model.CheckSecretsPayload, error)
+	RevokeSecrets(ctx context.Context, input model.RevokeSecretsInput) (*model.RevokeSecretsPayload, error)
 	TestDestination(ctx context.Context, input model.TestDestinationInput) (*model.DeliveryOrderPayload, error)
 	EnableDestination(ctx context.Context, input model.SwitchDestinationInput) (*model.DestinationPayload, error)
 	DisableDestination(ctx context.Context, input model.SwitchDestinationInput) (*model.DestinationPayload, error)
@@ -2102,12 +2294,17 @@ type QueryResolver interface {
 	Tokens(ctx context.Context, all *bool, live *bool, first *int, after *string) (*model.TokenConnection, error)
 	Audit(ctx context.Context, filter *model.AuditFilter, oldestFirst *bool, first *int, after *string) (*model.AuditConnection, error)
 	AuditCheck(ctx context.Context, after *string) (*model.AuditCheck, error)
+	SecretAccess(ctx context.Context, filter *model.SecretAccessFilter, first *int, after *string) (*model.SecretAccessConnection, error)
 	Queue(ctx context.Context, projectID *string, first *int, after *string) (*model.QueueEntryConnection, error)
 	Approvals(ctx context.Context, first *int, after *string) (*model.RunConnection, error)
 	Quotas(ctx context.Context) ([]model.QuotaSnapshot, error)
 	QuotaSettings(ctx context.Context) (*model.QuotaSettings, error)
 	PreviewQuota(ctx context.Context, settings model.QuotaSettingsInput) (*model.ChangePreview, error)
 	QuotaHistory(ctx context.Context, first *int, after *string) (*model.QuotaSettingsConnection, error)
+	RetentionPolicy(ctx context.Context) (*model.RetentionPolicy, error)
+	PreviewRetention(ctx context.Context, policy model.RetentionDaysInput) (*model.RetentionPreview, error)
+	RetentionHistory(ctx context.Context, first *int, after *string) (*model.RetentionPolicyConnection, error)
+	LegalHolds(ctx context.Context, open *bool, first *int, after *string) (*model.LegalHoldConnection, error)
 	Service(ctx context.Context) (*model.ServiceState, error)
 	Bulk(ctx context.Context, id string) (*model.Bulk, error)
 	Bulks(ctx context.Context, first *int, after *string) (*model.BulkConnection, error)
@@ -2123,6 +2320,8 @@ type RunResolver interface {
 	Signals(ctx context.Context, obj *model.Run, first *int, after *string) (*model.SignalConnection, error)
 
 	ArtifactList(ctx context.Context, obj *model.Run, stepID *string, kinds []string, first *int, after *string) (*model.ArtifactConnection, error)
+
+	Archive(ctx context.Context, obj *model.Run) (*model.RunArchive, error)
 
 	Approval(ctx context.Context, obj *model.Run) (*model.RunApproval, error)
 
@@ -2148,6 +2347,7 @@ type StepResolver interface {
 	DbtNodes(ctx context.Context, obj *model.Step, status []string, attempt *int, first *int, after *string) (*model.DbtNodeConnection, error)
 	Inputs(ctx context.Context, obj *model.Step, attempt *int) (*model.StepInputs, error)
 	Evidence(ctx context.Context, obj *model.Step, attempt *int) (*model.StepEvidence, error)
+	Secrets(ctx context.Context, obj *model.Step, attempt *int) ([]model.StepSecret, error)
 	Output(ctx context.Context, obj *model.Step, attempt *int) (*model.StepOutput, error)
 }
 type SubscriptionResolver interface {
@@ -2739,6 +2939,19 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.ArtifactEdge.Node(childComplexity), true
+
+	case "ArtifactRetention.days":
+		if e.ComplexityRoot.ArtifactRetention.Days == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ArtifactRetention.Days(childComplexity), true
+	case "ArtifactRetention.kind":
+		if e.ComplexityRoot.ArtifactRetention.Kind == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ArtifactRetention.Kind(childComplexity), true
 
 	case "AttentionConnection.asOf":
 		if e.ComplexityRoot.AttentionConnection.AsOf == nil {
@@ -3898,6 +4111,13 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.ChangeReceipt.VersionBefore(childComplexity), true
+
+	case "CheckSecretsPayload.secrets":
+		if e.ComplexityRoot.CheckSecretsPayload.Secrets == nil {
+			break
+		}
+
+		return e.ComplexityRoot.CheckSecretsPayload.Secrets(childComplexity), true
 
 	case "ComparedStep.attempts":
 		if e.ComplexityRoot.ComparedStep.Attempts == nil {
@@ -5164,6 +5384,19 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.HealthSample.Viewers(childComplexity), true
 
+	case "HoldPayload.change":
+		if e.ComplexityRoot.HoldPayload.Change == nil {
+			break
+		}
+
+		return e.ComplexityRoot.HoldPayload.Change(childComplexity), true
+	case "HoldPayload.hold":
+		if e.ComplexityRoot.HoldPayload.Hold == nil {
+			break
+		}
+
+		return e.ComplexityRoot.HoldPayload.Hold(childComplexity), true
+
 	case "InboxItem.environmentId":
 		if e.ComplexityRoot.InboxItem.EnvironmentID == nil {
 			break
@@ -5434,6 +5667,87 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.IncidentPayload.Incident(childComplexity), true
+
+	case "LegalHold.id":
+		if e.ComplexityRoot.LegalHold.ID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.LegalHold.ID(childComplexity), true
+	case "LegalHold.kind":
+		if e.ComplexityRoot.LegalHold.Kind == nil {
+			break
+		}
+
+		return e.ComplexityRoot.LegalHold.Kind(childComplexity), true
+	case "LegalHold.liftedAt":
+		if e.ComplexityRoot.LegalHold.LiftedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.LegalHold.LiftedAt(childComplexity), true
+	case "LegalHold.liftedBy":
+		if e.ComplexityRoot.LegalHold.LiftedBy == nil {
+			break
+		}
+
+		return e.ComplexityRoot.LegalHold.LiftedBy(childComplexity), true
+	case "LegalHold.liftedFor":
+		if e.ComplexityRoot.LegalHold.LiftedFor == nil {
+			break
+		}
+
+		return e.ComplexityRoot.LegalHold.LiftedFor(childComplexity), true
+	case "LegalHold.placedAt":
+		if e.ComplexityRoot.LegalHold.PlacedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.LegalHold.PlacedAt(childComplexity), true
+	case "LegalHold.placedBy":
+		if e.ComplexityRoot.LegalHold.PlacedBy == nil {
+			break
+		}
+
+		return e.ComplexityRoot.LegalHold.PlacedBy(childComplexity), true
+	case "LegalHold.reason":
+		if e.ComplexityRoot.LegalHold.Reason == nil {
+			break
+		}
+
+		return e.ComplexityRoot.LegalHold.Reason(childComplexity), true
+	case "LegalHold.subject":
+		if e.ComplexityRoot.LegalHold.Subject == nil {
+			break
+		}
+
+		return e.ComplexityRoot.LegalHold.Subject(childComplexity), true
+
+	case "LegalHoldConnection.edges":
+		if e.ComplexityRoot.LegalHoldConnection.Edges == nil {
+			break
+		}
+
+		return e.ComplexityRoot.LegalHoldConnection.Edges(childComplexity), true
+	case "LegalHoldConnection.pageInfo":
+		if e.ComplexityRoot.LegalHoldConnection.PageInfo == nil {
+			break
+		}
+
+		return e.ComplexityRoot.LegalHoldConnection.PageInfo(childComplexity), true
+
+	case "LegalHoldEdge.cursor":
+		if e.ComplexityRoot.LegalHoldEdge.Cursor == nil {
+			break
+		}
+
+		return e.ComplexityRoot.LegalHoldEdge.Cursor(childComplexity), true
+	case "LegalHoldEdge.node":
+		if e.ComplexityRoot.LegalHoldEdge.Node == nil {
+			break
+		}
+
+		return e.ComplexityRoot.LegalHoldEdge.Node(childComplexity), true
 
 	case "LinkArtifactPayload.expiresAt":
 		if e.ComplexityRoot.LinkArtifactPayload.ExpiresAt == nil {
@@ -5724,6 +6038,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.ChangeRunTags(childComplexity, args["input"].(model.ChangeRunTagsInput)), true
+	case "Mutation.checkSecrets":
+		if e.ComplexityRoot.Mutation.CheckSecrets == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_checkSecrets_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.CheckSecrets(childComplexity, args["input"].(model.CheckSecretsInput)), true
 	case "Mutation.closeIncident":
 		if e.ComplexityRoot.Mutation.CloseIncident == nil {
 			break
@@ -5845,6 +6170,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.FreezeTenant(childComplexity, args["input"].(model.FreezeTenantInput)), true
+	case "Mutation.liftHold":
+		if e.ComplexityRoot.Mutation.LiftHold == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_liftHold_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.LiftHold(childComplexity, args["input"].(model.LiftHoldInput)), true
 	case "Mutation.linkArtifact":
 		if e.ComplexityRoot.Mutation.LinkArtifact == nil {
 			break
@@ -5867,6 +6203,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.NoteIncident(childComplexity, args["input"].(model.IncidentNoteInput)), true
+	case "Mutation.placeHold":
+		if e.ComplexityRoot.Mutation.PlaceHold == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_placeHold_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.PlaceHold(childComplexity, args["input"].(model.PlaceHoldInput)), true
 	case "Mutation.redriveDeadLetters":
 		if e.ComplexityRoot.Mutation.RedriveDeadLetters == nil {
 			break
@@ -5922,6 +6269,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.Rerun(childComplexity, args["input"].(model.RerunInput)), true
+	case "Mutation.revokeSecrets":
+		if e.ComplexityRoot.Mutation.RevokeSecrets == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_revokeSecrets_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.RevokeSecrets(childComplexity, args["input"].(model.RevokeSecretsInput)), true
 	case "Mutation.revokeToken":
 		if e.ComplexityRoot.Mutation.RevokeToken == nil {
 			break
@@ -5999,6 +6357,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.SetRecovery(childComplexity, args["input"].(model.SetRecoveryInput)), true
+	case "Mutation.setRetention":
+		if e.ComplexityRoot.Mutation.SetRetention == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_setRetention_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.SetRetention(childComplexity, args["input"].(model.SetRetentionInput)), true
 	case "Mutation.setRunTags":
 		if e.ComplexityRoot.Mutation.SetRunTags == nil {
 			break
@@ -7343,6 +7712,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.Query.Incidents(childComplexity, args["openOnly"].(*bool), args["runId"].(*string), args["first"].(*int), args["after"].(*string)), true
 
+	case "Query.legalHolds":
+		if e.ComplexityRoot.Query.LegalHolds == nil {
+			break
+		}
+
+		args, err := ec.field_Query_legalHolds_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Query.LegalHolds(childComplexity, args["open"].(*bool), args["first"].(*int), args["after"].(*string)), true
 	case "Query.logSearch":
 		if e.ComplexityRoot.Query.LogSearch == nil {
 			break
@@ -7470,6 +7850,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Query.PreviewReplay(childComplexity, args["name"].(string), args["since"].(time.Time), args["until"].(*time.Time), args["filter"].(*model.DeliveryFilter)), true
+	case "Query.previewRetention":
+		if e.ComplexityRoot.Query.PreviewRetention == nil {
+			break
+		}
+
+		args, err := ec.field_Query_previewRetention_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Query.PreviewRetention(childComplexity, args["policy"].(model.RetentionDaysInput)), true
 	case "Query.queue":
 		if e.ComplexityRoot.Query.Queue == nil {
 			break
@@ -7504,6 +7895,23 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Query.Quotas(childComplexity), true
+	case "Query.retentionHistory":
+		if e.ComplexityRoot.Query.RetentionHistory == nil {
+			break
+		}
+
+		args, err := ec.field_Query_retentionHistory_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Query.RetentionHistory(childComplexity, args["first"].(*int), args["after"].(*string)), true
+	case "Query.retentionPolicy":
+		if e.ComplexityRoot.Query.RetentionPolicy == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Query.RetentionPolicy(childComplexity), true
 	case "Query.rightHolders":
 		if e.ComplexityRoot.Query.RightHolders == nil {
 			break
@@ -7598,6 +8006,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Query.SavedViews(childComplexity), true
+	case "Query.secretAccess":
+		if e.ComplexityRoot.Query.SecretAccess == nil {
+			break
+		}
+
+		args, err := ec.field_Query_secretAccess_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Query.SecretAccess(childComplexity, args["filter"].(*model.SecretAccessFilter), args["first"].(*int), args["after"].(*string)), true
 	case "Query.service":
 		if e.ComplexityRoot.Query.Service == nil {
 			break
@@ -8064,6 +8483,308 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.ReplayPreview.More(childComplexity), true
 
+	case "RetentionDays.alerts":
+		if e.ComplexityRoot.RetentionDays.Alerts == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RetentionDays.Alerts(childComplexity), true
+	case "RetentionDays.archiveRuns":
+		if e.ComplexityRoot.RetentionDays.ArchiveRuns == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RetentionDays.ArchiveRuns(childComplexity), true
+	case "RetentionDays.artifacts":
+		if e.ComplexityRoot.RetentionDays.Artifacts == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RetentionDays.Artifacts(childComplexity), true
+	case "RetentionDays.deadLetters":
+		if e.ComplexityRoot.RetentionDays.DeadLetters == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RetentionDays.DeadLetters(childComplexity), true
+	case "RetentionDays.deleteArchives":
+		if e.ComplexityRoot.RetentionDays.DeleteArchives == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RetentionDays.DeleteArchives(childComplexity), true
+	case "RetentionDays.receipts":
+		if e.ComplexityRoot.RetentionDays.Receipts == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RetentionDays.Receipts(childComplexity), true
+	case "RetentionDays.stepLogs":
+		if e.ComplexityRoot.RetentionDays.StepLogs == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RetentionDays.StepLogs(childComplexity), true
+
+	case "RetentionEstimate.bytes":
+		if e.ComplexityRoot.RetentionEstimate.Bytes == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RetentionEstimate.Bytes(childComplexity), true
+	case "RetentionEstimate.events":
+		if e.ComplexityRoot.RetentionEstimate.Events == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RetentionEstimate.Events(childComplexity), true
+	case "RetentionEstimate.held":
+		if e.ComplexityRoot.RetentionEstimate.Held == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RetentionEstimate.Held(childComplexity), true
+	case "RetentionEstimate.more":
+		if e.ComplexityRoot.RetentionEstimate.More == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RetentionEstimate.More(childComplexity), true
+	case "RetentionEstimate.runs":
+		if e.ComplexityRoot.RetentionEstimate.Runs == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RetentionEstimate.Runs(childComplexity), true
+
+	case "RetentionPass.archived":
+		if e.ComplexityRoot.RetentionPass.Archived == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RetentionPass.Archived(childComplexity), true
+	case "RetentionPass.archivedBytes":
+		if e.ComplexityRoot.RetentionPass.ArchivedBytes == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RetentionPass.ArchivedBytes(childComplexity), true
+	case "RetentionPass.deleted":
+		if e.ComplexityRoot.RetentionPass.Deleted == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RetentionPass.Deleted(childComplexity), true
+	case "RetentionPass.deletedEvents":
+		if e.ComplexityRoot.RetentionPass.DeletedEvents == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RetentionPass.DeletedEvents(childComplexity), true
+	case "RetentionPass.deletedRows":
+		if e.ComplexityRoot.RetentionPass.DeletedRows == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RetentionPass.DeletedRows(childComplexity), true
+	case "RetentionPass.endedAt":
+		if e.ComplexityRoot.RetentionPass.EndedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RetentionPass.EndedAt(childComplexity), true
+	case "RetentionPass.error":
+		if e.ComplexityRoot.RetentionPass.Error == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RetentionPass.Error(childComplexity), true
+	case "RetentionPass.failed":
+		if e.ComplexityRoot.RetentionPass.Failed == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RetentionPass.Failed(childComplexity), true
+	case "RetentionPass.held":
+		if e.ComplexityRoot.RetentionPass.Held == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RetentionPass.Held(childComplexity), true
+	case "RetentionPass.removedObjects":
+		if e.ComplexityRoot.RetentionPass.RemovedObjects == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RetentionPass.RemovedObjects(childComplexity), true
+	case "RetentionPass.startedAt":
+		if e.ComplexityRoot.RetentionPass.StartedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RetentionPass.StartedAt(childComplexity), true
+	case "RetentionPass.waiting":
+		if e.ComplexityRoot.RetentionPass.Waiting == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RetentionPass.Waiting(childComplexity), true
+
+	case "RetentionPolicy.actor":
+		if e.ComplexityRoot.RetentionPolicy.Actor == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RetentionPolicy.Actor(childComplexity), true
+	case "RetentionPolicy.at":
+		if e.ComplexityRoot.RetentionPolicy.At == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RetentionPolicy.At(childComplexity), true
+	case "RetentionPolicy.changed":
+		if e.ComplexityRoot.RetentionPolicy.Changed == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RetentionPolicy.Changed(childComplexity), true
+	case "RetentionPolicy.days":
+		if e.ComplexityRoot.RetentionPolicy.Days == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RetentionPolicy.Days(childComplexity), true
+	case "RetentionPolicy.lastPass":
+		if e.ComplexityRoot.RetentionPolicy.LastPass == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RetentionPolicy.LastPass(childComplexity), true
+	case "RetentionPolicy.own":
+		if e.ComplexityRoot.RetentionPolicy.Own == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RetentionPolicy.Own(childComplexity), true
+	case "RetentionPolicy.reason":
+		if e.ComplexityRoot.RetentionPolicy.Reason == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RetentionPolicy.Reason(childComplexity), true
+	case "RetentionPolicy.version":
+		if e.ComplexityRoot.RetentionPolicy.Version == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RetentionPolicy.Version(childComplexity), true
+
+	case "RetentionPolicyConnection.edges":
+		if e.ComplexityRoot.RetentionPolicyConnection.Edges == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RetentionPolicyConnection.Edges(childComplexity), true
+	case "RetentionPolicyConnection.pageInfo":
+		if e.ComplexityRoot.RetentionPolicyConnection.PageInfo == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RetentionPolicyConnection.PageInfo(childComplexity), true
+
+	case "RetentionPolicyEdge.cursor":
+		if e.ComplexityRoot.RetentionPolicyEdge.Cursor == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RetentionPolicyEdge.Cursor(childComplexity), true
+	case "RetentionPolicyEdge.node":
+		if e.ComplexityRoot.RetentionPolicyEdge.Node == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RetentionPolicyEdge.Node(childComplexity), true
+
+	case "RetentionPreview.archive":
+		if e.ComplexityRoot.RetentionPreview.Archive == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RetentionPreview.Archive(childComplexity), true
+	case "RetentionPreview.changed":
+		if e.ComplexityRoot.RetentionPreview.Changed == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RetentionPreview.Changed(childComplexity), true
+	case "RetentionPreview.delete":
+		if e.ComplexityRoot.RetentionPreview.Delete == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RetentionPreview.Delete(childComplexity), true
+	case "RetentionPreview.warnings":
+		if e.ComplexityRoot.RetentionPreview.Warnings == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RetentionPreview.Warnings(childComplexity), true
+
+	case "RevokeSecretsPayload.change":
+		if e.ComplexityRoot.RevokeSecretsPayload.Change == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RevokeSecretsPayload.Change(childComplexity), true
+	case "RevokeSecretsPayload.done":
+		if e.ComplexityRoot.RevokeSecretsPayload.Done == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RevokeSecretsPayload.Done(childComplexity), true
+	case "RevokeSecretsPayload.leasesEnded":
+		if e.ComplexityRoot.RevokeSecretsPayload.LeasesEnded == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RevokeSecretsPayload.LeasesEnded(childComplexity), true
+	case "RevokeSecretsPayload.leasesFailed":
+		if e.ComplexityRoot.RevokeSecretsPayload.LeasesFailed == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RevokeSecretsPayload.LeasesFailed(childComplexity), true
+	case "RevokeSecretsPayload.runId":
+		if e.ComplexityRoot.RevokeSecretsPayload.RunID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RevokeSecretsPayload.RunID(childComplexity), true
+	case "RevokeSecretsPayload.tenantId":
+		if e.ComplexityRoot.RevokeSecretsPayload.TenantID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RevokeSecretsPayload.TenantID(childComplexity), true
+	case "RevokeSecretsPayload.valuesDropped":
+		if e.ComplexityRoot.RevokeSecretsPayload.ValuesDropped == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RevokeSecretsPayload.ValuesDropped(childComplexity), true
+	case "RevokeSecretsPayload.waiting":
+		if e.ComplexityRoot.RevokeSecretsPayload.Waiting == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RevokeSecretsPayload.Waiting(childComplexity), true
+	case "RevokeSecretsPayload.workers":
+		if e.ComplexityRoot.RevokeSecretsPayload.Workers == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RevokeSecretsPayload.Workers(childComplexity), true
+
 	case "RevokeTokenPayload.change":
 		if e.ComplexityRoot.RevokeTokenPayload.Change == nil {
 			break
@@ -8114,6 +8835,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Run.Approval(childComplexity), true
+	case "Run.archive":
+		if e.ComplexityRoot.Run.Archive == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Run.Archive(childComplexity), true
 	case "Run.artifactList":
 		if e.ComplexityRoot.Run.ArtifactList == nil {
 			break
@@ -8417,6 +9144,25 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.RunApproval.Required(childComplexity), true
+
+	case "RunArchive.at":
+		if e.ComplexityRoot.RunArchive.At == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RunArchive.At(childComplexity), true
+	case "RunArchive.events":
+		if e.ComplexityRoot.RunArchive.Events == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RunArchive.Events(childComplexity), true
+	case "RunArchive.sizeBytes":
+		if e.ComplexityRoot.RunArchive.SizeBytes == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RunArchive.SizeBytes(childComplexity), true
 
 	case "RunBucket.failed":
 		if e.ComplexityRoot.RunBucket.Failed == nil {
@@ -9146,6 +9892,178 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.SealedTexts.Reason(childComplexity), true
 
+	case "SecretAccess.account":
+		if e.ComplexityRoot.SecretAccess.Account == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SecretAccess.Account(childComplexity), true
+	case "SecretAccess.answeredVersion":
+		if e.ComplexityRoot.SecretAccess.AnsweredVersion == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SecretAccess.AnsweredVersion(childComplexity), true
+	case "SecretAccess.as":
+		if e.ComplexityRoot.SecretAccess.As == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SecretAccess.As(childComplexity), true
+	case "SecretAccess.at":
+		if e.ComplexityRoot.SecretAccess.At == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SecretAccess.At(childComplexity), true
+	case "SecretAccess.cached":
+		if e.ComplexityRoot.SecretAccess.Cached == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SecretAccess.Cached(childComplexity), true
+	case "SecretAccess.code":
+		if e.ComplexityRoot.SecretAccess.Code == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SecretAccess.Code(childComplexity), true
+	case "SecretAccess.engineAttemptId":
+		if e.ComplexityRoot.SecretAccess.EngineAttemptID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SecretAccess.EngineAttemptID(childComplexity), true
+	case "SecretAccess.key":
+		if e.ComplexityRoot.SecretAccess.Key == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SecretAccess.Key(childComplexity), true
+	case "SecretAccess.logicalAttemptId":
+		if e.ComplexityRoot.SecretAccess.LogicalAttemptID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SecretAccess.LogicalAttemptID(childComplexity), true
+	case "SecretAccess.provider":
+		if e.ComplexityRoot.SecretAccess.Provider == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SecretAccess.Provider(childComplexity), true
+	case "SecretAccess.runId":
+		if e.ComplexityRoot.SecretAccess.RunID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SecretAccess.RunID(childComplexity), true
+	case "SecretAccess.stepId":
+		if e.ComplexityRoot.SecretAccess.StepID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SecretAccess.StepID(childComplexity), true
+	case "SecretAccess.version":
+		if e.ComplexityRoot.SecretAccess.Version == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SecretAccess.Version(childComplexity), true
+	case "SecretAccess.worker":
+		if e.ComplexityRoot.SecretAccess.Worker == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SecretAccess.Worker(childComplexity), true
+
+	case "SecretAccessConnection.edges":
+		if e.ComplexityRoot.SecretAccessConnection.Edges == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SecretAccessConnection.Edges(childComplexity), true
+	case "SecretAccessConnection.pageInfo":
+		if e.ComplexityRoot.SecretAccessConnection.PageInfo == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SecretAccessConnection.PageInfo(childComplexity), true
+
+	case "SecretAccessEdge.cursor":
+		if e.ComplexityRoot.SecretAccessEdge.Cursor == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SecretAccessEdge.Cursor(childComplexity), true
+	case "SecretAccessEdge.node":
+		if e.ComplexityRoot.SecretAccessEdge.Node == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SecretAccessEdge.Node(childComplexity), true
+
+	case "SecretCheck.answeredVersion":
+		if e.ComplexityRoot.SecretCheck.AnsweredVersion == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SecretCheck.AnsweredVersion(childComplexity), true
+	case "SecretCheck.code":
+		if e.ComplexityRoot.SecretCheck.Code == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SecretCheck.Code(childComplexity), true
+	case "SecretCheck.key":
+		if e.ComplexityRoot.SecretCheck.Key == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SecretCheck.Key(childComplexity), true
+	case "SecretCheck.message":
+		if e.ComplexityRoot.SecretCheck.Message == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SecretCheck.Message(childComplexity), true
+	case "SecretCheck.ok":
+		if e.ComplexityRoot.SecretCheck.Ok == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SecretCheck.Ok(childComplexity), true
+	case "SecretCheck.provider":
+		if e.ComplexityRoot.SecretCheck.Provider == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SecretCheck.Provider(childComplexity), true
+	case "SecretCheck.queue":
+		if e.ComplexityRoot.SecretCheck.Queue == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SecretCheck.Queue(childComplexity), true
+	case "SecretCheck.steps":
+		if e.ComplexityRoot.SecretCheck.Steps == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SecretCheck.Steps(childComplexity), true
+	case "SecretCheck.version":
+		if e.ComplexityRoot.SecretCheck.Version == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SecretCheck.Version(childComplexity), true
+	case "SecretCheck.worker":
+		if e.ComplexityRoot.SecretCheck.Worker == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SecretCheck.Worker(childComplexity), true
+
 	case "SecretRef.key":
 		if e.ComplexityRoot.SecretRef.Key == nil {
 			break
@@ -9282,6 +10200,25 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.SetQuotaPayload.Settings(childComplexity), true
+
+	case "SetRetentionPayload.change":
+		if e.ComplexityRoot.SetRetentionPayload.Change == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SetRetentionPayload.Change(childComplexity), true
+	case "SetRetentionPayload.effect":
+		if e.ComplexityRoot.SetRetentionPayload.Effect == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SetRetentionPayload.Effect(childComplexity), true
+	case "SetRetentionPayload.policy":
+		if e.ComplexityRoot.SetRetentionPayload.Policy == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SetRetentionPayload.Policy(childComplexity), true
 
 	case "SetRunTagsPayload.change":
 		if e.ComplexityRoot.SetRunTagsPayload.Change == nil {
@@ -9679,6 +10616,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Step.Result(childComplexity), true
+	case "Step.secrets":
+		if e.ComplexityRoot.Step.Secrets == nil {
+			break
+		}
+
+		args, err := ec.field_Step_secrets_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Step.Secrets(childComplexity, args["attempt"].(*int)), true
 	case "Step.skip":
 		if e.ComplexityRoot.Step.Skip == nil {
 			break
@@ -10244,6 +11192,73 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.StepOutput.Status(childComplexity), true
+
+	case "StepSecret.answeredBy":
+		if e.ComplexityRoot.StepSecret.AnsweredBy == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StepSecret.AnsweredBy(childComplexity), true
+	case "StepSecret.answeredVersion":
+		if e.ComplexityRoot.StepSecret.AnsweredVersion == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StepSecret.AnsweredVersion(childComplexity), true
+	case "StepSecret.as":
+		if e.ComplexityRoot.StepSecret.As == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StepSecret.As(childComplexity), true
+	case "StepSecret.attempt":
+		if e.ComplexityRoot.StepSecret.Attempt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StepSecret.Attempt(childComplexity), true
+	case "StepSecret.cached":
+		if e.ComplexityRoot.StepSecret.Cached == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StepSecret.Cached(childComplexity), true
+	case "StepSecret.code":
+		if e.ComplexityRoot.StepSecret.Code == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StepSecret.Code(childComplexity), true
+	case "StepSecret.key":
+		if e.ComplexityRoot.StepSecret.Key == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StepSecret.Key(childComplexity), true
+	case "StepSecret.provider":
+		if e.ComplexityRoot.StepSecret.Provider == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StepSecret.Provider(childComplexity), true
+	case "StepSecret.readAt":
+		if e.ComplexityRoot.StepSecret.ReadAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StepSecret.ReadAt(childComplexity), true
+	case "StepSecret.resolved":
+		if e.ComplexityRoot.StepSecret.Resolved == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StepSecret.Resolved(childComplexity), true
+	case "StepSecret.version":
+		if e.ComplexityRoot.StepSecret.Version == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StepSecret.Version(childComplexity), true
 
 	case "StepTry.account":
 		if e.ComplexityRoot.StepTry.Account == nil {
@@ -10878,6 +11893,7 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 		ec.unmarshalInputAlertFilter,
 		ec.unmarshalInputApproveActionInput,
 		ec.unmarshalInputApproveRunInput,
+		ec.unmarshalInputArtifactRetentionInput,
 		ec.unmarshalInputAuditFilter,
 		ec.unmarshalInputBreakGlassInput,
 		ec.unmarshalInputBulkActionInput,
@@ -10889,6 +11905,7 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 		ec.unmarshalInputCancelBulkInput,
 		ec.unmarshalInputCancelRunInput,
 		ec.unmarshalInputChangeRunTagsInput,
+		ec.unmarshalInputCheckSecretsInput,
 		ec.unmarshalInputCompleteManualStepInput,
 		ec.unmarshalInputCreateTokenInput,
 		ec.unmarshalInputDeadLettersInput,
@@ -10904,10 +11921,12 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 		ec.unmarshalInputIncidentNoteInput,
 		ec.unmarshalInputIncidentSeverityInput,
 		ec.unmarshalInputInjectOverrideInput,
+		ec.unmarshalInputLiftHoldInput,
 		ec.unmarshalInputLinkArtifactInput,
 		ec.unmarshalInputLogSearchInput,
 		ec.unmarshalInputLogSearchPlanInput,
 		ec.unmarshalInputPauseInput,
+		ec.unmarshalInputPlaceHoldInput,
 		ec.unmarshalInputPlanInput,
 		ec.unmarshalInputPlanRefInput,
 		ec.unmarshalInputPolicyApprovalInput,
@@ -10927,14 +11946,18 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 		ec.unmarshalInputRerunFromInput,
 		ec.unmarshalInputRerunInput,
 		ec.unmarshalInputResumeInput,
+		ec.unmarshalInputRetentionDaysInput,
 		ec.unmarshalInputRetryStepInput,
+		ec.unmarshalInputRevokeSecretsInput,
 		ec.unmarshalInputRevokeTokenInput,
 		ec.unmarshalInputRunFilter,
 		ec.unmarshalInputSaveViewInput,
+		ec.unmarshalInputSecretAccessFilter,
 		ec.unmarshalInputSetEngineModeInput,
 		ec.unmarshalInputSetPolicyInput,
 		ec.unmarshalInputSetQuotaInput,
 		ec.unmarshalInputSetRecoveryInput,
+		ec.unmarshalInputSetRetentionInput,
 		ec.unmarshalInputSetRunTagsInput,
 		ec.unmarshalInputSetShareLinksInput,
 		ec.unmarshalInputShareRunInput,
@@ -11276,6 +12299,13 @@ type Query {
   """
   auditCheck(after: String): AuditCheck!
   """
+  Who read which secret: the reads of workers for attempts of steps, the newest first, also those that failed. They cannot be
+  changed, and have no values. ` + "`" + `first` + "`" + ` is at most 200. Requires the action READ_AUDIT on the whole tenant.
+  Example: ` + "`" + `secretAccess(filter: {key: "db/warehouse#password"}) { edges { node { at runId stepId worker code } } }` + "`" + `.
+  Errors: FORBIDDEN, BAD_USER_INPUT, CURSOR_INVALID.
+  """
+  secretAccess(filter: SecretAccessFilter, first: Int = 50, after: String): SecretAccessConnection!
+  """
   Runs that wait for quota or a free slot, ordered by project, then priority, then
   age. ` + "`" + `first` + "`" + ` is at most 200. Shows the projects that the viewer may READ. Errors: BAD_USER_INPUT, CURSOR_INVALID.
   Example: ` + "`" + `queue(first: 20) { edges { node { runId position estimatedWaitMs } } }` + "`" + `.
@@ -11301,6 +12331,24 @@ type Query {
   previewQuota(settings: QuotaSettingsInput!): ChangePreview!
   "The versions of the tenant's own quota settings, newest first; ` + "`" + `first` + "`" + ` is at most 200. Requires READ_POLICY on the whole tenant. Errors: FORBIDDEN, BAD_USER_INPUT, CURSOR_INVALID."
   quotaHistory(first: Int = 20, after: String): QuotaSettingsConnection!
+  """
+  How long things of the tenant live, and what the last pass over the tenant did. Requires READ_POLICY on the whole tenant.
+  Errors: FORBIDDEN, STORE_UNAVAILABLE.
+  """
+  retentionPolicy: RetentionPolicy!
+  """
+  What ` + "`" + `policy` + "`" + ` would do as the next policy: the changed lines, and what the next pass would archive and delete. It
+  changes nothing. Requires READ_POLICY on the whole tenant. Errors: FORBIDDEN, BAD_USER_INPUT as for setRetention,
+  STORE_UNAVAILABLE.
+  """
+  previewRetention(policy: RetentionDaysInput!): RetentionPreview!
+  "The versions of the retention policy, newest first; ` + "`" + `first` + "`" + ` is at most 200. Requires READ_POLICY on the whole tenant. Errors: FORBIDDEN, BAD_USER_INPUT, CURSOR_INVALID."
+  retentionHistory(first: Int = 20, after: String): RetentionPolicyConnection!
+  """
+  The legal holds of the tenant, newest first, with ` + "`" + `open` + "`" + ` only those that were not lifted; ` + "`" + `first` + "`" + ` is at most 200.
+  Requires READ_AUDIT on the whole tenant. Errors: FORBIDDEN, BAD_USER_INPUT, CURSOR_INVALID, STORE_UNAVAILABLE.
+  """
+  legalHolds(open: Boolean = true, first: Int = 50, after: String): LegalHoldConnection!
   "The mode of dvt as it affects the viewer's tenant, for a banner."
   service: ServiceState!
   "One of the viewer's own bulks; null when it does not exist or is not theirs."
@@ -11486,6 +12534,25 @@ type Mutation {
   """
   setQuota(input: SetQuotaInput!): SetQuotaPayload!
   """
+  Replaces the retention policy of the viewer's tenant; the next pass follows it. Compare-and-set like setPolicy
+  (RETENTION_MOVED). Requires the action SET_POLICY on the whole tenant. Errors: FORBIDDEN, RETENTION_MOVED,
+  BAD_USER_INPUT, STORE_UNAVAILABLE. Example: ` + "`" + `setRetention(input: {requestId: "r-1", expectedVersion: 0, reason: "GDPR",
+  policy: {archiveRuns: 30, deleteArchives: 365}}) { policy { version } }` + "`" + `.
+  """
+  setRetention(input: SetRetentionInput!): SetRetentionPayload!
+  """
+  Places a legal hold: runs that it covers are neither archived nor deleted, nor their logs and artifacts, until it is
+  lifted. The subject need not exist yet. Requires the action READ_AUDIT on the whole tenant, because admins and auditors
+  keep evidence. Safe to repeat. Errors: FORBIDDEN, TOO_MANY_HOLDS, REQUEST_ID_CONFLICT, BAD_USER_INPUT,
+  STORE_UNAVAILABLE. Example: ` + "`" + `placeHold(input: {requestId: "r-1", kind: PLAN, subject: "sales", reason: "case 12"}) { hold { id } }` + "`" + `.
+  """
+  placeHold(input: PlaceHoldInput!): HoldPayload!
+  """
+  Lifts a legal hold. Requires the action READ_AUDIT on the whole tenant. Safe to repeat. Errors: FORBIDDEN, NOT_FOUND,
+  BAD_USER_INPUT, STORE_UNAVAILABLE. Example: ` + "`" + `liftHold(input: {requestId: "r-2", id: "…", reason: "closed"}) { hold { liftedAt } }` + "`" + `.
+  """
+  liftHold(input: LiftHoldInput!): HoldPayload!
+  """
   Freezes or unfreezes a tenant. In a frozen tenant no new run starts (TENANT_FROZEN), running ones go on, and waiting
   ones keep waiting. Requires the action FREEZE_TENANT on the whole tenant; another tenant than the viewer's
   requires SET_ENGINE_MODE. Safe to repeat. Errors: FORBIDDEN, NOT_FOUND, BAD_USER_INPUT, STORE_UNAVAILABLE.
@@ -11543,6 +12610,19 @@ type Mutation {
   STORE_UNAVAILABLE.
   """
   drainWorker(input: DrainWorkerInput!): DrainWorkerPayload!
+  """
+  Asks a worker of each queue of a plan which of the plan's secrets it can read, in the plan's environment. It waits up to 15 s. No
+  value is returned. Requires the action START in the plan's project and environment; audited. Safe to repeat. Errors: FORBIDDEN,
+  BAD_USER_INPUT, PLAN_INVALID, TOO_MANY_ORDERS (20 within a minute), REQUEST_ID_CONFLICT, STORE_UNAVAILABLE.
+  """
+  checkSecrets(input: CheckSecretsInput!): CheckSecretsPayload!
+  """
+  Has all data workers of a tenant forget the secrets that they remember and end the leases that they hold, or only those of one run.
+  Programs that run keep their values. It waits up to 10 s; the same request again says how many workers have done it by then.
+  Requires the action FREEZE_TENANT; for another tenant SET_ENGINE_MODE of the operators. Audited. Errors: FORBIDDEN, NOT_FOUND,
+  BAD_USER_INPUT, TOO_MANY_ORDERS (100 within an hour), REQUEST_ID_CONFLICT, STORE_UNAVAILABLE.
+  """
+  revokeSecrets(input: RevokeSecretsInput!): RevokeSecretsPayload!
   """
   Sends one message to a destination that says that it is a test, whatever its route, also while it is disabled. It waits up to
   15 s for the answer; then the order's ` + "`" + `state` + "`" + ` is WAITING or RUNNING. Only for principals of the operators' tenant with the action
@@ -11789,6 +12869,8 @@ type Run implements Node {
   before the start.
   """
   retryWindowMs: Duration
+  "Null while the log of the run is in the store."
+  archive: RunArchive
   "Null unless the run waits to be started, and in lists and subscriptions."
   queue: QueueEntry
   "The approval and its decisions; null when the run needs none. Not available in lists and subscriptions."
@@ -12395,11 +13477,42 @@ type Step {
   """
   evidence(attempt: Int): StepEvidence!
   """
+  The secrets that the step names, and whether an attempt (default: the latest that read any) got them; never their values. Null when
+  ` + "`" + `Run.planDocument` + "`" + ` is null. Available only on ` + "`" + `Run.step` + "`" + `: not in lists, also not in lists of steps, nor in subscriptions.
+  Example: ` + "`" + `run(runId: "r1") { step(stepId: "load") { secrets { provider key as resolved answeredBy } } }` + "`" + `.
+  Errors: BAD_USER_INPUT, STORE_UNAVAILABLE.
+  """
+  secrets(attempt: Int): [StepSecret!]
+  """
   What an attempt (default: the latest) gave: its status, artifacts, result, figures and error. Null when there is no such attempt.
   Available only on ` + "`" + `Run.step` + "`" + `: not in lists, also not in lists of steps, nor in subscriptions. Errors: BAD_USER_INPUT, STORE_UNAVAILABLE.
   Example: ` + "`" + `run(runId: "r1") { step(stepId: "load") { output { status metrics { durationMs rowsWritten bytesProcessed } } } }` + "`" + `.
   """
   output(attempt: Int): StepOutput
+}
+"A secret that a step names, and what became of it in an attempt."
+type StepSecret {
+  "The name of a provider in the settings of the worker."
+  provider: String!
+  key: String!
+  "The version that the plan asks for; null: the newest."
+  version: String
+  "How the step gets it: ` + "`" + `env:NAME` + "`" + ` or ` + "`" + `file:NAME` + "`" + `."
+  as: String!
+  "An attempt got the value."
+  resolved: Boolean!
+  "The provider that answered, also when the worker remembered its answer; null when the value was not read."
+  answeredBy: String
+  "The version that the provider answered with; null when it did not say."
+  answeredVersion: String
+  "When it was read; null when no attempt has read it."
+  readAt: Time
+  "The attempt that read it."
+  attempt: Int
+  "The worker remembered the value, so that the provider was not asked; null when it was not read."
+  cached: Boolean
+  "Why it was not read: SECRET_NOT_FOUND, SECRET_DENIED or SECRETS_UNAVAILABLE."
+  code: String
 }
 "What one attempt of a step gave."
 type StepOutput {
@@ -12875,6 +13988,168 @@ input ProjectQuotaInput {
   projectId: String!
   limits: QuotaLimitsInput! = {}
   weight: Int! = 1
+}
+"How long things live, in days after the end of their run. 0: for ever."
+type RetentionDays {
+  "When the events of a run move into the archive. Its state stays."
+  archiveRuns: Int!
+  "When an archived run is deleted with everything of it."
+  deleteArchives: Int!
+  stepLogs: Int!
+  "Receipts of signals. Only those of archived runs are deleted; the archive has them."
+  receipts: Int!
+  "After they were written."
+  deadLetters: Int!
+  "After they were resolved, and incidents after they were closed."
+  alerts: Int!
+  artifacts: [ArtifactRetention!]!
+}
+type ArtifactRetention {
+  "dbt-manifest, dbt-run-results, log-bundle, dataset-sample, or custom for all others."
+  kind: String!
+  days: Int!
+}
+"A null value is that of the installation. From 0 to 36,500."
+input RetentionDaysInput {
+  archiveRuns: Int
+  "More than archiveRuns, which it needs."
+  deleteArchives: Int
+  stepLogs: Int
+  receipts: Int
+  deadLetters: Int
+  alerts: Int
+  "At most one of each kind. Kinds that are not named have the days of the installation."
+  artifacts: [ArtifactRetentionInput!]! = []
+}
+input ArtifactRetentionInput {
+  kind: String!
+  days: Int!
+}
+type RetentionPolicy {
+  "0: the tenant has no policy of its own, that of the installation applies."
+  version: Int!
+  "What applies."
+  days: RetentionDays!
+  "The values that the tenant set itself, as a document for setRetention."
+  own: JSON!
+  actor: String
+  reason: String
+  at: Time
+  "What this version changed, a line each after ` + "`" + `- ` + "`" + ` or ` + "`" + `+ ` + "`" + `. Only retentionHistory fills it in."
+  changed: [String!]!
+  "What the last pass did; null before the first one. Only retentionPolicy fills it in."
+  lastPass: RetentionPass
+}
+type RetentionPolicyConnection {
+  edges: [RetentionPolicyEdge!]!
+  pageInfo: PageInfo!
+}
+type RetentionPolicyEdge {
+  cursor: String!
+  node: RetentionPolicy!
+}
+"What one pass did for the tenant. Counts are runs unless they say otherwise."
+type RetentionPass {
+  startedAt: Time!
+  "Null when the process that worked has died; the next pass continues."
+  endedAt: Time
+  archived: Int!
+  archivedBytes: Int!
+  "Events of archived runs that were deleted from the store."
+  deletedEvents: Int!
+  deleted: Int!
+  "Step logs and artifacts that were removed from the bucket."
+  removedObjects: Int!
+  "Dead letters and alerts."
+  deletedRows: Int!
+  "Kept by a legal hold."
+  held: Int!
+  "Kept because an open rerun needs them, or because something of them was not delivered."
+  waiting: Int!
+  failed: Int!
+  "The first failure."
+  error: String
+}
+type RetentionPreview {
+  changed: [String!]!
+  "What the next pass would do, in words."
+  warnings: [String!]!
+  archive: RetentionEstimate!
+  "Those of the runs to archive that are also old enough to be deleted."
+  delete: RetentionEstimate!
+}
+type RetentionEstimate {
+  runs: Int!
+  events: Int!
+  "Estimated from a sample of the events."
+  bytes: Int!
+  "Runs of that age that a legal hold keeps."
+  held: Int!
+  "There are more runs than were counted."
+  more: Boolean!
+}
+input SetRetentionInput {
+  requestId: String!
+  expectedVersion: Int!
+  reason: String!
+  policy: RetentionDaysInput!
+}
+type SetRetentionPayload {
+  policy: RetentionPolicy!
+  "What the change did, as previewRetention says it before."
+  effect: RetentionPreview!
+  change: ChangeReceipt!
+}
+enum HoldKind {
+  "One run."
+  RUN
+  "Every run of a plan."
+  PLAN
+  "Every run that a person started, signalled, decided about or wrote a note to."
+  SUBJECT
+}
+type LegalHold {
+  id: String!
+  kind: HoldKind!
+  "A run id, a plan id or a person."
+  subject: String!
+  reason: String!
+  placedBy: String!
+  placedAt: Time!
+  "Null while the hold is open."
+  liftedBy: String
+  liftedAt: Time
+  liftedFor: String
+}
+type LegalHoldConnection {
+  edges: [LegalHoldEdge!]!
+  pageInfo: PageInfo!
+}
+type LegalHoldEdge {
+  cursor: String!
+  node: LegalHold!
+}
+input PlaceHoldInput {
+  requestId: String!
+  kind: HoldKind!
+  "From 1 to 256 bytes."
+  subject: String!
+  reason: String!
+}
+input LiftHoldInput {
+  requestId: String!
+  id: String!
+  reason: String!
+}
+type HoldPayload {
+  hold: LegalHold!
+  change: ChangeReceipt!
+}
+"That the log of a run was moved into the archive. Everything about the run is read from there."
+type RunArchive {
+  at: Time!
+  events: Int!
+  sizeBytes: Int!
 }
 type SetQuotaPayload {
   settings: QuotaSettings!
@@ -14031,6 +15306,106 @@ input EndSilenceInput {
   requestId: String!
 }
 type EndSilencePayload {
+  change: ChangeReceipt!
+}
+
+"Empty fields do not restrict."
+input SecretAccessFilter {
+  "Included."
+  from: Time
+  "Excluded."
+  to: Time
+  runId: String
+  stepId: String
+  provider: String
+  "The whole key, as the plan has it."
+  key: String
+}
+type SecretAccessConnection {
+  edges: [SecretAccessEdge!]!
+  pageInfo: PageInfo!
+}
+type SecretAccessEdge {
+  cursor: String!
+  node: SecretAccess!
+}
+"A worker read a secret for an attempt of a step, or tried to."
+type SecretAccess {
+  "The time of the record, which is made before the step gets the value."
+  at: Time!
+  runId: String!
+  stepId: String!
+  logicalAttemptId: Int!
+  "An attempt of a compensation follows those of its step: 11 is its first."
+  engineAttemptId: Int!
+  "The account of the worker."
+  account: String!
+  "The process, as it calls itself."
+  worker: String!
+  provider: String!
+  key: String!
+  "The version that the plan asks for; null: the newest."
+  version: String
+  "The version that the provider answered with; null when it did not say."
+  answeredVersion: String
+  "How the step gets it: ` + "`" + `env:NAME` + "`" + ` or ` + "`" + `file:NAME` + "`" + `."
+  as: String!
+  "The worker remembered the value, so that the provider was not asked."
+  cached: Boolean!
+  "Why it was not read: SECRET_NOT_FOUND, SECRET_DENIED or SECRETS_UNAVAILABLE; null when it was."
+  code: String
+}
+input CheckSecretsInput {
+  "Client key, alphabet [A-Za-z0-9_.-], at most 128; it stands in the audit."
+  requestId: String!
+  "The document of the plan."
+  plan: JSON!
+}
+type CheckSecretsPayload {
+  "The secrets that the plan names, each once for each queue."
+  secrets: [SecretCheck!]!
+}
+type SecretCheck {
+  provider: String!
+  key: String!
+  version: String
+  "The steps that name it, at most 20."
+  steps: [String!]!
+  "The queue of these steps."
+  queue: String!
+  "The worker that was asked, as account/name; null when no worker of the queue answered in time."
+  worker: String
+  "The worker can read it."
+  ok: Boolean!
+  answeredVersion: String
+  "SECRET_NOT_FOUND, SECRET_DENIED or SECRETS_UNAVAILABLE."
+  code: String
+  message: String
+}
+input RevokeSecretsInput {
+  "Client key, alphabet [A-Za-z0-9_.-], at most 128; it stands in the audit."
+  requestId: String!
+  "Null: the viewer's own."
+  tenantId: String
+  "Only the leases of this run end; values are forgotten for the whole tenant."
+  runId: String
+  "At most 1,000 bytes; it stands in the audit."
+  reason: String!
+}
+type RevokeSecretsPayload {
+  tenantId: String!
+  runId: String
+  "The live data workers that serve the tenant."
+  workers: Int!
+  "Workers that have carried it out."
+  done: Int!
+  "Live workers that have not carried it out yet, as account/name, at most 50."
+  waiting: [String!]!
+  "Remembered values that were forgotten."
+  valuesDropped: Int!
+  leasesEnded: Int!
+  "Leases that could not be ended yet. The workers try again, and their life ends them at the latest."
+  leasesFailed: Int!
   change: ChangeReceipt!
 }
 
@@ -15222,6 +16597,16 @@ func (ec *executionContext) childFields_ArtifactEdge(ctx context.Context, field 
 	return nil, fmt.Errorf("no field named %q was found under type ArtifactEdge", field.Name)
 }
 
+func (ec *executionContext) childFields_ArtifactRetention(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "kind":
+		return ec.fieldContext_ArtifactRetention_kind(ctx, field)
+	case "days":
+		return ec.fieldContext_ArtifactRetention_days(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ArtifactRetention", field.Name)
+}
+
 func (ec *executionContext) childFields_AttentionConnection(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "edges":
@@ -15786,6 +17171,14 @@ func (ec *executionContext) childFields_ChangeReceipt(ctx context.Context, field
 		return ec.fieldContext_ChangeReceipt_versionBefore(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type ChangeReceipt", field.Name)
+}
+
+func (ec *executionContext) childFields_CheckSecretsPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "secrets":
+		return ec.fieldContext_CheckSecretsPayload_secrets(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type CheckSecretsPayload", field.Name)
 }
 
 func (ec *executionContext) childFields_ComparedStep(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -16442,6 +17835,16 @@ func (ec *executionContext) childFields_HealthSample(ctx context.Context, field 
 	return nil, fmt.Errorf("no field named %q was found under type HealthSample", field.Name)
 }
 
+func (ec *executionContext) childFields_HoldPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "hold":
+		return ec.fieldContext_HoldPayload_hold(ctx, field)
+	case "change":
+		return ec.fieldContext_HoldPayload_change(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type HoldPayload", field.Name)
+}
+
 func (ec *executionContext) childFields_InboxItem(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "runId":
@@ -16570,6 +17973,50 @@ func (ec *executionContext) childFields_IncidentPayload(ctx context.Context, fie
 		return ec.fieldContext_IncidentPayload_change(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type IncidentPayload", field.Name)
+}
+
+func (ec *executionContext) childFields_LegalHold(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "id":
+		return ec.fieldContext_LegalHold_id(ctx, field)
+	case "kind":
+		return ec.fieldContext_LegalHold_kind(ctx, field)
+	case "subject":
+		return ec.fieldContext_LegalHold_subject(ctx, field)
+	case "reason":
+		return ec.fieldContext_LegalHold_reason(ctx, field)
+	case "placedBy":
+		return ec.fieldContext_LegalHold_placedBy(ctx, field)
+	case "placedAt":
+		return ec.fieldContext_LegalHold_placedAt(ctx, field)
+	case "liftedBy":
+		return ec.fieldContext_LegalHold_liftedBy(ctx, field)
+	case "liftedAt":
+		return ec.fieldContext_LegalHold_liftedAt(ctx, field)
+	case "liftedFor":
+		return ec.fieldContext_LegalHold_liftedFor(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type LegalHold", field.Name)
+}
+
+func (ec *executionContext) childFields_LegalHoldConnection(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "edges":
+		return ec.fieldContext_LegalHoldConnection_edges(ctx, field)
+	case "pageInfo":
+		return ec.fieldContext_LegalHoldConnection_pageInfo(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type LegalHoldConnection", field.Name)
+}
+
+func (ec *executionContext) childFields_LegalHoldEdge(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "cursor":
+		return ec.fieldContext_LegalHoldEdge_cursor(ctx, field)
+	case "node":
+		return ec.fieldContext_LegalHoldEdge_node(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type LegalHoldEdge", field.Name)
 }
 
 func (ec *executionContext) childFields_LinkArtifactPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -17412,6 +18859,152 @@ func (ec *executionContext) childFields_ReplayPreview(ctx context.Context, field
 	return nil, fmt.Errorf("no field named %q was found under type ReplayPreview", field.Name)
 }
 
+func (ec *executionContext) childFields_RetentionDays(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "archiveRuns":
+		return ec.fieldContext_RetentionDays_archiveRuns(ctx, field)
+	case "deleteArchives":
+		return ec.fieldContext_RetentionDays_deleteArchives(ctx, field)
+	case "stepLogs":
+		return ec.fieldContext_RetentionDays_stepLogs(ctx, field)
+	case "receipts":
+		return ec.fieldContext_RetentionDays_receipts(ctx, field)
+	case "deadLetters":
+		return ec.fieldContext_RetentionDays_deadLetters(ctx, field)
+	case "alerts":
+		return ec.fieldContext_RetentionDays_alerts(ctx, field)
+	case "artifacts":
+		return ec.fieldContext_RetentionDays_artifacts(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type RetentionDays", field.Name)
+}
+
+func (ec *executionContext) childFields_RetentionEstimate(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "runs":
+		return ec.fieldContext_RetentionEstimate_runs(ctx, field)
+	case "events":
+		return ec.fieldContext_RetentionEstimate_events(ctx, field)
+	case "bytes":
+		return ec.fieldContext_RetentionEstimate_bytes(ctx, field)
+	case "held":
+		return ec.fieldContext_RetentionEstimate_held(ctx, field)
+	case "more":
+		return ec.fieldContext_RetentionEstimate_more(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type RetentionEstimate", field.Name)
+}
+
+func (ec *executionContext) childFields_RetentionPass(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "startedAt":
+		return ec.fieldContext_RetentionPass_startedAt(ctx, field)
+	case "endedAt":
+		return ec.fieldContext_RetentionPass_endedAt(ctx, field)
+	case "archived":
+		return ec.fieldContext_RetentionPass_archived(ctx, field)
+	case "archivedBytes":
+		return ec.fieldContext_RetentionPass_archivedBytes(ctx, field)
+	case "deletedEvents":
+		return ec.fieldContext_RetentionPass_deletedEvents(ctx, field)
+	case "deleted":
+		return ec.fieldContext_RetentionPass_deleted(ctx, field)
+	case "removedObjects":
+		return ec.fieldContext_RetentionPass_removedObjects(ctx, field)
+	case "deletedRows":
+		return ec.fieldContext_RetentionPass_deletedRows(ctx, field)
+	case "held":
+		return ec.fieldContext_RetentionPass_held(ctx, field)
+	case "waiting":
+		return ec.fieldContext_RetentionPass_waiting(ctx, field)
+	case "failed":
+		return ec.fieldContext_RetentionPass_failed(ctx, field)
+	case "error":
+		return ec.fieldContext_RetentionPass_error(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type RetentionPass", field.Name)
+}
+
+func (ec *executionContext) childFields_RetentionPolicy(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "version":
+		return ec.fieldContext_RetentionPolicy_version(ctx, field)
+	case "days":
+		return ec.fieldContext_RetentionPolicy_days(ctx, field)
+	case "own":
+		return ec.fieldContext_RetentionPolicy_own(ctx, field)
+	case "actor":
+		return ec.fieldContext_RetentionPolicy_actor(ctx, field)
+	case "reason":
+		return ec.fieldContext_RetentionPolicy_reason(ctx, field)
+	case "at":
+		return ec.fieldContext_RetentionPolicy_at(ctx, field)
+	case "changed":
+		return ec.fieldContext_RetentionPolicy_changed(ctx, field)
+	case "lastPass":
+		return ec.fieldContext_RetentionPolicy_lastPass(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type RetentionPolicy", field.Name)
+}
+
+func (ec *executionContext) childFields_RetentionPolicyConnection(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "edges":
+		return ec.fieldContext_RetentionPolicyConnection_edges(ctx, field)
+	case "pageInfo":
+		return ec.fieldContext_RetentionPolicyConnection_pageInfo(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type RetentionPolicyConnection", field.Name)
+}
+
+func (ec *executionContext) childFields_RetentionPolicyEdge(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "cursor":
+		return ec.fieldContext_RetentionPolicyEdge_cursor(ctx, field)
+	case "node":
+		return ec.fieldContext_RetentionPolicyEdge_node(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type RetentionPolicyEdge", field.Name)
+}
+
+func (ec *executionContext) childFields_RetentionPreview(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "changed":
+		return ec.fieldContext_RetentionPreview_changed(ctx, field)
+	case "warnings":
+		return ec.fieldContext_RetentionPreview_warnings(ctx, field)
+	case "archive":
+		return ec.fieldContext_RetentionPreview_archive(ctx, field)
+	case "delete":
+		return ec.fieldContext_RetentionPreview_delete(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type RetentionPreview", field.Name)
+}
+
+func (ec *executionContext) childFields_RevokeSecretsPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "tenantId":
+		return ec.fieldContext_RevokeSecretsPayload_tenantId(ctx, field)
+	case "runId":
+		return ec.fieldContext_RevokeSecretsPayload_runId(ctx, field)
+	case "workers":
+		return ec.fieldContext_RevokeSecretsPayload_workers(ctx, field)
+	case "done":
+		return ec.fieldContext_RevokeSecretsPayload_done(ctx, field)
+	case "waiting":
+		return ec.fieldContext_RevokeSecretsPayload_waiting(ctx, field)
+	case "valuesDropped":
+		return ec.fieldContext_RevokeSecretsPayload_valuesDropped(ctx, field)
+	case "leasesEnded":
+		return ec.fieldContext_RevokeSecretsPayload_leasesEnded(ctx, field)
+	case "leasesFailed":
+		return ec.fieldContext_RevokeSecretsPayload_leasesFailed(ctx, field)
+	case "change":
+		return ec.fieldContext_RevokeSecretsPayload_change(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type RevokeSecretsPayload", field.Name)
+}
+
 func (ec *executionContext) childFields_RevokeTokenPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "token":
@@ -17508,6 +19101,8 @@ func (ec *executionContext) childFields_Run(ctx context.Context, field graphql.C
 		return ec.fieldContext_Run_retryDeadline(ctx, field)
 	case "retryWindowMs":
 		return ec.fieldContext_Run_retryWindowMs(ctx, field)
+	case "archive":
+		return ec.fieldContext_Run_archive(ctx, field)
 	case "queue":
 		return ec.fieldContext_Run_queue(ctx, field)
 	case "approval":
@@ -17544,6 +19139,18 @@ func (ec *executionContext) childFields_RunApproval(ctx context.Context, field g
 		return ec.fieldContext_RunApproval_decisions(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type RunApproval", field.Name)
+}
+
+func (ec *executionContext) childFields_RunArchive(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "at":
+		return ec.fieldContext_RunArchive_at(ctx, field)
+	case "events":
+		return ec.fieldContext_RunArchive_events(ctx, field)
+	case "sizeBytes":
+		return ec.fieldContext_RunArchive_sizeBytes(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type RunArchive", field.Name)
 }
 
 func (ec *executionContext) childFields_RunBucket(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -17902,6 +19509,86 @@ func (ec *executionContext) childFields_SealedTexts(ctx context.Context, field g
 	return nil, fmt.Errorf("no field named %q was found under type SealedTexts", field.Name)
 }
 
+func (ec *executionContext) childFields_SecretAccess(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "at":
+		return ec.fieldContext_SecretAccess_at(ctx, field)
+	case "runId":
+		return ec.fieldContext_SecretAccess_runId(ctx, field)
+	case "stepId":
+		return ec.fieldContext_SecretAccess_stepId(ctx, field)
+	case "logicalAttemptId":
+		return ec.fieldContext_SecretAccess_logicalAttemptId(ctx, field)
+	case "engineAttemptId":
+		return ec.fieldContext_SecretAccess_engineAttemptId(ctx, field)
+	case "account":
+		return ec.fieldContext_SecretAccess_account(ctx, field)
+	case "worker":
+		return ec.fieldContext_SecretAccess_worker(ctx, field)
+	case "provider":
+		return ec.fieldContext_SecretAccess_provider(ctx, field)
+	case "key":
+		return ec.fieldContext_SecretAccess_key(ctx, field)
+	case "version":
+		return ec.fieldContext_SecretAccess_version(ctx, field)
+	case "answeredVersion":
+		return ec.fieldContext_SecretAccess_answeredVersion(ctx, field)
+	case "as":
+		return ec.fieldContext_SecretAccess_as(ctx, field)
+	case "cached":
+		return ec.fieldContext_SecretAccess_cached(ctx, field)
+	case "code":
+		return ec.fieldContext_SecretAccess_code(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type SecretAccess", field.Name)
+}
+
+func (ec *executionContext) childFields_SecretAccessConnection(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "edges":
+		return ec.fieldContext_SecretAccessConnection_edges(ctx, field)
+	case "pageInfo":
+		return ec.fieldContext_SecretAccessConnection_pageInfo(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type SecretAccessConnection", field.Name)
+}
+
+func (ec *executionContext) childFields_SecretAccessEdge(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "cursor":
+		return ec.fieldContext_SecretAccessEdge_cursor(ctx, field)
+	case "node":
+		return ec.fieldContext_SecretAccessEdge_node(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type SecretAccessEdge", field.Name)
+}
+
+func (ec *executionContext) childFields_SecretCheck(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "provider":
+		return ec.fieldContext_SecretCheck_provider(ctx, field)
+	case "key":
+		return ec.fieldContext_SecretCheck_key(ctx, field)
+	case "version":
+		return ec.fieldContext_SecretCheck_version(ctx, field)
+	case "steps":
+		return ec.fieldContext_SecretCheck_steps(ctx, field)
+	case "queue":
+		return ec.fieldContext_SecretCheck_queue(ctx, field)
+	case "worker":
+		return ec.fieldContext_SecretCheck_worker(ctx, field)
+	case "ok":
+		return ec.fieldContext_SecretCheck_ok(ctx, field)
+	case "answeredVersion":
+		return ec.fieldContext_SecretCheck_answeredVersion(ctx, field)
+	case "code":
+		return ec.fieldContext_SecretCheck_code(ctx, field)
+	case "message":
+		return ec.fieldContext_SecretCheck_message(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type SecretCheck", field.Name)
+}
+
 func (ec *executionContext) childFields_SecretRef(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "provider":
@@ -17974,6 +19661,18 @@ func (ec *executionContext) childFields_SetQuotaPayload(ctx context.Context, fie
 		return ec.fieldContext_SetQuotaPayload_change(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type SetQuotaPayload", field.Name)
+}
+
+func (ec *executionContext) childFields_SetRetentionPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "policy":
+		return ec.fieldContext_SetRetentionPayload_policy(ctx, field)
+	case "effect":
+		return ec.fieldContext_SetRetentionPayload_effect(ctx, field)
+	case "change":
+		return ec.fieldContext_SetRetentionPayload_change(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type SetRetentionPayload", field.Name)
 }
 
 func (ec *executionContext) childFields_SetRunTagsPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -18176,6 +19875,8 @@ func (ec *executionContext) childFields_Step(ctx context.Context, field graphql.
 		return ec.fieldContext_Step_inputs(ctx, field)
 	case "evidence":
 		return ec.fieldContext_Step_evidence(ctx, field)
+	case "secrets":
+		return ec.fieldContext_Step_secrets(ctx, field)
 	case "output":
 		return ec.fieldContext_Step_output(ctx, field)
 	}
@@ -18424,6 +20125,34 @@ func (ec *executionContext) childFields_StepOutput(ctx context.Context, field gr
 		return ec.fieldContext_StepOutput_error(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type StepOutput", field.Name)
+}
+
+func (ec *executionContext) childFields_StepSecret(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "provider":
+		return ec.fieldContext_StepSecret_provider(ctx, field)
+	case "key":
+		return ec.fieldContext_StepSecret_key(ctx, field)
+	case "version":
+		return ec.fieldContext_StepSecret_version(ctx, field)
+	case "as":
+		return ec.fieldContext_StepSecret_as(ctx, field)
+	case "resolved":
+		return ec.fieldContext_StepSecret_resolved(ctx, field)
+	case "answeredBy":
+		return ec.fieldContext_StepSecret_answeredBy(ctx, field)
+	case "answeredVersion":
+		return ec.fieldContext_StepSecret_answeredVersion(ctx, field)
+	case "readAt":
+		return ec.fieldContext_StepSecret_readAt(ctx, field)
+	case "attempt":
+		return ec.fieldContext_StepSecret_attempt(ctx, field)
+	case "cached":
+		return ec.fieldContext_StepSecret_cached(ctx, field)
+	case "code":
+		return ec.fieldContext_StepSecret_code(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type StepSecret", field.Name)
 }
 
 func (ec *executionContext) childFields_StepTry(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -18918,6 +20647,20 @@ func (ec *executionContext) field_Mutation_changeRunTags_args(ctx context.Contex
 	return args, nil
 }
 
+func (ec *executionContext) field_Mutation_checkSecrets_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (model.CheckSecretsInput, error) {
+			return ec.unmarshalNCheckSecretsInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐCheckSecretsInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
 func (ec *executionContext) field_Mutation_closeIncident_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
@@ -19072,6 +20815,20 @@ func (ec *executionContext) field_Mutation_freezeTenant_args(ctx context.Context
 	return args, nil
 }
 
+func (ec *executionContext) field_Mutation_liftHold_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (model.LiftHoldInput, error) {
+			return ec.unmarshalNLiftHoldInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐLiftHoldInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
 func (ec *executionContext) field_Mutation_linkArtifact_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
@@ -19092,6 +20849,20 @@ func (ec *executionContext) field_Mutation_noteIncident_args(ctx context.Context
 	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
 		func(ctx context.Context, v any) (model.IncidentNoteInput, error) {
 			return ec.unmarshalNIncidentNoteInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐIncidentNoteInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Mutation_placeHold_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (model.PlaceHoldInput, error) {
+			return ec.unmarshalNPlaceHoldInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐPlaceHoldInput(ctx, v)
 		})
 	if err != nil {
 		return nil, err
@@ -19162,6 +20933,20 @@ func (ec *executionContext) field_Mutation_rerun_args(ctx context.Context, rawAr
 	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
 		func(ctx context.Context, v any) (model.RerunInput, error) {
 			return ec.unmarshalNRerunInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRerunInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Mutation_revokeSecrets_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (model.RevokeSecretsInput, error) {
+			return ec.unmarshalNRevokeSecretsInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRevokeSecretsInput(ctx, v)
 		})
 	if err != nil {
 		return nil, err
@@ -19260,6 +21045,20 @@ func (ec *executionContext) field_Mutation_setRecovery_args(ctx context.Context,
 	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
 		func(ctx context.Context, v any) (model.SetRecoveryInput, error) {
 			return ec.unmarshalNSetRecoveryInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐSetRecoveryInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Mutation_setRetention_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (model.SetRetentionInput, error) {
+			return ec.unmarshalNSetRetentionInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐSetRetentionInput(ctx, v)
 		})
 	if err != nil {
 		return nil, err
@@ -19790,6 +21589,36 @@ func (ec *executionContext) field_Query_incidents_args(ctx context.Context, rawA
 	return args, nil
 }
 
+func (ec *executionContext) field_Query_legalHolds_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "open",
+		func(ctx context.Context, v any) (*bool, error) {
+			return ec.unmarshalOBoolean2ᚖbool(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["open"] = arg0
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "first",
+		func(ctx context.Context, v any) (*int, error) {
+			return ec.unmarshalOInt2ᚖint(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["first"] = arg1
+	arg2, err := graphql.ProcessArgField(ctx, rawArgs, "after",
+		func(ctx context.Context, v any) (*string, error) {
+			return ec.unmarshalOString2ᚖstring(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["after"] = arg2
+	return args, nil
+}
+
 func (ec *executionContext) field_Query_logSearch_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
@@ -20090,6 +21919,20 @@ func (ec *executionContext) field_Query_previewReplay_args(ctx context.Context, 
 	return args, nil
 }
 
+func (ec *executionContext) field_Query_previewRetention_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "policy",
+		func(ctx context.Context, v any) (model.RetentionDaysInput, error) {
+			return ec.unmarshalNRetentionDaysInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRetentionDaysInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["policy"] = arg0
+	return args, nil
+}
+
 func (ec *executionContext) field_Query_preview_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
@@ -20135,6 +21978,28 @@ func (ec *executionContext) field_Query_queue_args(ctx context.Context, rawArgs 
 }
 
 func (ec *executionContext) field_Query_quotaHistory_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "first",
+		func(ctx context.Context, v any) (*int, error) {
+			return ec.unmarshalOInt2ᚖint(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["first"] = arg0
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "after",
+		func(ctx context.Context, v any) (*string, error) {
+			return ec.unmarshalOString2ᚖstring(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["after"] = arg1
+	return args, nil
+}
+
+func (ec *executionContext) field_Query_retentionHistory_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
 	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "first",
@@ -20353,6 +22218,36 @@ func (ec *executionContext) field_Query_runs_args(ctx context.Context, rawArgs m
 		return nil, err
 	}
 	args["orderBy"] = arg5
+	return args, nil
+}
+
+func (ec *executionContext) field_Query_secretAccess_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "filter",
+		func(ctx context.Context, v any) (*model.SecretAccessFilter, error) {
+			return ec.unmarshalOSecretAccessFilter2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐSecretAccessFilter(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["filter"] = arg0
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "first",
+		func(ctx context.Context, v any) (*int, error) {
+			return ec.unmarshalOInt2ᚖint(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["first"] = arg1
+	arg2, err := graphql.ProcessArgField(ctx, rawArgs, "after",
+		func(ctx context.Context, v any) (*string, error) {
+			return ec.unmarshalOString2ᚖstring(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["after"] = arg2
 	return args, nil
 }
 
@@ -20695,6 +22590,20 @@ func (ec *executionContext) field_Step_inputs_args(ctx context.Context, rawArgs 
 }
 
 func (ec *executionContext) field_Step_output_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "attempt",
+		func(ctx context.Context, v any) (*int, error) {
+			return ec.unmarshalOInt2ᚖint(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["attempt"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Step_secrets_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
 	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "attempt",
@@ -23149,6 +25058,52 @@ func (ec *executionContext) fieldContext_ArtifactEdge_node(_ context.Context, fi
 		},
 	}
 	return fc, nil
+}
+
+func (ec *executionContext) _ArtifactRetention_kind(ctx context.Context, field graphql.CollectedField, obj *model.ArtifactRetention) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ArtifactRetention_kind(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Kind, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ArtifactRetention_kind(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ArtifactRetention", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _ArtifactRetention_days(ctx context.Context, field graphql.CollectedField, obj *model.ArtifactRetention) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ArtifactRetention_days(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Days, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ArtifactRetention_days(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ArtifactRetention", field, false, false, errors.New("field of type Int does not have child fields"))
 }
 
 func (ec *executionContext) _AttentionConnection_edges(ctx context.Context, field graphql.CollectedField, obj *model.AttentionConnection) (ret graphql.Marshaler) {
@@ -27759,6 +29714,38 @@ func (ec *executionContext) _ChangeReceipt_versionBefore(ctx context.Context, fi
 }
 func (ec *executionContext) fieldContext_ChangeReceipt_versionBefore(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("ChangeReceipt", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _CheckSecretsPayload_secrets(ctx context.Context, field graphql.CollectedField, obj *model.CheckSecretsPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CheckSecretsPayload_secrets(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Secrets, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []model.SecretCheck) graphql.Marshaler {
+			return ec.marshalNSecretCheck2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐSecretCheckᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_CheckSecretsPayload_secrets(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "CheckSecretsPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_SecretCheck(ctx, field)
+		},
+	}
+	return fc, nil
 }
 
 func (ec *executionContext) _ComparedStep_status(ctx context.Context, field graphql.CollectedField, obj *model.ComparedStep) (ret graphql.Marshaler) {
@@ -32786,6 +34773,70 @@ func (ec *executionContext) fieldContext_HealthSample_temporalMs(_ context.Conte
 	return graphql.NewScalarFieldContext("HealthSample", field, false, false, errors.New("field of type Duration does not have child fields"))
 }
 
+func (ec *executionContext) _HoldPayload_hold(ctx context.Context, field graphql.CollectedField, obj *model.HoldPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_HoldPayload_hold(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Hold, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.LegalHold) graphql.Marshaler {
+			return ec.marshalNLegalHold2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐLegalHold(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_HoldPayload_hold(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "HoldPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_LegalHold(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _HoldPayload_change(ctx context.Context, field graphql.CollectedField, obj *model.HoldPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_HoldPayload_change(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Change, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.ChangeReceipt) graphql.Marshaler {
+			return ec.marshalNChangeReceipt2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐChangeReceipt(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_HoldPayload_change(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "HoldPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ChangeReceipt(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _InboxItem_runId(ctx context.Context, field graphql.CollectedField, obj *model.InboxItem) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -33865,6 +35916,332 @@ func (ec *executionContext) fieldContext_IncidentPayload_change(_ context.Contex
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_ChangeReceipt(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _LegalHold_id(ctx context.Context, field graphql.CollectedField, obj *model.LegalHold) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_LegalHold_id(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_LegalHold_id(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("LegalHold", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _LegalHold_kind(ctx context.Context, field graphql.CollectedField, obj *model.LegalHold) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_LegalHold_kind(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Kind, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v model.HoldKind) graphql.Marshaler {
+			return ec.marshalNHoldKind2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐHoldKind(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_LegalHold_kind(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("LegalHold", field, false, false, errors.New("field of type HoldKind does not have child fields"))
+}
+
+func (ec *executionContext) _LegalHold_subject(ctx context.Context, field graphql.CollectedField, obj *model.LegalHold) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_LegalHold_subject(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Subject, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_LegalHold_subject(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("LegalHold", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _LegalHold_reason(ctx context.Context, field graphql.CollectedField, obj *model.LegalHold) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_LegalHold_reason(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Reason, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_LegalHold_reason(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("LegalHold", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _LegalHold_placedBy(ctx context.Context, field graphql.CollectedField, obj *model.LegalHold) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_LegalHold_placedBy(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.PlacedBy, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_LegalHold_placedBy(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("LegalHold", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _LegalHold_placedAt(ctx context.Context, field graphql.CollectedField, obj *model.LegalHold) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_LegalHold_placedAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.PlacedAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_LegalHold_placedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("LegalHold", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _LegalHold_liftedBy(ctx context.Context, field graphql.CollectedField, obj *model.LegalHold) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_LegalHold_liftedBy(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.LiftedBy, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_LegalHold_liftedBy(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("LegalHold", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _LegalHold_liftedAt(ctx context.Context, field graphql.CollectedField, obj *model.LegalHold) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_LegalHold_liftedAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.LiftedAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_LegalHold_liftedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("LegalHold", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _LegalHold_liftedFor(ctx context.Context, field graphql.CollectedField, obj *model.LegalHold) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_LegalHold_liftedFor(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.LiftedFor, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_LegalHold_liftedFor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("LegalHold", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _LegalHoldConnection_edges(ctx context.Context, field graphql.CollectedField, obj *model.LegalHoldConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_LegalHoldConnection_edges(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Edges, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []model.LegalHoldEdge) graphql.Marshaler {
+			return ec.marshalNLegalHoldEdge2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐLegalHoldEdgeᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_LegalHoldConnection_edges(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "LegalHoldConnection",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_LegalHoldEdge(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _LegalHoldConnection_pageInfo(ctx context.Context, field graphql.CollectedField, obj *model.LegalHoldConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_LegalHoldConnection_pageInfo(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.PageInfo, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.PageInfo) graphql.Marshaler {
+			return ec.marshalNPageInfo2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐPageInfo(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_LegalHoldConnection_pageInfo(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "LegalHoldConnection",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_PageInfo(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _LegalHoldEdge_cursor(ctx context.Context, field graphql.CollectedField, obj *model.LegalHoldEdge) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_LegalHoldEdge_cursor(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Cursor, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_LegalHoldEdge_cursor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("LegalHoldEdge", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _LegalHoldEdge_node(ctx context.Context, field graphql.CollectedField, obj *model.LegalHoldEdge) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_LegalHoldEdge_node(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Node, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.LegalHold) graphql.Marshaler {
+			return ec.marshalNLegalHold2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐLegalHold(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_LegalHoldEdge_node(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "LegalHoldEdge",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_LegalHold(ctx, field)
 		},
 	}
 	return fc, nil
@@ -35857,6 +38234,138 @@ func (ec *executionContext) fieldContext_Mutation_setQuota(ctx context.Context, 
 	return fc, nil
 }
 
+func (ec *executionContext) _Mutation_setRetention(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_setRetention(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().SetRetention(ctx, fc.Args["input"].(model.SetRetentionInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.SetRetentionPayload) graphql.Marshaler {
+			return ec.marshalNSetRetentionPayload2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐSetRetentionPayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_setRetention(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_SetRetentionPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_setRetention_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_placeHold(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_placeHold(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().PlaceHold(ctx, fc.Args["input"].(model.PlaceHoldInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.HoldPayload) graphql.Marshaler {
+			return ec.marshalNHoldPayload2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐHoldPayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_placeHold(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_HoldPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_placeHold_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_liftHold(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_liftHold(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().LiftHold(ctx, fc.Args["input"].(model.LiftHoldInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.HoldPayload) graphql.Marshaler {
+			return ec.marshalNHoldPayload2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐHoldPayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_liftHold(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_HoldPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_liftHold_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _Mutation_freezeTenant(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -36247,6 +38756,94 @@ func (ec *executionContext) fieldContext_Mutation_drainWorker(ctx context.Contex
 	}()
 	ctx = graphql.WithFieldContext(ctx, fc)
 	if fc.Args, err = ec.field_Mutation_drainWorker_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_checkSecrets(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_checkSecrets(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().CheckSecrets(ctx, fc.Args["input"].(model.CheckSecretsInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.CheckSecretsPayload) graphql.Marshaler {
+			return ec.marshalNCheckSecretsPayload2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐCheckSecretsPayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_checkSecrets(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_CheckSecretsPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_checkSecrets_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_revokeSecrets(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_revokeSecrets(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().RevokeSecrets(ctx, fc.Args["input"].(model.RevokeSecretsInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.RevokeSecretsPayload) graphql.Marshaler {
+			return ec.marshalNRevokeSecretsPayload2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRevokeSecretsPayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_revokeSecrets(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_RevokeSecretsPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_revokeSecrets_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
 		ec.Error(ctx, err)
 		return fc, err
 	}
@@ -42310,6 +44907,50 @@ func (ec *executionContext) fieldContext_Query_auditCheck(ctx context.Context, f
 	return fc, nil
 }
 
+func (ec *executionContext) _Query_secretAccess(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Query_secretAccess(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Query().SecretAccess(ctx, fc.Args["filter"].(*model.SecretAccessFilter), fc.Args["first"].(*int), fc.Args["after"].(*string))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.SecretAccessConnection) graphql.Marshaler {
+			return ec.marshalNSecretAccessConnection2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐSecretAccessConnection(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Query_secretAccess(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Query",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_SecretAccessConnection(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Query_secretAccess_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _Query_queue(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -42544,6 +45185,170 @@ func (ec *executionContext) fieldContext_Query_quotaHistory(ctx context.Context,
 	}()
 	ctx = graphql.WithFieldContext(ctx, fc)
 	if fc.Args, err = ec.field_Query_quotaHistory_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Query_retentionPolicy(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Query_retentionPolicy(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Query().RetentionPolicy(ctx)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.RetentionPolicy) graphql.Marshaler {
+			return ec.marshalNRetentionPolicy2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRetentionPolicy(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Query_retentionPolicy(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Query",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_RetentionPolicy(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Query_previewRetention(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Query_previewRetention(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Query().PreviewRetention(ctx, fc.Args["policy"].(model.RetentionDaysInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.RetentionPreview) graphql.Marshaler {
+			return ec.marshalNRetentionPreview2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRetentionPreview(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Query_previewRetention(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Query",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_RetentionPreview(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Query_previewRetention_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Query_retentionHistory(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Query_retentionHistory(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Query().RetentionHistory(ctx, fc.Args["first"].(*int), fc.Args["after"].(*string))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.RetentionPolicyConnection) graphql.Marshaler {
+			return ec.marshalNRetentionPolicyConnection2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRetentionPolicyConnection(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Query_retentionHistory(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Query",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_RetentionPolicyConnection(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Query_retentionHistory_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Query_legalHolds(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Query_legalHolds(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Query().LegalHolds(ctx, fc.Args["open"].(*bool), fc.Args["first"].(*int), fc.Args["after"].(*string))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.LegalHoldConnection) graphql.Marshaler {
+			return ec.marshalNLegalHoldConnection2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐLegalHoldConnection(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Query_legalHolds(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Query",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_LegalHoldConnection(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Query_legalHolds_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
 		ec.Error(ctx, err)
 		return fc, err
 	}
@@ -44498,6 +47303,1214 @@ func (ec *executionContext) fieldContext_ReplayPreview_last(_ context.Context, f
 	return graphql.NewScalarFieldContext("ReplayPreview", field, false, false, errors.New("field of type Time does not have child fields"))
 }
 
+func (ec *executionContext) _RetentionDays_archiveRuns(ctx context.Context, field graphql.CollectedField, obj *model.RetentionDays) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RetentionDays_archiveRuns(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ArchiveRuns, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RetentionDays_archiveRuns(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RetentionDays", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _RetentionDays_deleteArchives(ctx context.Context, field graphql.CollectedField, obj *model.RetentionDays) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RetentionDays_deleteArchives(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.DeleteArchives, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RetentionDays_deleteArchives(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RetentionDays", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _RetentionDays_stepLogs(ctx context.Context, field graphql.CollectedField, obj *model.RetentionDays) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RetentionDays_stepLogs(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.StepLogs, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RetentionDays_stepLogs(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RetentionDays", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _RetentionDays_receipts(ctx context.Context, field graphql.CollectedField, obj *model.RetentionDays) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RetentionDays_receipts(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Receipts, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RetentionDays_receipts(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RetentionDays", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _RetentionDays_deadLetters(ctx context.Context, field graphql.CollectedField, obj *model.RetentionDays) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RetentionDays_deadLetters(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.DeadLetters, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RetentionDays_deadLetters(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RetentionDays", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _RetentionDays_alerts(ctx context.Context, field graphql.CollectedField, obj *model.RetentionDays) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RetentionDays_alerts(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Alerts, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RetentionDays_alerts(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RetentionDays", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _RetentionDays_artifacts(ctx context.Context, field graphql.CollectedField, obj *model.RetentionDays) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RetentionDays_artifacts(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Artifacts, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []model.ArtifactRetention) graphql.Marshaler {
+			return ec.marshalNArtifactRetention2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐArtifactRetentionᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RetentionDays_artifacts(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "RetentionDays",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ArtifactRetention(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _RetentionEstimate_runs(ctx context.Context, field graphql.CollectedField, obj *model.RetentionEstimate) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RetentionEstimate_runs(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Runs, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RetentionEstimate_runs(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RetentionEstimate", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _RetentionEstimate_events(ctx context.Context, field graphql.CollectedField, obj *model.RetentionEstimate) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RetentionEstimate_events(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Events, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RetentionEstimate_events(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RetentionEstimate", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _RetentionEstimate_bytes(ctx context.Context, field graphql.CollectedField, obj *model.RetentionEstimate) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RetentionEstimate_bytes(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Bytes, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RetentionEstimate_bytes(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RetentionEstimate", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _RetentionEstimate_held(ctx context.Context, field graphql.CollectedField, obj *model.RetentionEstimate) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RetentionEstimate_held(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Held, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RetentionEstimate_held(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RetentionEstimate", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _RetentionEstimate_more(ctx context.Context, field graphql.CollectedField, obj *model.RetentionEstimate) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RetentionEstimate_more(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.More, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RetentionEstimate_more(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RetentionEstimate", field, false, false, errors.New("field of type Boolean does not have child fields"))
+}
+
+func (ec *executionContext) _RetentionPass_startedAt(ctx context.Context, field graphql.CollectedField, obj *model.RetentionPass) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RetentionPass_startedAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.StartedAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RetentionPass_startedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RetentionPass", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _RetentionPass_endedAt(ctx context.Context, field graphql.CollectedField, obj *model.RetentionPass) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RetentionPass_endedAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.EndedAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_RetentionPass_endedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RetentionPass", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _RetentionPass_archived(ctx context.Context, field graphql.CollectedField, obj *model.RetentionPass) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RetentionPass_archived(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Archived, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RetentionPass_archived(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RetentionPass", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _RetentionPass_archivedBytes(ctx context.Context, field graphql.CollectedField, obj *model.RetentionPass) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RetentionPass_archivedBytes(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ArchivedBytes, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RetentionPass_archivedBytes(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RetentionPass", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _RetentionPass_deletedEvents(ctx context.Context, field graphql.CollectedField, obj *model.RetentionPass) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RetentionPass_deletedEvents(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.DeletedEvents, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RetentionPass_deletedEvents(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RetentionPass", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _RetentionPass_deleted(ctx context.Context, field graphql.CollectedField, obj *model.RetentionPass) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RetentionPass_deleted(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Deleted, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RetentionPass_deleted(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RetentionPass", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _RetentionPass_removedObjects(ctx context.Context, field graphql.CollectedField, obj *model.RetentionPass) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RetentionPass_removedObjects(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.RemovedObjects, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RetentionPass_removedObjects(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RetentionPass", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _RetentionPass_deletedRows(ctx context.Context, field graphql.CollectedField, obj *model.RetentionPass) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RetentionPass_deletedRows(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.DeletedRows, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RetentionPass_deletedRows(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RetentionPass", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _RetentionPass_held(ctx context.Context, field graphql.CollectedField, obj *model.RetentionPass) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RetentionPass_held(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Held, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RetentionPass_held(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RetentionPass", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _RetentionPass_waiting(ctx context.Context, field graphql.CollectedField, obj *model.RetentionPass) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RetentionPass_waiting(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Waiting, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RetentionPass_waiting(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RetentionPass", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _RetentionPass_failed(ctx context.Context, field graphql.CollectedField, obj *model.RetentionPass) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RetentionPass_failed(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Failed, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RetentionPass_failed(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RetentionPass", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _RetentionPass_error(ctx context.Context, field graphql.CollectedField, obj *model.RetentionPass) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RetentionPass_error(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Error, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_RetentionPass_error(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RetentionPass", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _RetentionPolicy_version(ctx context.Context, field graphql.CollectedField, obj *model.RetentionPolicy) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RetentionPolicy_version(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Version, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RetentionPolicy_version(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RetentionPolicy", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _RetentionPolicy_days(ctx context.Context, field graphql.CollectedField, obj *model.RetentionPolicy) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RetentionPolicy_days(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Days, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.RetentionDays) graphql.Marshaler {
+			return ec.marshalNRetentionDays2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRetentionDays(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RetentionPolicy_days(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "RetentionPolicy",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_RetentionDays(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _RetentionPolicy_own(ctx context.Context, field graphql.CollectedField, obj *model.RetentionPolicy) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RetentionPolicy_own(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Own, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v json.RawMessage) graphql.Marshaler {
+			return ec.marshalNJSON2encodingᚋjsonᚐRawMessage(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RetentionPolicy_own(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RetentionPolicy", field, false, false, errors.New("field of type JSON does not have child fields"))
+}
+
+func (ec *executionContext) _RetentionPolicy_actor(ctx context.Context, field graphql.CollectedField, obj *model.RetentionPolicy) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RetentionPolicy_actor(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Actor, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_RetentionPolicy_actor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RetentionPolicy", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _RetentionPolicy_reason(ctx context.Context, field graphql.CollectedField, obj *model.RetentionPolicy) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RetentionPolicy_reason(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Reason, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_RetentionPolicy_reason(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RetentionPolicy", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _RetentionPolicy_at(ctx context.Context, field graphql.CollectedField, obj *model.RetentionPolicy) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RetentionPolicy_at(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.At, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_RetentionPolicy_at(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RetentionPolicy", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _RetentionPolicy_changed(ctx context.Context, field graphql.CollectedField, obj *model.RetentionPolicy) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RetentionPolicy_changed(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Changed, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
+			return ec.marshalNString2ᚕstringᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RetentionPolicy_changed(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RetentionPolicy", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _RetentionPolicy_lastPass(ctx context.Context, field graphql.CollectedField, obj *model.RetentionPolicy) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RetentionPolicy_lastPass(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.LastPass, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.RetentionPass) graphql.Marshaler {
+			return ec.marshalORetentionPass2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRetentionPass(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_RetentionPolicy_lastPass(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "RetentionPolicy",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_RetentionPass(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _RetentionPolicyConnection_edges(ctx context.Context, field graphql.CollectedField, obj *model.RetentionPolicyConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RetentionPolicyConnection_edges(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Edges, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []model.RetentionPolicyEdge) graphql.Marshaler {
+			return ec.marshalNRetentionPolicyEdge2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRetentionPolicyEdgeᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RetentionPolicyConnection_edges(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "RetentionPolicyConnection",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_RetentionPolicyEdge(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _RetentionPolicyConnection_pageInfo(ctx context.Context, field graphql.CollectedField, obj *model.RetentionPolicyConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RetentionPolicyConnection_pageInfo(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.PageInfo, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.PageInfo) graphql.Marshaler {
+			return ec.marshalNPageInfo2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐPageInfo(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RetentionPolicyConnection_pageInfo(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "RetentionPolicyConnection",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_PageInfo(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _RetentionPolicyEdge_cursor(ctx context.Context, field graphql.CollectedField, obj *model.RetentionPolicyEdge) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RetentionPolicyEdge_cursor(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Cursor, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RetentionPolicyEdge_cursor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RetentionPolicyEdge", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _RetentionPolicyEdge_node(ctx context.Context, field graphql.CollectedField, obj *model.RetentionPolicyEdge) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RetentionPolicyEdge_node(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Node, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.RetentionPolicy) graphql.Marshaler {
+			return ec.marshalNRetentionPolicy2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRetentionPolicy(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RetentionPolicyEdge_node(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "RetentionPolicyEdge",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_RetentionPolicy(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _RetentionPreview_changed(ctx context.Context, field graphql.CollectedField, obj *model.RetentionPreview) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RetentionPreview_changed(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Changed, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
+			return ec.marshalNString2ᚕstringᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RetentionPreview_changed(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RetentionPreview", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _RetentionPreview_warnings(ctx context.Context, field graphql.CollectedField, obj *model.RetentionPreview) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RetentionPreview_warnings(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Warnings, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
+			return ec.marshalNString2ᚕstringᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RetentionPreview_warnings(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RetentionPreview", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _RetentionPreview_archive(ctx context.Context, field graphql.CollectedField, obj *model.RetentionPreview) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RetentionPreview_archive(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Archive, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.RetentionEstimate) graphql.Marshaler {
+			return ec.marshalNRetentionEstimate2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRetentionEstimate(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RetentionPreview_archive(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "RetentionPreview",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_RetentionEstimate(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _RetentionPreview_delete(ctx context.Context, field graphql.CollectedField, obj *model.RetentionPreview) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RetentionPreview_delete(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Delete, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.RetentionEstimate) graphql.Marshaler {
+			return ec.marshalNRetentionEstimate2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRetentionEstimate(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RetentionPreview_delete(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "RetentionPreview",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_RetentionEstimate(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _RevokeSecretsPayload_tenantId(ctx context.Context, field graphql.CollectedField, obj *model.RevokeSecretsPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RevokeSecretsPayload_tenantId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.TenantID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RevokeSecretsPayload_tenantId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RevokeSecretsPayload", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _RevokeSecretsPayload_runId(ctx context.Context, field graphql.CollectedField, obj *model.RevokeSecretsPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RevokeSecretsPayload_runId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.RunID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_RevokeSecretsPayload_runId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RevokeSecretsPayload", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _RevokeSecretsPayload_workers(ctx context.Context, field graphql.CollectedField, obj *model.RevokeSecretsPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RevokeSecretsPayload_workers(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Workers, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RevokeSecretsPayload_workers(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RevokeSecretsPayload", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _RevokeSecretsPayload_done(ctx context.Context, field graphql.CollectedField, obj *model.RevokeSecretsPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RevokeSecretsPayload_done(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Done, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RevokeSecretsPayload_done(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RevokeSecretsPayload", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _RevokeSecretsPayload_waiting(ctx context.Context, field graphql.CollectedField, obj *model.RevokeSecretsPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RevokeSecretsPayload_waiting(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Waiting, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
+			return ec.marshalNString2ᚕstringᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RevokeSecretsPayload_waiting(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RevokeSecretsPayload", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _RevokeSecretsPayload_valuesDropped(ctx context.Context, field graphql.CollectedField, obj *model.RevokeSecretsPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RevokeSecretsPayload_valuesDropped(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ValuesDropped, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RevokeSecretsPayload_valuesDropped(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RevokeSecretsPayload", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _RevokeSecretsPayload_leasesEnded(ctx context.Context, field graphql.CollectedField, obj *model.RevokeSecretsPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RevokeSecretsPayload_leasesEnded(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.LeasesEnded, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RevokeSecretsPayload_leasesEnded(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RevokeSecretsPayload", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _RevokeSecretsPayload_leasesFailed(ctx context.Context, field graphql.CollectedField, obj *model.RevokeSecretsPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RevokeSecretsPayload_leasesFailed(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.LeasesFailed, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RevokeSecretsPayload_leasesFailed(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RevokeSecretsPayload", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _RevokeSecretsPayload_change(ctx context.Context, field graphql.CollectedField, obj *model.RevokeSecretsPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RevokeSecretsPayload_change(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Change, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.ChangeReceipt) graphql.Marshaler {
+			return ec.marshalNChangeReceipt2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐChangeReceipt(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RevokeSecretsPayload_change(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "RevokeSecretsPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ChangeReceipt(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _RevokeTokenPayload_token(ctx context.Context, field graphql.CollectedField, obj *model.RevokeTokenPayload) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -45615,6 +49628,38 @@ func (ec *executionContext) fieldContext_Run_retryWindowMs(_ context.Context, fi
 	return graphql.NewScalarFieldContext("Run", field, false, false, errors.New("field of type Duration does not have child fields"))
 }
 
+func (ec *executionContext) _Run_archive(ctx context.Context, field graphql.CollectedField, obj *model.Run) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Run_archive(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Run().Archive(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.RunArchive) graphql.Marshaler {
+			return ec.marshalORunArchive2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRunArchive(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Run_archive(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Run",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_RunArchive(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _Run_queue(ctx context.Context, field graphql.CollectedField, obj *model.Run) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -46034,6 +50079,75 @@ func (ec *executionContext) fieldContext_RunApproval_decisions(_ context.Context
 		},
 	}
 	return fc, nil
+}
+
+func (ec *executionContext) _RunArchive_at(ctx context.Context, field graphql.CollectedField, obj *model.RunArchive) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RunArchive_at(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.At, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RunArchive_at(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RunArchive", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _RunArchive_events(ctx context.Context, field graphql.CollectedField, obj *model.RunArchive) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RunArchive_events(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Events, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RunArchive_events(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RunArchive", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _RunArchive_sizeBytes(ctx context.Context, field graphql.CollectedField, obj *model.RunArchive) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RunArchive_sizeBytes(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.SizeBytes, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RunArchive_sizeBytes(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RunArchive", field, false, false, errors.New("field of type Int does not have child fields"))
 }
 
 func (ec *executionContext) _RunBucket_from(ctx context.Context, field graphql.CollectedField, obj *model.RunBucket) (ret graphql.Marshaler) {
@@ -48948,6 +53062,677 @@ func (ec *executionContext) fieldContext_SealedTexts_address(_ context.Context, 
 	return graphql.NewScalarFieldContext("SealedTexts", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
+func (ec *executionContext) _SecretAccess_at(ctx context.Context, field graphql.CollectedField, obj *model.SecretAccess) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SecretAccess_at(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.At, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_SecretAccess_at(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("SecretAccess", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _SecretAccess_runId(ctx context.Context, field graphql.CollectedField, obj *model.SecretAccess) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SecretAccess_runId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.RunID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_SecretAccess_runId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("SecretAccess", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _SecretAccess_stepId(ctx context.Context, field graphql.CollectedField, obj *model.SecretAccess) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SecretAccess_stepId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.StepID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_SecretAccess_stepId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("SecretAccess", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _SecretAccess_logicalAttemptId(ctx context.Context, field graphql.CollectedField, obj *model.SecretAccess) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SecretAccess_logicalAttemptId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.LogicalAttemptID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_SecretAccess_logicalAttemptId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("SecretAccess", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _SecretAccess_engineAttemptId(ctx context.Context, field graphql.CollectedField, obj *model.SecretAccess) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SecretAccess_engineAttemptId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.EngineAttemptID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_SecretAccess_engineAttemptId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("SecretAccess", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _SecretAccess_account(ctx context.Context, field graphql.CollectedField, obj *model.SecretAccess) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SecretAccess_account(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Account, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_SecretAccess_account(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("SecretAccess", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _SecretAccess_worker(ctx context.Context, field graphql.CollectedField, obj *model.SecretAccess) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SecretAccess_worker(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Worker, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_SecretAccess_worker(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("SecretAccess", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _SecretAccess_provider(ctx context.Context, field graphql.CollectedField, obj *model.SecretAccess) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SecretAccess_provider(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Provider, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_SecretAccess_provider(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("SecretAccess", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _SecretAccess_key(ctx context.Context, field graphql.CollectedField, obj *model.SecretAccess) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SecretAccess_key(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Key, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_SecretAccess_key(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("SecretAccess", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _SecretAccess_version(ctx context.Context, field graphql.CollectedField, obj *model.SecretAccess) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SecretAccess_version(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Version, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_SecretAccess_version(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("SecretAccess", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _SecretAccess_answeredVersion(ctx context.Context, field graphql.CollectedField, obj *model.SecretAccess) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SecretAccess_answeredVersion(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.AnsweredVersion, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_SecretAccess_answeredVersion(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("SecretAccess", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _SecretAccess_as(ctx context.Context, field graphql.CollectedField, obj *model.SecretAccess) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SecretAccess_as(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.As, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_SecretAccess_as(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("SecretAccess", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _SecretAccess_cached(ctx context.Context, field graphql.CollectedField, obj *model.SecretAccess) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SecretAccess_cached(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Cached, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_SecretAccess_cached(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("SecretAccess", field, false, false, errors.New("field of type Boolean does not have child fields"))
+}
+
+func (ec *executionContext) _SecretAccess_code(ctx context.Context, field graphql.CollectedField, obj *model.SecretAccess) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SecretAccess_code(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Code, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_SecretAccess_code(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("SecretAccess", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _SecretAccessConnection_edges(ctx context.Context, field graphql.CollectedField, obj *model.SecretAccessConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SecretAccessConnection_edges(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Edges, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []model.SecretAccessEdge) graphql.Marshaler {
+			return ec.marshalNSecretAccessEdge2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐSecretAccessEdgeᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_SecretAccessConnection_edges(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "SecretAccessConnection",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_SecretAccessEdge(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _SecretAccessConnection_pageInfo(ctx context.Context, field graphql.CollectedField, obj *model.SecretAccessConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SecretAccessConnection_pageInfo(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.PageInfo, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.PageInfo) graphql.Marshaler {
+			return ec.marshalNPageInfo2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐPageInfo(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_SecretAccessConnection_pageInfo(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "SecretAccessConnection",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_PageInfo(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _SecretAccessEdge_cursor(ctx context.Context, field graphql.CollectedField, obj *model.SecretAccessEdge) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SecretAccessEdge_cursor(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Cursor, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_SecretAccessEdge_cursor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("SecretAccessEdge", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _SecretAccessEdge_node(ctx context.Context, field graphql.CollectedField, obj *model.SecretAccessEdge) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SecretAccessEdge_node(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Node, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.SecretAccess) graphql.Marshaler {
+			return ec.marshalNSecretAccess2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐSecretAccess(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_SecretAccessEdge_node(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "SecretAccessEdge",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_SecretAccess(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _SecretCheck_provider(ctx context.Context, field graphql.CollectedField, obj *model.SecretCheck) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SecretCheck_provider(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Provider, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_SecretCheck_provider(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("SecretCheck", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _SecretCheck_key(ctx context.Context, field graphql.CollectedField, obj *model.SecretCheck) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SecretCheck_key(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Key, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_SecretCheck_key(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("SecretCheck", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _SecretCheck_version(ctx context.Context, field graphql.CollectedField, obj *model.SecretCheck) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SecretCheck_version(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Version, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_SecretCheck_version(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("SecretCheck", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _SecretCheck_steps(ctx context.Context, field graphql.CollectedField, obj *model.SecretCheck) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SecretCheck_steps(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Steps, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
+			return ec.marshalNString2ᚕstringᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_SecretCheck_steps(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("SecretCheck", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _SecretCheck_queue(ctx context.Context, field graphql.CollectedField, obj *model.SecretCheck) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SecretCheck_queue(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Queue, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_SecretCheck_queue(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("SecretCheck", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _SecretCheck_worker(ctx context.Context, field graphql.CollectedField, obj *model.SecretCheck) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SecretCheck_worker(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Worker, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_SecretCheck_worker(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("SecretCheck", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _SecretCheck_ok(ctx context.Context, field graphql.CollectedField, obj *model.SecretCheck) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SecretCheck_ok(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Ok, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_SecretCheck_ok(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("SecretCheck", field, false, false, errors.New("field of type Boolean does not have child fields"))
+}
+
+func (ec *executionContext) _SecretCheck_answeredVersion(ctx context.Context, field graphql.CollectedField, obj *model.SecretCheck) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SecretCheck_answeredVersion(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.AnsweredVersion, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_SecretCheck_answeredVersion(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("SecretCheck", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _SecretCheck_code(ctx context.Context, field graphql.CollectedField, obj *model.SecretCheck) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SecretCheck_code(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Code, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_SecretCheck_code(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("SecretCheck", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _SecretCheck_message(ctx context.Context, field graphql.CollectedField, obj *model.SecretCheck) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SecretCheck_message(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Message, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_SecretCheck_message(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("SecretCheck", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
 func (ec *executionContext) _SecretRef_provider(ctx context.Context, field graphql.CollectedField, obj *model.SecretRef) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -49516,6 +54301,102 @@ func (ec *executionContext) _SetQuotaPayload_change(ctx context.Context, field g
 func (ec *executionContext) fieldContext_SetQuotaPayload_change(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	fc = &graphql.FieldContext{
 		Object:     "SetQuotaPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ChangeReceipt(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _SetRetentionPayload_policy(ctx context.Context, field graphql.CollectedField, obj *model.SetRetentionPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SetRetentionPayload_policy(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Policy, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.RetentionPolicy) graphql.Marshaler {
+			return ec.marshalNRetentionPolicy2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRetentionPolicy(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_SetRetentionPayload_policy(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "SetRetentionPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_RetentionPolicy(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _SetRetentionPayload_effect(ctx context.Context, field graphql.CollectedField, obj *model.SetRetentionPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SetRetentionPayload_effect(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Effect, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.RetentionPreview) graphql.Marshaler {
+			return ec.marshalNRetentionPreview2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRetentionPreview(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_SetRetentionPayload_effect(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "SetRetentionPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_RetentionPreview(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _SetRetentionPayload_change(ctx context.Context, field graphql.CollectedField, obj *model.SetRetentionPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SetRetentionPayload_change(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Change, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.ChangeReceipt) graphql.Marshaler {
+			return ec.marshalNChangeReceipt2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐChangeReceipt(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_SetRetentionPayload_change(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "SetRetentionPayload",
 		Field:      field,
 		IsMethod:   false,
 		IsResolver: false,
@@ -51314,6 +56195,50 @@ func (ec *executionContext) fieldContext_Step_evidence(ctx context.Context, fiel
 	}()
 	ctx = graphql.WithFieldContext(ctx, fc)
 	if fc.Args, err = ec.field_Step_evidence_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Step_secrets(ctx context.Context, field graphql.CollectedField, obj *model.Step) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Step_secrets(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Step().Secrets(ctx, obj, fc.Args["attempt"].(*int))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []model.StepSecret) graphql.Marshaler {
+			return ec.marshalOStepSecret2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐStepSecretᚄ(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Step_secrets(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Step",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_StepSecret(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Step_secrets_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
 		ec.Error(ctx, err)
 		return fc, err
 	}
@@ -53433,6 +58358,259 @@ func (ec *executionContext) fieldContext_StepOutput_error(_ context.Context, fie
 		},
 	}
 	return fc, nil
+}
+
+func (ec *executionContext) _StepSecret_provider(ctx context.Context, field graphql.CollectedField, obj *model.StepSecret) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_StepSecret_provider(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Provider, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_StepSecret_provider(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("StepSecret", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _StepSecret_key(ctx context.Context, field graphql.CollectedField, obj *model.StepSecret) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_StepSecret_key(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Key, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_StepSecret_key(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("StepSecret", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _StepSecret_version(ctx context.Context, field graphql.CollectedField, obj *model.StepSecret) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_StepSecret_version(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Version, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_StepSecret_version(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("StepSecret", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _StepSecret_as(ctx context.Context, field graphql.CollectedField, obj *model.StepSecret) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_StepSecret_as(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.As, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_StepSecret_as(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("StepSecret", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _StepSecret_resolved(ctx context.Context, field graphql.CollectedField, obj *model.StepSecret) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_StepSecret_resolved(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Resolved, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_StepSecret_resolved(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("StepSecret", field, false, false, errors.New("field of type Boolean does not have child fields"))
+}
+
+func (ec *executionContext) _StepSecret_answeredBy(ctx context.Context, field graphql.CollectedField, obj *model.StepSecret) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_StepSecret_answeredBy(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.AnsweredBy, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_StepSecret_answeredBy(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("StepSecret", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _StepSecret_answeredVersion(ctx context.Context, field graphql.CollectedField, obj *model.StepSecret) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_StepSecret_answeredVersion(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.AnsweredVersion, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_StepSecret_answeredVersion(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("StepSecret", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _StepSecret_readAt(ctx context.Context, field graphql.CollectedField, obj *model.StepSecret) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_StepSecret_readAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ReadAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_StepSecret_readAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("StepSecret", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _StepSecret_attempt(ctx context.Context, field graphql.CollectedField, obj *model.StepSecret) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_StepSecret_attempt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Attempt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *int) graphql.Marshaler {
+			return ec.marshalOInt2ᚖint(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_StepSecret_attempt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("StepSecret", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _StepSecret_cached(ctx context.Context, field graphql.CollectedField, obj *model.StepSecret) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_StepSecret_cached(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Cached, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *bool) graphql.Marshaler {
+			return ec.marshalOBoolean2ᚖbool(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_StepSecret_cached(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("StepSecret", field, false, false, errors.New("field of type Boolean does not have child fields"))
+}
+
+func (ec *executionContext) _StepSecret_code(ctx context.Context, field graphql.CollectedField, obj *model.StepSecret) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_StepSecret_code(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Code, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_StepSecret_code(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("StepSecret", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
 func (ec *executionContext) _StepTry_engineAttemptId(ctx context.Context, field graphql.CollectedField, obj *model.StepTry) (ret graphql.Marshaler) {
@@ -57292,6 +62470,43 @@ func (ec *executionContext) unmarshalInputApproveRunInput(ctx context.Context, o
 	return it, nil
 }
 
+func (ec *executionContext) unmarshalInputArtifactRetentionInput(ctx context.Context, obj any) (model.ArtifactRetentionInput, error) {
+	var it model.ArtifactRetentionInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"kind", "days"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "kind":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("kind"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Kind = data
+		case "days":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("days"))
+			data, err := ec.unmarshalNInt2int(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Days = data
+		}
+	}
+	return it, nil
+}
+
 func (ec *executionContext) unmarshalInputAuditFilter(ctx context.Context, obj any) (model.AuditFilter, error) {
 	var it model.AuditFilter
 	if obj == nil {
@@ -57807,6 +63022,43 @@ func (ec *executionContext) unmarshalInputChangeRunTagsInput(ctx context.Context
 				return it, err
 			}
 			it.Remove = data
+		}
+	}
+	return it, nil
+}
+
+func (ec *executionContext) unmarshalInputCheckSecretsInput(ctx context.Context, obj any) (model.CheckSecretsInput, error) {
+	var it model.CheckSecretsInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"requestId", "plan"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "requestId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("requestId"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.RequestID = data
+		case "plan":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("plan"))
+			data, err := ec.unmarshalNJSON2encodingᚋjsonᚐRawMessage(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Plan = data
 		}
 	}
 	return it, nil
@@ -58543,6 +63795,50 @@ func (ec *executionContext) unmarshalInputInjectOverrideInput(ctx context.Contex
 	return it, nil
 }
 
+func (ec *executionContext) unmarshalInputLiftHoldInput(ctx context.Context, obj any) (model.LiftHoldInput, error) {
+	var it model.LiftHoldInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"requestId", "id", "reason"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "requestId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("requestId"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.RequestID = data
+		case "id":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("id"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ID = data
+		case "reason":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("reason"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Reason = data
+		}
+	}
+	return it, nil
+}
+
 func (ec *executionContext) unmarshalInputLinkArtifactInput(ctx context.Context, obj any) (model.LinkArtifactInput, error) {
 	var it model.LinkArtifactInput
 	if obj == nil {
@@ -58700,6 +63996,57 @@ func (ec *executionContext) unmarshalInputPauseInput(ctx context.Context, obj an
 		case "reason":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("reason"))
 			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Reason = data
+		}
+	}
+	return it, nil
+}
+
+func (ec *executionContext) unmarshalInputPlaceHoldInput(ctx context.Context, obj any) (model.PlaceHoldInput, error) {
+	var it model.PlaceHoldInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"requestId", "kind", "subject", "reason"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "requestId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("requestId"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.RequestID = data
+		case "kind":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("kind"))
+			data, err := ec.unmarshalNHoldKind2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐHoldKind(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Kind = data
+		case "subject":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("subject"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Subject = data
+		case "reason":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("reason"))
+			data, err := ec.unmarshalNString2string(ctx, v)
 			if err != nil {
 				return it, err
 			}
@@ -59775,6 +65122,82 @@ func (ec *executionContext) unmarshalInputResumeInput(ctx context.Context, obj a
 	return it, nil
 }
 
+func (ec *executionContext) unmarshalInputRetentionDaysInput(ctx context.Context, obj any) (model.RetentionDaysInput, error) {
+	var it model.RetentionDaysInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	if _, present := asMap["artifacts"]; !present {
+		asMap["artifacts"] = []any{}
+	}
+
+	fieldsInOrder := [...]string{"archiveRuns", "deleteArchives", "stepLogs", "receipts", "deadLetters", "alerts", "artifacts"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "archiveRuns":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("archiveRuns"))
+			data, err := ec.unmarshalOInt2ᚖint(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ArchiveRuns = data
+		case "deleteArchives":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("deleteArchives"))
+			data, err := ec.unmarshalOInt2ᚖint(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.DeleteArchives = data
+		case "stepLogs":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("stepLogs"))
+			data, err := ec.unmarshalOInt2ᚖint(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.StepLogs = data
+		case "receipts":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("receipts"))
+			data, err := ec.unmarshalOInt2ᚖint(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Receipts = data
+		case "deadLetters":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("deadLetters"))
+			data, err := ec.unmarshalOInt2ᚖint(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.DeadLetters = data
+		case "alerts":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("alerts"))
+			data, err := ec.unmarshalOInt2ᚖint(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Alerts = data
+		case "artifacts":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("artifacts"))
+			data, err := ec.unmarshalNArtifactRetentionInput2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐArtifactRetentionInputᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Artifacts = data
+		}
+	}
+	return it, nil
+}
+
 func (ec *executionContext) unmarshalInputRetryStepInput(ctx context.Context, obj any) (model.RetryStepInput, error) {
 	var it model.RetryStepInput
 	if obj == nil {
@@ -59825,6 +65248,57 @@ func (ec *executionContext) unmarshalInputRetryStepInput(ctx context.Context, ob
 				return it, err
 			}
 			it.ExpectedLogicalAttemptID = data
+		}
+	}
+	return it, nil
+}
+
+func (ec *executionContext) unmarshalInputRevokeSecretsInput(ctx context.Context, obj any) (model.RevokeSecretsInput, error) {
+	var it model.RevokeSecretsInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"requestId", "tenantId", "runId", "reason"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "requestId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("requestId"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.RequestID = data
+		case "tenantId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("tenantId"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.TenantID = data
+		case "runId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("runId"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.RunID = data
+		case "reason":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("reason"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Reason = data
 		}
 	}
 	return it, nil
@@ -60018,6 +65492,71 @@ func (ec *executionContext) unmarshalInputSaveViewInput(ctx context.Context, obj
 	return it, nil
 }
 
+func (ec *executionContext) unmarshalInputSecretAccessFilter(ctx context.Context, obj any) (model.SecretAccessFilter, error) {
+	var it model.SecretAccessFilter
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"from", "to", "runId", "stepId", "provider", "key"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "from":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("from"))
+			data, err := ec.unmarshalOTime2ᚖtimeᚐTime(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.From = data
+		case "to":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("to"))
+			data, err := ec.unmarshalOTime2ᚖtimeᚐTime(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.To = data
+		case "runId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("runId"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.RunID = data
+		case "stepId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("stepId"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.StepID = data
+		case "provider":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("provider"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Provider = data
+		case "key":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("key"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Key = data
+		}
+	}
+	return it, nil
+}
+
 func (ec *executionContext) unmarshalInputSetEngineModeInput(ctx context.Context, obj any) (model.SetEngineModeInput, error) {
 	var it model.SetEngineModeInput
 	if obj == nil {
@@ -60203,6 +65742,57 @@ func (ec *executionContext) unmarshalInputSetRecoveryInput(ctx context.Context, 
 				return it, err
 			}
 			it.Reason = data
+		}
+	}
+	return it, nil
+}
+
+func (ec *executionContext) unmarshalInputSetRetentionInput(ctx context.Context, obj any) (model.SetRetentionInput, error) {
+	var it model.SetRetentionInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"requestId", "expectedVersion", "reason", "policy"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "requestId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("requestId"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.RequestID = data
+		case "expectedVersion":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("expectedVersion"))
+			data, err := ec.unmarshalNInt2int(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ExpectedVersion = data
+		case "reason":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("reason"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Reason = data
+		case "policy":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("policy"))
+			data, err := ec.unmarshalNRetentionDaysInput2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRetentionDaysInput(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Policy = data
 		}
 	}
 	return it, nil
@@ -61932,6 +67522,49 @@ func (ec *executionContext) _ArtifactEdge(ctx context.Context, sel ast.Selection
 			}
 		case "node":
 			out.Values[i] = ec._ArtifactEdge_node(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var artifactRetentionImplementors = []string{"ArtifactRetention"}
+
+func (ec *executionContext) _ArtifactRetention(ctx context.Context, sel ast.SelectionSet, obj *model.ArtifactRetention) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, artifactRetentionImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("ArtifactRetention")
+		case "kind":
+			out.Values[i] = ec._ArtifactRetention_kind(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "days":
+			out.Values[i] = ec._ArtifactRetention_days(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -64023,6 +69656,44 @@ func (ec *executionContext) _ChangeReceipt(ctx context.Context, sel ast.Selectio
 		case "versionBefore":
 			out.Values[i] = ec._ChangeReceipt_versionBefore(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var checkSecretsPayloadImplementors = []string{"CheckSecretsPayload"}
+
+func (ec *executionContext) _CheckSecretsPayload(ctx context.Context, sel ast.SelectionSet, obj *model.CheckSecretsPayload) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, checkSecretsPayloadImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("CheckSecretsPayload")
+		case "secrets":
+			out.Values[i] = ec._CheckSecretsPayload_secrets(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		default:
@@ -66419,6 +72090,49 @@ func (ec *executionContext) _HealthSample(ctx context.Context, sel ast.Selection
 	return out
 }
 
+var holdPayloadImplementors = []string{"HoldPayload"}
+
+func (ec *executionContext) _HoldPayload(ctx context.Context, sel ast.SelectionSet, obj *model.HoldPayload) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, holdPayloadImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("HoldPayload")
+		case "hold":
+			out.Values[i] = ec._HoldPayload_hold(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "change":
+			out.Values[i] = ec._HoldPayload_change(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
 var inboxItemImplementors = []string{"InboxItem"}
 
 func (ec *executionContext) _InboxItem(ctx context.Context, sel ast.SelectionSet, obj *model.InboxItem) graphql.Marshaler {
@@ -66846,6 +72560,170 @@ func (ec *executionContext) _IncidentPayload(ctx context.Context, sel ast.Select
 			}
 		case "change":
 			out.Values[i] = ec._IncidentPayload_change(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var legalHoldImplementors = []string{"LegalHold"}
+
+func (ec *executionContext) _LegalHold(ctx context.Context, sel ast.SelectionSet, obj *model.LegalHold) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, legalHoldImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("LegalHold")
+		case "id":
+			out.Values[i] = ec._LegalHold_id(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "kind":
+			out.Values[i] = ec._LegalHold_kind(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "subject":
+			out.Values[i] = ec._LegalHold_subject(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "reason":
+			out.Values[i] = ec._LegalHold_reason(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "placedBy":
+			out.Values[i] = ec._LegalHold_placedBy(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "placedAt":
+			out.Values[i] = ec._LegalHold_placedAt(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "liftedBy":
+			out.Values[i] = ec._LegalHold_liftedBy(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "liftedAt":
+			out.Values[i] = ec._LegalHold_liftedAt(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "liftedFor":
+			out.Values[i] = ec._LegalHold_liftedFor(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var legalHoldConnectionImplementors = []string{"LegalHoldConnection"}
+
+func (ec *executionContext) _LegalHoldConnection(ctx context.Context, sel ast.SelectionSet, obj *model.LegalHoldConnection) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, legalHoldConnectionImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("LegalHoldConnection")
+		case "edges":
+			out.Values[i] = ec._LegalHoldConnection_edges(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "pageInfo":
+			out.Values[i] = ec._LegalHoldConnection_pageInfo(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var legalHoldEdgeImplementors = []string{"LegalHoldEdge"}
+
+func (ec *executionContext) _LegalHoldEdge(ctx context.Context, sel ast.SelectionSet, obj *model.LegalHoldEdge) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, legalHoldEdgeImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("LegalHoldEdge")
+		case "cursor":
+			out.Values[i] = ec._LegalHoldEdge_cursor(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "node":
+			out.Values[i] = ec._LegalHoldEdge_node(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -67536,6 +73414,27 @@ func (ec *executionContext) _Mutation(ctx context.Context, sel ast.SelectionSet)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
+		case "setRetention":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_setRetention(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "placeHold":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_placeHold(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "liftHold":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_liftHold(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
 		case "freezeTenant":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_freezeTenant(ctx, field)
@@ -67595,6 +73494,20 @@ func (ec *executionContext) _Mutation(ctx context.Context, sel ast.SelectionSet)
 		case "drainWorker":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_drainWorker(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "checkSecrets":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_checkSecrets(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "revokeSecrets":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_revokeSecrets(ctx, field)
 			})
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
@@ -70402,6 +76315,28 @@ func (ec *executionContext) _Query(ctx context.Context, sel ast.SelectionSet) gr
 			}
 
 			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return rrm(innerCtx) })
+		case "secretAccess":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Query_secretAccess(ctx, field)
+				if res == graphql.Null {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			rrm := func(ctx context.Context) graphql.Marshaler {
+				return ec.OperationContext.RootResolverMiddleware(ctx,
+					func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return rrm(innerCtx) })
 		case "queue":
 			field := field
 
@@ -70522,6 +76457,94 @@ func (ec *executionContext) _Query(ctx context.Context, sel ast.SelectionSet) gr
 					}
 				}()
 				res = ec._Query_quotaHistory(ctx, field)
+				if res == graphql.Null {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			rrm := func(ctx context.Context) graphql.Marshaler {
+				return ec.OperationContext.RootResolverMiddleware(ctx,
+					func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return rrm(innerCtx) })
+		case "retentionPolicy":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Query_retentionPolicy(ctx, field)
+				if res == graphql.Null {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			rrm := func(ctx context.Context) graphql.Marshaler {
+				return ec.OperationContext.RootResolverMiddleware(ctx,
+					func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return rrm(innerCtx) })
+		case "previewRetention":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Query_previewRetention(ctx, field)
+				if res == graphql.Null {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			rrm := func(ctx context.Context) graphql.Marshaler {
+				return ec.OperationContext.RootResolverMiddleware(ctx,
+					func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return rrm(innerCtx) })
+		case "retentionHistory":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Query_retentionHistory(ctx, field)
+				if res == graphql.Null {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			rrm := func(ctx context.Context) graphql.Marshaler {
+				return ec.OperationContext.RootResolverMiddleware(ctx,
+					func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return rrm(innerCtx) })
+		case "legalHolds":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Query_legalHolds(ctx, field)
 				if res == graphql.Null {
 					atomic.AddUint32(&fs.Invalids, 1)
 				}
@@ -71477,6 +77500,515 @@ func (ec *executionContext) _ReplayPreview(ctx context.Context, sel ast.Selectio
 	return out
 }
 
+var retentionDaysImplementors = []string{"RetentionDays"}
+
+func (ec *executionContext) _RetentionDays(ctx context.Context, sel ast.SelectionSet, obj *model.RetentionDays) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, retentionDaysImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("RetentionDays")
+		case "archiveRuns":
+			out.Values[i] = ec._RetentionDays_archiveRuns(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "deleteArchives":
+			out.Values[i] = ec._RetentionDays_deleteArchives(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "stepLogs":
+			out.Values[i] = ec._RetentionDays_stepLogs(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "receipts":
+			out.Values[i] = ec._RetentionDays_receipts(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "deadLetters":
+			out.Values[i] = ec._RetentionDays_deadLetters(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "alerts":
+			out.Values[i] = ec._RetentionDays_alerts(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "artifacts":
+			out.Values[i] = ec._RetentionDays_artifacts(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var retentionEstimateImplementors = []string{"RetentionEstimate"}
+
+func (ec *executionContext) _RetentionEstimate(ctx context.Context, sel ast.SelectionSet, obj *model.RetentionEstimate) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, retentionEstimateImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("RetentionEstimate")
+		case "runs":
+			out.Values[i] = ec._RetentionEstimate_runs(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "events":
+			out.Values[i] = ec._RetentionEstimate_events(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "bytes":
+			out.Values[i] = ec._RetentionEstimate_bytes(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "held":
+			out.Values[i] = ec._RetentionEstimate_held(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "more":
+			out.Values[i] = ec._RetentionEstimate_more(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var retentionPassImplementors = []string{"RetentionPass"}
+
+func (ec *executionContext) _RetentionPass(ctx context.Context, sel ast.SelectionSet, obj *model.RetentionPass) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, retentionPassImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("RetentionPass")
+		case "startedAt":
+			out.Values[i] = ec._RetentionPass_startedAt(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "endedAt":
+			out.Values[i] = ec._RetentionPass_endedAt(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "archived":
+			out.Values[i] = ec._RetentionPass_archived(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "archivedBytes":
+			out.Values[i] = ec._RetentionPass_archivedBytes(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "deletedEvents":
+			out.Values[i] = ec._RetentionPass_deletedEvents(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "deleted":
+			out.Values[i] = ec._RetentionPass_deleted(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "removedObjects":
+			out.Values[i] = ec._RetentionPass_removedObjects(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "deletedRows":
+			out.Values[i] = ec._RetentionPass_deletedRows(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "held":
+			out.Values[i] = ec._RetentionPass_held(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "waiting":
+			out.Values[i] = ec._RetentionPass_waiting(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "failed":
+			out.Values[i] = ec._RetentionPass_failed(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "error":
+			out.Values[i] = ec._RetentionPass_error(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var retentionPolicyImplementors = []string{"RetentionPolicy"}
+
+func (ec *executionContext) _RetentionPolicy(ctx context.Context, sel ast.SelectionSet, obj *model.RetentionPolicy) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, retentionPolicyImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("RetentionPolicy")
+		case "version":
+			out.Values[i] = ec._RetentionPolicy_version(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "days":
+			out.Values[i] = ec._RetentionPolicy_days(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "own":
+			out.Values[i] = ec._RetentionPolicy_own(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "actor":
+			out.Values[i] = ec._RetentionPolicy_actor(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "reason":
+			out.Values[i] = ec._RetentionPolicy_reason(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "at":
+			out.Values[i] = ec._RetentionPolicy_at(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "changed":
+			out.Values[i] = ec._RetentionPolicy_changed(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "lastPass":
+			out.Values[i] = ec._RetentionPolicy_lastPass(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var retentionPolicyConnectionImplementors = []string{"RetentionPolicyConnection"}
+
+func (ec *executionContext) _RetentionPolicyConnection(ctx context.Context, sel ast.SelectionSet, obj *model.RetentionPolicyConnection) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, retentionPolicyConnectionImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("RetentionPolicyConnection")
+		case "edges":
+			out.Values[i] = ec._RetentionPolicyConnection_edges(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "pageInfo":
+			out.Values[i] = ec._RetentionPolicyConnection_pageInfo(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var retentionPolicyEdgeImplementors = []string{"RetentionPolicyEdge"}
+
+func (ec *executionContext) _RetentionPolicyEdge(ctx context.Context, sel ast.SelectionSet, obj *model.RetentionPolicyEdge) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, retentionPolicyEdgeImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("RetentionPolicyEdge")
+		case "cursor":
+			out.Values[i] = ec._RetentionPolicyEdge_cursor(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "node":
+			out.Values[i] = ec._RetentionPolicyEdge_node(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var retentionPreviewImplementors = []string{"RetentionPreview"}
+
+func (ec *executionContext) _RetentionPreview(ctx context.Context, sel ast.SelectionSet, obj *model.RetentionPreview) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, retentionPreviewImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("RetentionPreview")
+		case "changed":
+			out.Values[i] = ec._RetentionPreview_changed(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "warnings":
+			out.Values[i] = ec._RetentionPreview_warnings(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "archive":
+			out.Values[i] = ec._RetentionPreview_archive(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "delete":
+			out.Values[i] = ec._RetentionPreview_delete(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var revokeSecretsPayloadImplementors = []string{"RevokeSecretsPayload"}
+
+func (ec *executionContext) _RevokeSecretsPayload(ctx context.Context, sel ast.SelectionSet, obj *model.RevokeSecretsPayload) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, revokeSecretsPayloadImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("RevokeSecretsPayload")
+		case "tenantId":
+			out.Values[i] = ec._RevokeSecretsPayload_tenantId(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "runId":
+			out.Values[i] = ec._RevokeSecretsPayload_runId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "workers":
+			out.Values[i] = ec._RevokeSecretsPayload_workers(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "done":
+			out.Values[i] = ec._RevokeSecretsPayload_done(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "waiting":
+			out.Values[i] = ec._RevokeSecretsPayload_waiting(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "valuesDropped":
+			out.Values[i] = ec._RevokeSecretsPayload_valuesDropped(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "leasesEnded":
+			out.Values[i] = ec._RevokeSecretsPayload_leasesEnded(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "leasesFailed":
+			out.Values[i] = ec._RevokeSecretsPayload_leasesFailed(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "change":
+			out.Values[i] = ec._RevokeSecretsPayload_change(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
 var revokeTokenPayloadImplementors = []string{"RevokeTokenPayload"}
 
 func (ec *executionContext) _RevokeTokenPayload(ctx context.Context, sel ast.SelectionSet, obj *model.RevokeTokenPayload) graphql.Marshaler {
@@ -71925,6 +78457,44 @@ func (ec *executionContext) _Run(ctx context.Context, sel ast.SelectionSet, obj 
 			if out.Values[i] == graphql.RequiredNull {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
+		case "archive":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Run_archive(ctx, field, obj)
+				if res == graphql.RequiredNull {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		case "queue":
 			out.Values[i] = ec._Run_queue(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
@@ -72322,6 +78892,54 @@ func (ec *executionContext) _RunApproval(ctx context.Context, sel ast.SelectionS
 			}
 		case "decisions":
 			out.Values[i] = ec._RunApproval_decisions(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var runArchiveImplementors = []string{"RunArchive"}
+
+func (ec *executionContext) _RunArchive(ctx context.Context, sel ast.SelectionSet, obj *model.RunArchive) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, runArchiveImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("RunArchive")
+		case "at":
+			out.Values[i] = ec._RunArchive_at(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "events":
+			out.Values[i] = ec._RunArchive_events(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "sizeBytes":
+			out.Values[i] = ec._RunArchive_sizeBytes(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -73662,6 +80280,278 @@ func (ec *executionContext) _SealedTexts(ctx context.Context, sel ast.SelectionS
 	return out
 }
 
+var secretAccessImplementors = []string{"SecretAccess"}
+
+func (ec *executionContext) _SecretAccess(ctx context.Context, sel ast.SelectionSet, obj *model.SecretAccess) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, secretAccessImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("SecretAccess")
+		case "at":
+			out.Values[i] = ec._SecretAccess_at(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "runId":
+			out.Values[i] = ec._SecretAccess_runId(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "stepId":
+			out.Values[i] = ec._SecretAccess_stepId(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "logicalAttemptId":
+			out.Values[i] = ec._SecretAccess_logicalAttemptId(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "engineAttemptId":
+			out.Values[i] = ec._SecretAccess_engineAttemptId(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "account":
+			out.Values[i] = ec._SecretAccess_account(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "worker":
+			out.Values[i] = ec._SecretAccess_worker(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "provider":
+			out.Values[i] = ec._SecretAccess_provider(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "key":
+			out.Values[i] = ec._SecretAccess_key(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "version":
+			out.Values[i] = ec._SecretAccess_version(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "answeredVersion":
+			out.Values[i] = ec._SecretAccess_answeredVersion(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "as":
+			out.Values[i] = ec._SecretAccess_as(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "cached":
+			out.Values[i] = ec._SecretAccess_cached(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "code":
+			out.Values[i] = ec._SecretAccess_code(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var secretAccessConnectionImplementors = []string{"SecretAccessConnection"}
+
+func (ec *executionContext) _SecretAccessConnection(ctx context.Context, sel ast.SelectionSet, obj *model.SecretAccessConnection) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, secretAccessConnectionImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("SecretAccessConnection")
+		case "edges":
+			out.Values[i] = ec._SecretAccessConnection_edges(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "pageInfo":
+			out.Values[i] = ec._SecretAccessConnection_pageInfo(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var secretAccessEdgeImplementors = []string{"SecretAccessEdge"}
+
+func (ec *executionContext) _SecretAccessEdge(ctx context.Context, sel ast.SelectionSet, obj *model.SecretAccessEdge) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, secretAccessEdgeImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("SecretAccessEdge")
+		case "cursor":
+			out.Values[i] = ec._SecretAccessEdge_cursor(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "node":
+			out.Values[i] = ec._SecretAccessEdge_node(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var secretCheckImplementors = []string{"SecretCheck"}
+
+func (ec *executionContext) _SecretCheck(ctx context.Context, sel ast.SelectionSet, obj *model.SecretCheck) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, secretCheckImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("SecretCheck")
+		case "provider":
+			out.Values[i] = ec._SecretCheck_provider(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "key":
+			out.Values[i] = ec._SecretCheck_key(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "version":
+			out.Values[i] = ec._SecretCheck_version(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "steps":
+			out.Values[i] = ec._SecretCheck_steps(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "queue":
+			out.Values[i] = ec._SecretCheck_queue(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "worker":
+			out.Values[i] = ec._SecretCheck_worker(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "ok":
+			out.Values[i] = ec._SecretCheck_ok(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "answeredVersion":
+			out.Values[i] = ec._SecretCheck_answeredVersion(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "code":
+			out.Values[i] = ec._SecretCheck_code(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "message":
+			out.Values[i] = ec._SecretCheck_message(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
 var secretRefImplementors = []string{"SecretRef"}
 
 func (ec *executionContext) _SecretRef(ctx context.Context, sel ast.SelectionSet, obj *model.SecretRef) graphql.Marshaler {
@@ -73913,6 +80803,54 @@ func (ec *executionContext) _SetQuotaPayload(ctx context.Context, sel ast.Select
 			}
 		case "change":
 			out.Values[i] = ec._SetQuotaPayload_change(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var setRetentionPayloadImplementors = []string{"SetRetentionPayload"}
+
+func (ec *executionContext) _SetRetentionPayload(ctx context.Context, sel ast.SelectionSet, obj *model.SetRetentionPayload) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, setRetentionPayloadImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("SetRetentionPayload")
+		case "policy":
+			out.Values[i] = ec._SetRetentionPayload_policy(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "effect":
+			out.Values[i] = ec._SetRetentionPayload_effect(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "change":
+			out.Values[i] = ec._SetRetentionPayload_change(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -74762,6 +81700,44 @@ func (ec *executionContext) _Step(ctx context.Context, sel ast.SelectionSet, obj
 				}()
 				res = ec._Step_evidence(ctx, field, obj)
 				if res == graphql.Null {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+		case "secrets":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Step_secrets(ctx, field, obj)
+				if res == graphql.RequiredNull {
 					atomic.AddUint32(&fs.Invalids, 1)
 				}
 				return res
@@ -75668,6 +82644,94 @@ func (ec *executionContext) _StepOutput(ctx context.Context, sel ast.SelectionSe
 			}
 		case "error":
 			out.Values[i] = ec._StepOutput_error(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var stepSecretImplementors = []string{"StepSecret"}
+
+func (ec *executionContext) _StepSecret(ctx context.Context, sel ast.SelectionSet, obj *model.StepSecret) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, stepSecretImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("StepSecret")
+		case "provider":
+			out.Values[i] = ec._StepSecret_provider(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "key":
+			out.Values[i] = ec._StepSecret_key(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "version":
+			out.Values[i] = ec._StepSecret_version(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "as":
+			out.Values[i] = ec._StepSecret_as(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "resolved":
+			out.Values[i] = ec._StepSecret_resolved(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "answeredBy":
+			out.Values[i] = ec._StepSecret_answeredBy(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "answeredVersion":
+			out.Values[i] = ec._StepSecret_answeredVersion(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "readAt":
+			out.Values[i] = ec._StepSecret_readAt(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "attempt":
+			out.Values[i] = ec._StepSecret_attempt(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "cached":
+			out.Values[i] = ec._StepSecret_cached(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "code":
+			out.Values[i] = ec._StepSecret_code(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
@@ -77468,6 +84532,45 @@ func (ec *executionContext) marshalNArtifactEdge2ᚕgithubᚗcomᚋdvtᚑengine�
 	return ret
 }
 
+func (ec *executionContext) marshalNArtifactRetention2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐArtifactRetention(ctx context.Context, sel ast.SelectionSet, v model.ArtifactRetention) graphql.Marshaler {
+	return ec._ArtifactRetention(ctx, sel, &v)
+}
+
+func (ec *executionContext) marshalNArtifactRetention2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐArtifactRetentionᚄ(ctx context.Context, sel ast.SelectionSet, v []model.ArtifactRetention) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNArtifactRetention2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐArtifactRetention(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) unmarshalNArtifactRetentionInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐArtifactRetentionInput(ctx context.Context, v any) (model.ArtifactRetentionInput, error) {
+	res, err := ec.unmarshalInputArtifactRetentionInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) unmarshalNArtifactRetentionInput2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐArtifactRetentionInputᚄ(ctx context.Context, v any) ([]model.ArtifactRetentionInput, error) {
+	vSlice := graphql.CoerceList(v)
+	var err error
+	res := make([]model.ArtifactRetentionInput, len(vSlice))
+	for i := range vSlice {
+		ctx := graphql.WithPathContext(ctx, graphql.NewPathWithIndex(i))
+		res[i], err = ec.unmarshalNArtifactRetentionInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐArtifactRetentionInput(ctx, vSlice[i])
+		if err != nil {
+			return nil, err
+		}
+	}
+	return res, nil
+}
+
 func (ec *executionContext) marshalNAttentionConnection2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐAttentionConnection(ctx context.Context, sel ast.SelectionSet, v *model.AttentionConnection) graphql.Marshaler {
 	if v == nil {
 		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
@@ -77946,6 +85049,21 @@ func (ec *executionContext) marshalNChangeReceipt2ᚖgithubᚗcomᚋdvtᚑengine
 func (ec *executionContext) unmarshalNChangeRunTagsInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐChangeRunTagsInput(ctx context.Context, v any) (model.ChangeRunTagsInput, error) {
 	res, err := ec.unmarshalInputChangeRunTagsInput(ctx, v)
 	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) unmarshalNCheckSecretsInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐCheckSecretsInput(ctx context.Context, v any) (model.CheckSecretsInput, error) {
+	res, err := ec.unmarshalInputCheckSecretsInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNCheckSecretsPayload2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐCheckSecretsPayload(ctx context.Context, sel ast.SelectionSet, v *model.CheckSecretsPayload) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._CheckSecretsPayload(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalNComparedChange2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐComparedChange(ctx context.Context, v any) (model.ComparedChange, error) {
@@ -78705,6 +85823,26 @@ func (ec *executionContext) marshalNHealthStatus2githubᚗcomᚋdvtᚑengineᚋd
 	return v
 }
 
+func (ec *executionContext) unmarshalNHoldKind2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐHoldKind(ctx context.Context, v any) (model.HoldKind, error) {
+	var res model.HoldKind
+	err := res.UnmarshalGQL(v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNHoldKind2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐHoldKind(ctx context.Context, sel ast.SelectionSet, v model.HoldKind) graphql.Marshaler {
+	return v
+}
+
+func (ec *executionContext) marshalNHoldPayload2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐHoldPayload(ctx context.Context, sel ast.SelectionSet, v *model.HoldPayload) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._HoldPayload(ctx, sel, v)
+}
+
 func (ec *executionContext) unmarshalNID2string(ctx context.Context, v any) (string, error) {
 	res, err := graphql.UnmarshalID(v)
 	return res, graphql.ErrorOnPath(ctx, err)
@@ -78947,6 +86085,51 @@ func (ec *executionContext) marshalNJSON2encodingᚋjsonᚐRawMessage(ctx contex
 	return res
 }
 
+func (ec *executionContext) marshalNLegalHold2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐLegalHold(ctx context.Context, sel ast.SelectionSet, v *model.LegalHold) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._LegalHold(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNLegalHoldConnection2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐLegalHoldConnection(ctx context.Context, sel ast.SelectionSet, v *model.LegalHoldConnection) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._LegalHoldConnection(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNLegalHoldEdge2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐLegalHoldEdge(ctx context.Context, sel ast.SelectionSet, v model.LegalHoldEdge) graphql.Marshaler {
+	return ec._LegalHoldEdge(ctx, sel, &v)
+}
+
+func (ec *executionContext) marshalNLegalHoldEdge2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐLegalHoldEdgeᚄ(ctx context.Context, sel ast.SelectionSet, v []model.LegalHoldEdge) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNLegalHoldEdge2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐLegalHoldEdge(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) unmarshalNLiftHoldInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐLiftHoldInput(ctx context.Context, v any) (model.LiftHoldInput, error) {
+	res, err := ec.unmarshalInputLiftHoldInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
 func (ec *executionContext) unmarshalNLinkArtifactInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐLinkArtifactInput(ctx context.Context, v any) (model.LinkArtifactInput, error) {
 	res, err := ec.unmarshalInputLinkArtifactInput(ctx, v)
 	return res, graphql.ErrorOnPath(ctx, err)
@@ -79155,6 +86338,11 @@ func (ec *executionContext) marshalNPlace2ᚕgithubᚗcomᚋdvtᚑengineᚋdvt�
 	}
 
 	return ret
+}
+
+func (ec *executionContext) unmarshalNPlaceHoldInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐPlaceHoldInput(ctx context.Context, v any) (model.PlaceHoldInput, error) {
+	res, err := ec.unmarshalInputPlaceHoldInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) marshalNPlanCell2ᚕᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐPlanCell(ctx context.Context, sel ast.SelectionSet, v []*model.PlanCell) graphql.Marshaler {
@@ -79888,6 +87076,101 @@ func (ec *executionContext) unmarshalNRerunInput2githubᚗcomᚋdvtᚑengineᚋd
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
+func (ec *executionContext) marshalNRetentionDays2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRetentionDays(ctx context.Context, sel ast.SelectionSet, v *model.RetentionDays) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._RetentionDays(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNRetentionDaysInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRetentionDaysInput(ctx context.Context, v any) (model.RetentionDaysInput, error) {
+	res, err := ec.unmarshalInputRetentionDaysInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) unmarshalNRetentionDaysInput2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRetentionDaysInput(ctx context.Context, v any) (*model.RetentionDaysInput, error) {
+	res, err := ec.unmarshalInputRetentionDaysInput(ctx, v)
+	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNRetentionEstimate2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRetentionEstimate(ctx context.Context, sel ast.SelectionSet, v *model.RetentionEstimate) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._RetentionEstimate(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNRetentionPolicy2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRetentionPolicy(ctx context.Context, sel ast.SelectionSet, v *model.RetentionPolicy) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._RetentionPolicy(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNRetentionPolicyConnection2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRetentionPolicyConnection(ctx context.Context, sel ast.SelectionSet, v *model.RetentionPolicyConnection) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._RetentionPolicyConnection(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNRetentionPolicyEdge2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRetentionPolicyEdge(ctx context.Context, sel ast.SelectionSet, v model.RetentionPolicyEdge) graphql.Marshaler {
+	return ec._RetentionPolicyEdge(ctx, sel, &v)
+}
+
+func (ec *executionContext) marshalNRetentionPolicyEdge2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRetentionPolicyEdgeᚄ(ctx context.Context, sel ast.SelectionSet, v []model.RetentionPolicyEdge) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNRetentionPolicyEdge2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRetentionPolicyEdge(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNRetentionPreview2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRetentionPreview(ctx context.Context, sel ast.SelectionSet, v *model.RetentionPreview) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._RetentionPreview(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNRevokeSecretsInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRevokeSecretsInput(ctx context.Context, v any) (model.RevokeSecretsInput, error) {
+	res, err := ec.unmarshalInputRevokeSecretsInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNRevokeSecretsPayload2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRevokeSecretsPayload(ctx context.Context, sel ast.SelectionSet, v *model.RevokeSecretsPayload) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._RevokeSecretsPayload(ctx, sel, v)
+}
+
 func (ec *executionContext) unmarshalNRevokeTokenInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRevokeTokenInput(ctx context.Context, v any) (model.RevokeTokenInput, error) {
 	res, err := ec.unmarshalInputRevokeTokenInput(ctx, v)
 	return res, graphql.ErrorOnPath(ctx, err)
@@ -80287,6 +87570,66 @@ func (ec *executionContext) marshalNSavedView2ᚖgithubᚗcomᚋdvtᚑengineᚋd
 	return ec._SavedView(ctx, sel, v)
 }
 
+func (ec *executionContext) marshalNSecretAccess2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐSecretAccess(ctx context.Context, sel ast.SelectionSet, v *model.SecretAccess) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._SecretAccess(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNSecretAccessConnection2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐSecretAccessConnection(ctx context.Context, sel ast.SelectionSet, v *model.SecretAccessConnection) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._SecretAccessConnection(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNSecretAccessEdge2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐSecretAccessEdge(ctx context.Context, sel ast.SelectionSet, v model.SecretAccessEdge) graphql.Marshaler {
+	return ec._SecretAccessEdge(ctx, sel, &v)
+}
+
+func (ec *executionContext) marshalNSecretAccessEdge2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐSecretAccessEdgeᚄ(ctx context.Context, sel ast.SelectionSet, v []model.SecretAccessEdge) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNSecretAccessEdge2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐSecretAccessEdge(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNSecretCheck2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐSecretCheck(ctx context.Context, sel ast.SelectionSet, v model.SecretCheck) graphql.Marshaler {
+	return ec._SecretCheck(ctx, sel, &v)
+}
+
+func (ec *executionContext) marshalNSecretCheck2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐSecretCheckᚄ(ctx context.Context, sel ast.SelectionSet, v []model.SecretCheck) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNSecretCheck2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐSecretCheck(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
 func (ec *executionContext) marshalNSecretRef2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐSecretRef(ctx context.Context, sel ast.SelectionSet, v model.SecretRef) graphql.Marshaler {
 	return ec._SecretRef(ctx, sel, &v)
 }
@@ -80381,6 +87724,21 @@ func (ec *executionContext) marshalNSetQuotaPayload2ᚖgithubᚗcomᚋdvtᚑengi
 func (ec *executionContext) unmarshalNSetRecoveryInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐSetRecoveryInput(ctx context.Context, v any) (model.SetRecoveryInput, error) {
 	res, err := ec.unmarshalInputSetRecoveryInput(ctx, v)
 	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) unmarshalNSetRetentionInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐSetRetentionInput(ctx context.Context, v any) (model.SetRetentionInput, error) {
+	res, err := ec.unmarshalInputSetRetentionInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNSetRetentionPayload2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐSetRetentionPayload(ctx context.Context, sel ast.SelectionSet, v *model.SetRetentionPayload) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._SetRetentionPayload(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalNSetRunTagsInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐSetRunTagsInput(ctx context.Context, v any) (model.SetRunTagsInput, error) {
@@ -80721,6 +88079,10 @@ func (ec *executionContext) marshalNStepMetrics2ᚖgithubᚗcomᚋdvtᚑengine�
 		return graphql.Null
 	}
 	return ec._StepMetrics(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNStepSecret2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐStepSecret(ctx context.Context, sel ast.SelectionSet, v model.StepSecret) graphql.Marshaler {
+	return ec._StepSecret(ctx, sel, &v)
 }
 
 func (ec *executionContext) unmarshalNStepStatus2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐStepStatus(ctx context.Context, v any) (model.StepStatus, error) {
@@ -81879,6 +89241,13 @@ func (ec *executionContext) unmarshalOResumeInput2ᚖgithubᚗcomᚋdvtᚑengine
 	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
+func (ec *executionContext) marshalORetentionPass2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRetentionPass(ctx context.Context, sel ast.SelectionSet, v *model.RetentionPass) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._RetentionPass(ctx, sel, v)
+}
+
 func (ec *executionContext) unmarshalORetryStepInput2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRetryStepInput(ctx context.Context, v any) (*model.RetryStepInput, error) {
 	if v == nil {
 		return nil, nil
@@ -81915,6 +89284,13 @@ func (ec *executionContext) marshalORunApproval2ᚖgithubᚗcomᚋdvtᚑengine�
 		return graphql.Null
 	}
 	return ec._RunApproval(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalORunArchive2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRunArchive(ctx context.Context, sel ast.SelectionSet, v *model.RunArchive) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._RunArchive(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalORunComparison2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRunComparison(ctx context.Context, sel ast.SelectionSet, v *model.RunComparison) graphql.Marshaler {
@@ -82049,6 +89425,14 @@ func (ec *executionContext) marshalOSealedTexts2ᚖgithubᚗcomᚋdvtᚑengine�
 		return graphql.Null
 	}
 	return ec._SealedTexts(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalOSecretAccessFilter2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐSecretAccessFilter(ctx context.Context, v any) (*model.SecretAccessFilter, error) {
+	if v == nil {
+		return nil, nil
+	}
+	res, err := ec.unmarshalInputSecretAccessFilter(ctx, v)
+	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) unmarshalOSeq2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋrunᚐSeq(ctx context.Context, v any) (*run.Seq, error) {
@@ -82194,6 +89578,25 @@ func (ec *executionContext) marshalOStepOutput2ᚖgithubᚗcomᚋdvtᚑengineᚋ
 		return graphql.Null
 	}
 	return ec._StepOutput(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalOStepSecret2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐStepSecretᚄ(ctx context.Context, sel ast.SelectionSet, v []model.StepSecret) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNStepSecret2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐStepSecret(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
 }
 
 func (ec *executionContext) unmarshalOString2ᚕstringᚄ(ctx context.Context, v any) ([]string, error) {

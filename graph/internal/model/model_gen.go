@@ -244,6 +244,17 @@ type ArtifactEdge struct {
 	Node   *Artifact `json:"node"`
 }
 
+type ArtifactRetention struct {
+	// dbt-manifest, dbt-run-results, log-bundle, dataset-sample, or custom for all others.
+	Kind string `json:"kind"`
+	Days int    `json:"days"`
+}
+
+type ArtifactRetentionInput struct {
+	Kind string `json:"kind"`
+	Days int    `json:"days"`
+}
+
 type AttentionConnection struct {
 	Edges    []AttentionEdge `json:"edges"`
 	PageInfo *PageInfo       `json:"pageInfo"`
@@ -734,6 +745,18 @@ type ChangeRunTagsInput struct {
 	Add []string `json:"add,omitempty"`
 	// At most 20. Tags that the run does not have are ignored, and a tag that is also in `add` is removed.
 	Remove []string `json:"remove,omitempty"`
+}
+
+type CheckSecretsInput struct {
+	// Client key, alphabet [A-Za-z0-9_.-], at most 128; it stands in the audit.
+	RequestID string `json:"requestId"`
+	// The document of the plan.
+	Plan json.RawMessage `json:"plan"`
+}
+
+type CheckSecretsPayload struct {
+	// The secrets that the plan names, each once for each queue.
+	Secrets []SecretCheck `json:"secrets"`
 }
 
 type ComparedStep struct {
@@ -1262,6 +1285,11 @@ type HealthSample struct {
 	TemporalMs *time.Duration `json:"temporalMs,omitempty"`
 }
 
+type HoldPayload struct {
+	Hold   *LegalHold     `json:"hold"`
+	Change *ChangeReceipt `json:"change"`
+}
+
 // An item that waits for a person and that the viewer may see.
 type InboxItem struct {
 	RunID string `json:"runId"`
@@ -1369,6 +1397,36 @@ type InjectOverrideInput struct {
 	// A merge patch (RFC 7396) of the step's inputs, for attempts that start from now on; at most 1 MiB. The resulting inputs must be valid for the step's type and contain no secrets.
 	Override json.RawMessage `json:"override"`
 	Reason   string          `json:"reason"`
+}
+
+type LegalHold struct {
+	ID   string   `json:"id"`
+	Kind HoldKind `json:"kind"`
+	// A run id, a plan id or a person.
+	Subject  string    `json:"subject"`
+	Reason   string    `json:"reason"`
+	PlacedBy string    `json:"placedBy"`
+	PlacedAt time.Time `json:"placedAt"`
+	// Null while the hold is open.
+	LiftedBy  *string    `json:"liftedBy,omitempty"`
+	LiftedAt  *time.Time `json:"liftedAt,omitempty"`
+	LiftedFor *string    `json:"liftedFor,omitempty"`
+}
+
+type LegalHoldConnection struct {
+	Edges    []LegalHoldEdge `json:"edges"`
+	PageInfo *PageInfo       `json:"pageInfo"`
+}
+
+type LegalHoldEdge struct {
+	Cursor string     `json:"cursor"`
+	Node   *LegalHold `json:"node"`
+}
+
+type LiftHoldInput struct {
+	RequestID string `json:"requestId"`
+	ID        string `json:"id"`
+	Reason    string `json:"reason"`
 }
 
 type LinkArtifactInput struct {
@@ -1522,6 +1580,14 @@ type PauseInput struct {
 type Place struct {
 	ProjectID     string `json:"projectId"`
 	EnvironmentID string `json:"environmentId"`
+}
+
+type PlaceHoldInput struct {
+	RequestID string   `json:"requestId"`
+	Kind      HoldKind `json:"kind"`
+	// From 1 to 256 bytes.
+	Subject string `json:"subject"`
+	Reason  string `json:"reason"`
 }
 
 type PlanCell struct {
@@ -2109,6 +2175,104 @@ type ResumeInput struct {
 	Reason *string `json:"reason,omitempty"`
 }
 
+// How long things live, in days after the end of their run. 0: for ever.
+type RetentionDays struct {
+	// When the events of a run move into the archive. Its state stays.
+	ArchiveRuns int `json:"archiveRuns"`
+	// When an archived run is deleted with everything of it.
+	DeleteArchives int `json:"deleteArchives"`
+	StepLogs       int `json:"stepLogs"`
+	// Receipts of signals. Only those of archived runs are deleted; the archive has them.
+	Receipts int `json:"receipts"`
+	// After they were written.
+	DeadLetters int `json:"deadLetters"`
+	// After they were resolved, and incidents after they were closed.
+	Alerts    int                 `json:"alerts"`
+	Artifacts []ArtifactRetention `json:"artifacts"`
+}
+
+// A null value is that of the installation. From 0 to 36,500.
+type RetentionDaysInput struct {
+	ArchiveRuns *int `json:"archiveRuns,omitempty"`
+	// More than archiveRuns, which it needs.
+	DeleteArchives *int `json:"deleteArchives,omitempty"`
+	StepLogs       *int `json:"stepLogs,omitempty"`
+	Receipts       *int `json:"receipts,omitempty"`
+	DeadLetters    *int `json:"deadLetters,omitempty"`
+	Alerts         *int `json:"alerts,omitempty"`
+	// At most one of each kind. Kinds that are not named have the days of the installation.
+	Artifacts []ArtifactRetentionInput `json:"artifacts"`
+}
+
+type RetentionEstimate struct {
+	Runs   int `json:"runs"`
+	Events int `json:"events"`
+	// Estimated from a sample of the events.
+	Bytes int `json:"bytes"`
+	// Runs of that age that a legal hold keeps.
+	Held int `json:"held"`
+	// There are more runs than were counted.
+	More bool `json:"more"`
+}
+
+// What one pass did for the tenant. Counts are runs unless they say otherwise.
+type RetentionPass struct {
+	StartedAt time.Time `json:"startedAt"`
+	// Null when the process that worked has died; the next pass continues.
+	EndedAt       *time.Time `json:"endedAt,omitempty"`
+	Archived      int        `json:"archived"`
+	ArchivedBytes int        `json:"archivedBytes"`
+	// Events of archived runs that were deleted from the store.
+	DeletedEvents int `json:"deletedEvents"`
+	Deleted       int `json:"deleted"`
+	// Step logs and artifacts that were removed from the bucket.
+	RemovedObjects int `json:"removedObjects"`
+	// Dead letters and alerts.
+	DeletedRows int `json:"deletedRows"`
+	// Kept by a legal hold.
+	Held int `json:"held"`
+	// Kept because an open rerun needs them, or because something of them was not delivered.
+	Waiting int `json:"waiting"`
+	Failed  int `json:"failed"`
+	// The first failure.
+	Error *string `json:"error,omitempty"`
+}
+
+type RetentionPolicy struct {
+	// 0: the tenant has no policy of its own, that of the installation applies.
+	Version int `json:"version"`
+	// What applies.
+	Days *RetentionDays `json:"days"`
+	// The values that the tenant set itself, as a document for setRetention.
+	Own    json.RawMessage `json:"own"`
+	Actor  *string         `json:"actor,omitempty"`
+	Reason *string         `json:"reason,omitempty"`
+	At     *time.Time      `json:"at,omitempty"`
+	// What this version changed, a line each after `- ` or `+ `. Only retentionHistory fills it in.
+	Changed []string `json:"changed"`
+	// What the last pass did; null before the first one. Only retentionPolicy fills it in.
+	LastPass *RetentionPass `json:"lastPass,omitempty"`
+}
+
+type RetentionPolicyConnection struct {
+	Edges    []RetentionPolicyEdge `json:"edges"`
+	PageInfo *PageInfo             `json:"pageInfo"`
+}
+
+type RetentionPolicyEdge struct {
+	Cursor string           `json:"cursor"`
+	Node   *RetentionPolicy `json:"node"`
+}
+
+type RetentionPreview struct {
+	Changed []string `json:"changed"`
+	// What the next pass would do, in words.
+	Warnings []string           `json:"warnings"`
+	Archive  *RetentionEstimate `json:"archive"`
+	// Those of the runs to archive that are also old enough to be deleted.
+	Delete *RetentionEstimate `json:"delete"`
+}
+
 type RetryStepInput struct {
 	StepID string `json:"stepId"`
 	// Retry even if the policy forbids it; audited.
@@ -2116,6 +2280,34 @@ type RetryStepInput struct {
 	Reason *string `json:"reason,omitempty"`
 	// The failed attempt to retry; default the latest.
 	ExpectedLogicalAttemptID *int `json:"expectedLogicalAttemptId,omitempty"`
+}
+
+type RevokeSecretsInput struct {
+	// Client key, alphabet [A-Za-z0-9_.-], at most 128; it stands in the audit.
+	RequestID string `json:"requestId"`
+	// Null: the viewer's own.
+	TenantID *string `json:"tenantId,omitempty"`
+	// Only the leases of this run end; values are forgotten for the whole tenant.
+	RunID *string `json:"runId,omitempty"`
+	// At most 1,000 bytes; it stands in the audit.
+	Reason string `json:"reason"`
+}
+
+type RevokeSecretsPayload struct {
+	TenantID string  `json:"tenantId"`
+	RunID    *string `json:"runId,omitempty"`
+	// The live data workers that serve the tenant.
+	Workers int `json:"workers"`
+	// Workers that have carried it out.
+	Done int `json:"done"`
+	// Live workers that have not carried it out yet, as account/name, at most 50.
+	Waiting []string `json:"waiting"`
+	// Remembered values that were forgotten.
+	ValuesDropped int `json:"valuesDropped"`
+	LeasesEnded   int `json:"leasesEnded"`
+	// Leases that could not be ended yet. The workers try again, and their life ends them at the latest.
+	LeasesFailed int            `json:"leasesFailed"`
+	Change       *ChangeReceipt `json:"change"`
 }
 
 type RevokeTokenInput struct {
@@ -2203,6 +2395,8 @@ type Run struct {
 	// How long a run with a failed step waits for a retry before it fails, as its plan or the server sets; 0 for not at all. Null
 	// before the start.
 	RetryWindowMs *time.Duration `json:"retryWindowMs,omitempty"`
+	// Null while the log of the run is in the store.
+	Archive *RunArchive `json:"archive,omitempty"`
 	// Null unless the run waits to be started, and in lists and subscriptions.
 	Queue *QueueEntry `json:"queue,omitempty"`
 	// The approval and its decisions; null when the run needs none. Not available in lists and subscriptions.
@@ -2252,6 +2446,13 @@ type RunApproval struct {
 	// When the run is cancelled without a decision; null: it is decided.
 	ExpiresAt *time.Time         `json:"expiresAt,omitempty"`
 	Decisions []ApprovalDecision `json:"decisions"`
+}
+
+// That the log of a run was moved into the archive. Everything about the run is read from there.
+type RunArchive struct {
+	At        time.Time `json:"at"`
+	Events    int       `json:"events"`
+	SizeBytes int       `json:"sizeBytes"`
 }
 
 type RunBucket struct {
@@ -2519,6 +2720,74 @@ type SealedTexts struct {
 	Address string `json:"address"`
 }
 
+// A worker read a secret for an attempt of a step, or tried to.
+type SecretAccess struct {
+	// The time of the record, which is made before the step gets the value.
+	At               time.Time `json:"at"`
+	RunID            string    `json:"runId"`
+	StepID           string    `json:"stepId"`
+	LogicalAttemptID int       `json:"logicalAttemptId"`
+	// An attempt of a compensation follows those of its step: 11 is its first.
+	EngineAttemptID int `json:"engineAttemptId"`
+	// The account of the worker.
+	Account string `json:"account"`
+	// The process, as it calls itself.
+	Worker   string `json:"worker"`
+	Provider string `json:"provider"`
+	Key      string `json:"key"`
+	// The version that the plan asks for; null: the newest.
+	Version *string `json:"version,omitempty"`
+	// The version that the provider answered with; null when it did not say.
+	AnsweredVersion *string `json:"answeredVersion,omitempty"`
+	// How the step gets it: `env:NAME` or `file:NAME`.
+	As string `json:"as"`
+	// The worker remembered the value, so that the provider was not asked.
+	Cached bool `json:"cached"`
+	// Why it was not read: SECRET_NOT_FOUND, SECRET_DENIED or SECRETS_UNAVAILABLE; null when it was.
+	Code *string `json:"code,omitempty"`
+}
+
+type SecretAccessConnection struct {
+	Edges    []SecretAccessEdge `json:"edges"`
+	PageInfo *PageInfo          `json:"pageInfo"`
+}
+
+type SecretAccessEdge struct {
+	Cursor string        `json:"cursor"`
+	Node   *SecretAccess `json:"node"`
+}
+
+// Empty fields do not restrict.
+type SecretAccessFilter struct {
+	// Included.
+	From *time.Time `json:"from,omitempty"`
+	// Excluded.
+	To       *time.Time `json:"to,omitempty"`
+	RunID    *string    `json:"runId,omitempty"`
+	StepID   *string    `json:"stepId,omitempty"`
+	Provider *string    `json:"provider,omitempty"`
+	// The whole key, as the plan has it.
+	Key *string `json:"key,omitempty"`
+}
+
+type SecretCheck struct {
+	Provider string  `json:"provider"`
+	Key      string  `json:"key"`
+	Version  *string `json:"version,omitempty"`
+	// The steps that name it, at most 20.
+	Steps []string `json:"steps"`
+	// The queue of these steps.
+	Queue string `json:"queue"`
+	// The worker that was asked, as account/name; null when no worker of the queue answered in time.
+	Worker *string `json:"worker,omitempty"`
+	// The worker can read it.
+	Ok              bool    `json:"ok"`
+	AnsweredVersion *string `json:"answeredVersion,omitempty"`
+	// SECRET_NOT_FOUND, SECRET_DENIED or SECRETS_UNAVAILABLE.
+	Code    *string `json:"code,omitempty"`
+	Message *string `json:"message,omitempty"`
+}
+
 type SecretRef struct {
 	Provider string  `json:"provider"`
 	Key      string  `json:"key"`
@@ -2593,6 +2862,20 @@ type SetRecoveryInput struct {
 	RequestID string        `json:"requestId"`
 	Mode      *RecoveryMode `json:"mode,omitempty"`
 	Reason    string        `json:"reason"`
+}
+
+type SetRetentionInput struct {
+	RequestID       string              `json:"requestId"`
+	ExpectedVersion int                 `json:"expectedVersion"`
+	Reason          string              `json:"reason"`
+	Policy          *RetentionDaysInput `json:"policy"`
+}
+
+type SetRetentionPayload struct {
+	Policy *RetentionPolicy `json:"policy"`
+	// What the change did, as previewRetention says it before.
+	Effect *RetentionPreview `json:"effect"`
+	Change *ChangeReceipt    `json:"change"`
 }
 
 type SetRunTagsInput struct {
@@ -2823,6 +3106,11 @@ type Step struct {
 	// STORE_UNAVAILABLE.
 	// Example: `run(runId: "r1") { step(stepId: "load") { evidence { tries { engineAttemptId outcome worker exitStatus signal } } } }`.
 	Evidence *StepEvidence `json:"evidence"`
+	// The secrets that the step names, and whether an attempt (default: the latest that read any) got them; never their values. Null when
+	// `Run.planDocument` is null. Available only on `Run.step`: not in lists, also not in lists of steps, nor in subscriptions.
+	// Example: `run(runId: "r1") { step(stepId: "load") { secrets { provider key as resolved answeredBy } } }`.
+	// Errors: BAD_USER_INPUT, STORE_UNAVAILABLE.
+	Secrets []StepSecret `json:"secrets,omitempty"`
 	// What an attempt (default: the latest) gave: its status, artifacts, result, figures and error. Null when there is no such attempt.
 	// Available only on `Run.step`: not in lists, also not in lists of steps, nor in subscriptions. Errors: BAD_USER_INPUT, STORE_UNAVAILABLE.
 	// Example: `run(runId: "r1") { step(stepId: "load") { output { status metrics { durationMs rowsWritten bytesProcessed } } } }`.
@@ -2989,6 +3277,31 @@ type StepOutput struct {
 	Metadata json.RawMessage `json:"metadata,omitempty"`
 	Metrics  *StepMetrics    `json:"metrics"`
 	Error    *StepError      `json:"error,omitempty"`
+}
+
+// A secret that a step names, and what became of it in an attempt.
+type StepSecret struct {
+	// The name of a provider in the settings of the worker.
+	Provider string `json:"provider"`
+	Key      string `json:"key"`
+	// The version that the plan asks for; null: the newest.
+	Version *string `json:"version,omitempty"`
+	// How the step gets it: `env:NAME` or `file:NAME`.
+	As string `json:"as"`
+	// An attempt got the value.
+	Resolved bool `json:"resolved"`
+	// The provider that answered, also when the worker remembered its answer; null when the value was not read.
+	AnsweredBy *string `json:"answeredBy,omitempty"`
+	// The version that the provider answered with; null when it did not say.
+	AnsweredVersion *string `json:"answeredVersion,omitempty"`
+	// When it was read; null when no attempt has read it.
+	ReadAt *time.Time `json:"readAt,omitempty"`
+	// The attempt that read it.
+	Attempt *int `json:"attempt,omitempty"`
+	// The worker remembered the value, so that the provider was not asked; null when it was not read.
+	Cached *bool `json:"cached,omitempty"`
+	// Why it was not read: SECRET_NOT_FOUND, SECRET_DENIED or SECRETS_UNAVAILABLE.
+	Code *string `json:"code,omitempty"`
 }
 
 // One try of the platform within an attempt. The outcome of the last one is that of the log. The rest is what its worker reported,
@@ -4592,6 +4905,66 @@ func (e *HealthStatus) UnmarshalJSON(b []byte) error {
 }
 
 func (e HealthStatus) MarshalJSON() ([]byte, error) {
+	var buf bytes.Buffer
+	e.MarshalGQL(&buf)
+	return buf.Bytes(), nil
+}
+
+type HoldKind string
+
+const (
+	// One run.
+	HoldKindRun HoldKind = "RUN"
+	// Every run of a plan.
+	HoldKindPlan HoldKind = "PLAN"
+	// Every run that a person started, signalled, decided about or wrote a note to.
+	HoldKindSubject HoldKind = "SUBJECT"
+)
+
+var AllHoldKind = []HoldKind{
+	HoldKindRun,
+	HoldKindPlan,
+	HoldKindSubject,
+}
+
+func (e HoldKind) IsValid() bool {
+	switch e {
+	case HoldKindRun, HoldKindPlan, HoldKindSubject:
+		return true
+	}
+	return false
+}
+
+func (e HoldKind) String() string {
+	return string(e)
+}
+
+func (e *HoldKind) UnmarshalGQL(v any) error {
+	str, ok := v.(string)
+	if !ok {
+		return fmt.Errorf("enums must be strings")
+	}
+
+	*e = HoldKind(str)
+	if !e.IsValid() {
+		return fmt.Errorf("%s is not a valid HoldKind", str)
+	}
+	return nil
+}
+
+func (e HoldKind) MarshalGQL(w io.Writer) {
+	_, _ = fmt.Fprint(w, strconv.Quote(e.String()))
+}
+
+func (e *HoldKind) UnmarshalJSON(b []byte) error {
+	s, err := strconv.Unquote(string(b))
+	if err != nil {
+		return err
+	}
+	return e.UnmarshalGQL(s)
+}
+
+func (e HoldKind) MarshalJSON() ([]byte, error) {
 	var buf bytes.Buffer
 	e.MarshalGQL(&buf)
 	return buf.Bytes(), nil
