@@ -156,7 +156,7 @@ func (d *draws) jsonValue() json.RawMessage {
 func (d *draws) artifacts() []run.ArtifactRef {
 	var out []run.ArtifactRef
 	for range d.n(3) {
-		out = append(out, run.ArtifactRef{URI: d.text(), Kind: d.text(), SHA256: d.text(),
+		out = append(out, run.ArtifactRef{URI: d.text(), Kind: run.ArtifactKind(d.text()), SHA256: d.text(),
 			SizeBytes: pick[int64](d, 0, 1, 1e6, 12345678, math.MaxInt64), ContentType: d.text()})
 	}
 	return out

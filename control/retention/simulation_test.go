@@ -89,7 +89,7 @@ func (m *month) run() run.Identity {
 			kind)
 		uri, sum, size, err := m.bucket.Put(m.Context(), name, bytes.NewReader(bytes.Repeat([]byte(kind), 100)))
 		m.ok(err)
-		refs = append(refs, run.ArtifactRef{URI: uri, Kind: kind, SHA256: sum, SizeBytes: size})
+		refs = append(refs, run.ArtifactRef{URI: uri, Kind: run.ArtifactKind(kind), SHA256: sum, SizeBytes: size})
 	}
 	done := runtest.Draft(run.StepCompletedEvent, "s1", 1)
 	done.Payload = runtest.JSON(map[string]any{"durationMs": 1000, "artifactRefs": refs,

@@ -64,6 +64,8 @@ func (j *journal) Evidence(_ context.Context, e engine.Evidence) error {
 	return j.err
 }
 
+func (j *journal) SecretReads(context.Context, engine.SecretReads) error { return j.err }
+
 func (j *journal) End(_ context.Context, e engine.End) (engine.Receipt, error) {
 	j.ends = append(j.ends, e)
 	return j.ended, j.err

@@ -217,14 +217,12 @@ var drivers = map[string][]string{
 	"github.com/gorilla/websocket":  {"graph/ws", "bench"},                            // a floor is its PreparedMessage
 	"modernc.org/sqlite":            {"store/sqlite", "bench", "control/controltest"}, // a test reads rows beside the port
 	"gocloud.dev":                   {"artifact"},
-	"github.com/aws":                {"artifact"},
-	"github.com/Azure":              {"artifact"},
+	"github.com/aws":                {"artifact", "secret/aws"},
+	"github.com/Azure":              {"artifact", "secret/azure"},
 	"cloud.google.com":              {"artifact"},
 	"github.com/coreos/go-oidc":     {"authz/oidc"},
 	"github.com/go-jose":            {"authz/oidc"},
 	"golang.org/x/oauth2":           {"authz/oidc", "secret/gcp"},
-	"github.com/aws":                {"secret/aws"},
-	"github.com/Azure":              {"secret/azure"},
 	"github.com/openbao":            {"secret/vault"},
 }
 

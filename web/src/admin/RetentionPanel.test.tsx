@@ -79,6 +79,8 @@ async function panel(actions: ("SET_POLICY" | "READ_AUDIT")[] = ["SET_POLICY", "
   return view;
 }
 
+const answer = (archive: unknown) => ({ answers: { RunArchive: { run: { archive } } } });
+
 it("says how long each thing lives and what the last pass did", async () => {
   await panel();
   const text = document.body.textContent;
@@ -115,7 +117,6 @@ it("offers nothing that the viewer may not do", async () => {
 });
 
 it("marks an archived run, and no other", async () => {
-  const answer = (archive: unknown) => ({ answers: { RunArchive: { run: { archive } } } });
   const { unmount } = await show(<RunArchived runId="r1" />, answer({ at: "2026-11-21T03:00:00Z", events: 7 }));
   expect((await screen.findByTestId("run-archived")).title).toContain("is in the archive");
   unmount();
