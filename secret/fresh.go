@@ -7,8 +7,8 @@ import (
 
 // Renew reads the secrets of a set past what is remembered, for an attempt whose values were refused. It returns the
 // newest values, in the order of refs, and whether one of them differs from the set's. Secrets with a lease keep their
-// values and count as remembered, because each lease is new. The returned set has no leases: those of old stay with old. The error is that of
-// Resolve.
+// values and count as remembered, because each lease is new. The returned set has no leases: those of old stay with
+// old. The error is that of Resolve.
 func (r *Resolver) Renew(
 	ctx context.Context, scope Scope, refs []Ref, old *Set,
 ) (renewed *Set, changed bool, err error) {

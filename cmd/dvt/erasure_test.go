@@ -89,7 +89,8 @@ func TestErasureVerify_RefusesAChangedCertificate(t *testing.T) {
 		t.Errorf("status %d, %v, %s; want 0 and the counts", status, err, out)
 	}
 	changed := strings.Replace(string(signed), `"table run":3`, `"table run":0`, 1)
-	if _, status, _ := dvt(t, "", "", "erasure", "verify", write("changed.json", []byte(changed)), "--key", key); status != 1 {
+	_, status, _ = dvt(t, "", "", "erasure", "verify", write("changed.json", []byte(changed)), "--key", key)
+	if status != 1 {
 		t.Errorf("a changed certificate gives status %d, want 1", status)
 	}
 }

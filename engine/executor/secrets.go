@@ -123,7 +123,8 @@ const (
 )
 
 // recordReads sends the records of what was read until the Journal has stored them. first is the number of the first
-// record within the engine attempt. A secret without an entry in reads ended as all says. The error is the cause of ctx, or a *Failure when the Journal refuses them.
+// record within the engine attempt. A secret without an entry in reads ended as all says. The error is the cause of
+// ctx, or a *Failure when the Journal refuses them.
 func (r *Runner) recordReads(ctx context.Context, x execution, first int, refs []secret.Ref, reads []secret.Read,
 	all error) error {
 	call := engine.SecretReads{RunID: x.RunID, StepID: x.StepID, LogicalAttempt: x.LogicalAttempt,

@@ -223,7 +223,7 @@ var drivers = map[string][]string{
 	"github.com/coreos/go-oidc":     {"authz/oidc"},
 	"github.com/go-jose":            {"authz/oidc"},
 	"golang.org/x/oauth2":           {"authz/oidc", "secret/gcp"},
-	"github.com/openbao":            {"secret/vault"},
+	"github.com/openbao":            {"secret/vault", "internal/testserver"},
 }
 
 func TestImports_FollowTheTable(t *testing.T) {

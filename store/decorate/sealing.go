@@ -208,7 +208,8 @@ func (s *sealing) DecideErasure(ctx context.Context, tenantID, id, by string, co
 	return s.Store.DecideErasure(ctx, tenantID, id, by, confirm, rows...)
 }
 
-func (s *sealing) PlaceHold(ctx context.Context, h store.Hold, row store.AuditRow) (_ store.Hold, placed bool, err error) {
+func (s *sealing) PlaceHold(ctx context.Context, h store.Hold,
+	row store.AuditRow) (_ store.Hold, placed bool, err error) {
 	if row, err = s.one(row); err != nil {
 		return store.Hold{}, false, err
 	}
