@@ -134,9 +134,12 @@ func New(cfg Config) (*Runner, error) {
 // or it was cancelled.
 var ErrNotConfirmed = errors.New("erasure: a second person must confirm the erasure first")
 
+// ErrHeld says that an erasure cannot start, because a legal hold orders to keep what it would erase.
+var ErrHeld = errors.New("erasure: a legal hold is open")
+
 // Run carries out a confirmed erasure, or continues it, and returns its certificate. A finished erasure gives its
-// certificate again. Errors: store.ErrNotFound, ErrNotConfirmed, and those of the parts that it works on. After an
-// error Run may be called again.
+// certificate again. Errors: store.ErrNotFound, ErrNotConfirmed, ErrHeld, and those of the parts that it works on. After
+// an error Run may be called again. A hold that is placed after the start stops nothing: a part is gone by then.
 func (r *Runner) Run(ctx context.Context, id string) (json.RawMessage, error) {
 	e, err := r.cfg.Owner.Erasure(ctx, id)
 	if err != nil {
@@ -150,6 +153,16 @@ func (r *Runner) Run(ctx context.Context, id string) (json.RawMessage, error) {
 	}
 	if e.ConfirmedAt == nil || e.CancelledAt != nil || e.ConfirmedBy == e.RequestedBy {
 		return nil, ErrNotConfirmed
+	}
+	if e.StartedAt == nil {
+		n, err := r.cfg.Owner.OpenHolds(ctx, owner.Scope{TenantID: e.TenantID, Subject: e.Subject})
+		if err != nil {
+			return nil, err
+		}
+		if n > 0 {
+			return nil, fmt.Errorf("%w: %d holds of the tenant forbid this; see dvt hold list, and lift them or cancel the "+
+				"erasure", ErrHeld, n)
+		}
 	}
 	// The entry is written before the store says that the erasure has started: a backup from between the two knows the
 	// request only, and its ledger has the entry.
@@ -328,9 +341,9 @@ func (r *Runner) keepHead(ctx context.Context, e *store.Erasure) error {
 	return r.save(ctx, e)
 }
 
-// deleteObjects deletes the tenant's artifacts and logs.
+// deleteObjects deletes the tenant's artifacts, logs and archived runs.
 func (r *Runner) deleteObjects(ctx context.Context, e *store.Erasure) (total int64, err error) {
-	for _, kind := range []artifact.Kind{artifact.KindArtifacts, artifact.KindLogs} {
+	for _, kind := range []artifact.Kind{artifact.KindArtifacts, artifact.KindLogs, artifact.KindArchive} {
 		for more := true; more; {
 			removed, err := r.cfg.Bucket.Remove(ctx, artifact.Scope{Kind: kind, TenantID: e.TenantID}, r.cfg.Batch)
 			add(e, "bucket "+string(kind), removed.Objects)

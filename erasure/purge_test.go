@@ -5,6 +5,7 @@ import (
 	"crypto/ed25519"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
 
 	"github.com/dvt-engine/dvt/erasure"
 	"github.com/dvt-engine/dvt/store"
@@ -258,6 +260,40 @@ func TestRun_NeedsTwoPeople(t *testing.T) {
 }
 
 // contract: T165
+func TestRun_NeedsThatNoLegalHoldIsOpen(t *testing.T) {
+	onEach(t, func(i *installation) {
+		const tenant = "tenant-" + gone
+		hold := func(id string, kind store.HoldKind, of string) {
+			must[bool](i)(errOf3(i.store.PlaceHold(i.Context(), store.Hold{ID: id, TenantID: tenant, Kind: kind, Subject: of,
+				Reason: "case 12", PlacedBy: "ana"}, store.AuditRow{ID: uuid.NewString(), TenantID: tenant, Actor: "ana"})))
+		}
+		lift := func(id string) {
+			must[bool](i)(errOf3(i.store.LiftHold(i.Context(), tenant, id, "ben", "closed", store.AuditRow{ID: uuid.NewString(),
+				TenantID: tenant, Actor: "ben"})))
+		}
+		i.seed(gone)
+		hold("h1", store.HoldSubject, "dora")
+		for n, person := range []string{"", "dora"} {
+			id := fmt.Sprintf("22222222-2222-4222-8222-22222222222%d", n)
+			kind := store.EraseSubject
+			if person == "" {
+				kind = store.EraseTenant
+			}
+			i.ask(id, kind, person)
+			if _, err := i.runner(nil).Run(i.Context(), id); !errors.Is(err, erasure.ErrHeld) {
+				i.Errorf("the erasure of %s/%s under a hold: %v, want ErrHeld", tenant, person, err)
+			}
+		}
+		lift("h1")
+		hold("h2", store.HoldSubject, "emil")
+		if _, err := i.runner(nil).Run(i.Context(), "22222222-2222-4222-8222-222222222221"); err != nil {
+			i.Errorf("the erasure of a person whom no hold names: %v", err)
+		}
+	})
+}
+
+func errOf3[T, U any](_ T, v U, err error) (U, error) { return v, err }
+
 func TestSubject_ErasedFromTheAuditWhoseChainHolds(t *testing.T) {
 	onEach(t, func(i *installation) {
 		t := i.T

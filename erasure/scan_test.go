@@ -69,6 +69,8 @@ func (c column) value(table, mark string) string {
 		return number
 	case c.name == "queue":
 		return "'tq-isolation-tenant-" + mark + "-prod'"
+	case table == "legal_hold" && c.name == "kind":
+		return "'RUN'" // a constraint names the kinds
 	case c.kind == "UUID":
 		return fmt.Sprintf("'00000000-0000-4000-8000-%012x'", mark[0])
 	case c.kind == "BOOLEAN":
