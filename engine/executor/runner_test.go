@@ -316,8 +316,8 @@ func TestRunner_GivesUnexpectedFailuresACode(t *testing.T) {
 		executor.Host) (executor.Result, error) {
 		return executor.Result{Value: json.RawMessage(`"` + strings.Repeat("x", 20<<10) + `"`)}, nil
 	}))
-	if len(end.Completed.Result) > 1<<10 || !json.Valid(end.Completed.Result) {
-		t.Errorf("the result has %d bytes, want a short note in JSON", len(end.Completed.Result))
+	if len(end.Completed.Result) > 6<<10 || !json.Valid(end.Completed.Result) {
+		t.Errorf("the result has %d bytes, want a preview in JSON", len(end.Completed.Result))
 	}
 	r := worker(t, newJournal(t, plan.Manual, struct{}{}), executor.Config{})
 	wantFailed(t, execute(t, t.Context(), r), executor.CodeTypeUnsupported, false)
