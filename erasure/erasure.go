@@ -138,8 +138,8 @@ var ErrNotConfirmed = errors.New("erasure: a second person must confirm the eras
 var ErrHeld = errors.New("erasure: a legal hold is open")
 
 // Run carries out a confirmed erasure, or continues it, and returns its certificate. A finished erasure gives its
-// certificate again. Errors: store.ErrNotFound, ErrNotConfirmed, ErrHeld, and those of the parts that it works on. After
-// an error Run may be called again. A hold that is placed after the start stops nothing: a part is gone by then.
+// certificate again. Errors: store.ErrNotFound, ErrNotConfirmed, ErrHeld, and those of the parts that it works on.
+// After an error Run may be called again. A hold that is placed after the start stops nothing: a part is gone by then.
 func (r *Runner) Run(ctx context.Context, id string) (json.RawMessage, error) {
 	e, err := r.cfg.Owner.Erasure(ctx, id)
 	if err != nil {

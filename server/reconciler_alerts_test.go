@@ -149,9 +149,9 @@ func TestJournal_AProxyThatBlocksItIsNamedOnTheRun(t *testing.T) {
 	proxy.blocks.Store(false)
 	expectAll(t, "a worker with a wrong token", expectFailure(t, behind(workerToken+"x")...), "401", "worker-token",
 		"accounts of the server")
-	if m := get(t, p.urlA+"/metrics", "Authorization: Bearer "+samToken).body; !strings.Contains(m,
-		`dvt_auth_failures_total{kind="worker"} 1`) {
-		t.Error("dvt_auth_failures_total does not count the wrong token, want 1 of the kind worker")
+	m := get(t, p.urlA+"/metrics", "Authorization: Bearer "+samToken).body
+	if !regexp.MustCompile(`dvt_auth_failures_total\{kind="worker"\} [1-9]`).MatchString(m) {
+		t.Error("dvt_auth_failures_total does not count calls with the wrong token")
 	}
 	p.data.start()
 	if st := waitForEnd(t, c, id, 2*time.Minute); st.Status != client.RunStatusCompleted {

@@ -181,7 +181,7 @@ func (x *traces) files(dir, except string) {
 			return err
 		}
 		body, err := os.ReadFile(path)
-		x.places[path] = body
+		x.places[path] = unpacked(body)
 		return err
 	}))
 }

@@ -29,9 +29,10 @@ var repeatable = map[string]string{
 	"run list": "", "bulk list": "", "run show": "r1", "run diff": "r1 0", "policy who": "PAUSE r1", "manual list": "",
 	"dead-letters list": "--all",
 	"audit verify":      "", "token list": "", "policy show": "", "policy history": "", "quota show": "",
-	"quota history":      "",
-	"queue list":         "",
-	"erasure list":       "",
+	"quota history": "",
+	"queue list":    "",
+	"erasure list":  "",
+	"retention get": "", "retention history": "", "hold list": "", "secrets who-read": "",
 	"break-glass status": "", "run compare": "r1 r1", "run artifacts": "r1", "run open": "r1",
 	"service status": "", "service workers": "", "whoami": "", "workflow replay": recorded + "v1/linear.json",
 }
@@ -46,7 +47,8 @@ var testedElsewhere = strings.Fields(`bulk-signal bulk-rerun bulk-show bulk-watc
 	incidents-list incidents-show incidents-ack incidents-note incidents-severity incidents-close tenant-recovery
 	break-glass-take break-glass-end run-search run-tag run-note run-share run-step tenant-share-links
 	context-list context-show context-set context-use context-delete store-verify store-rebuild store-repair store-export store-import store-epoch-bump trace-export
-	erasure-confirm erasure-cancel erasure-verify subject-erase tenant-purge store-erase store-replay-erasures`)
+	erasure-confirm erasure-cancel erasure-verify subject-erase tenant-purge store-erase store-replay-erasures
+	retention-preview retention-set hold-place hold-lift secrets-check secrets-export secrets-revoke`)
 
 func TestCommands_HaveHelpAndPrintTheSameAsJSONAndYAML(t *testing.T) {
 	address, _ := serve(t)

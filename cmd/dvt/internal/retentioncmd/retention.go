@@ -49,8 +49,12 @@ func (s commands) get() *cobra.Command {
 			if err := json.Indent(&own, p.Own, "", "  "); err != nil {
 				return err
 			}
-			fmt.Fprintf(s.Out(), "\nThe tenant's own policy is version %d, a document for `dvt retention set`:\n%s\n", p.Version,
-				own.String())
+			if p.Version == 0 {
+				fmt.Fprintln(s.Out(), "\nThe tenant has no policy of its own: these are the values of the installation.")
+			} else {
+				fmt.Fprintf(s.Out(), "\nThe tenant's own policy is version %d, a document for `dvt retention set`:\n%s\n",
+					p.Version, own.String())
+			}
 			if l := p.LastPass; l != nil {
 				fmt.Fprintf(s.Out(), "\nThe last pass, %s: %d archived, %d deleted, %d kept by a hold, %d that wait, %d failed.\n",
 					s.When(&l.StartedAt), l.Archived, l.Deleted, l.Held, l.Waiting, l.Failed)
