@@ -20,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dvt-engine/dvt/artifact"
 	"github.com/dvt-engine/dvt/client"
 	"github.com/dvt-engine/dvt/engine/remote"
 	"github.com/dvt-engine/dvt/examples"
@@ -356,6 +357,9 @@ func (p *deployment) testSample(t *testing.T, a, b *client.Client) {
 // checkArtifacts checks that the bucket has each artifact of the log with its size and SHA-256, and that there is one.
 func (p *deployment) checkArtifacts(t *testing.T, runID string, evs []run.Event) {
 	t.Helper()
+	bucket, err := artifact.Open(t.Context(), "file://"+p.artifacts)
+	must(t, err)
+	defer func() { must(t, bucket.Close()) }()
 	refs := 0
 	for _, e := range evs {
 		if e.Type != run.StepCompletedEvent {
@@ -365,12 +369,14 @@ func (p *deployment) checkArtifacts(t *testing.T, runID string, evs []run.Event)
 		must(t, err)
 		for _, ref := range done.ArtifactRefs {
 			refs++
-			name := strings.TrimPrefix(ref.URI, "artifact:")
-			body, err := os.ReadFile(filepath.Join(p.artifacts, "artifacts", filepath.FromSlash(name)))
+			stored, err := bucket.Open(t.Context(), ref.URI)
+			must(t, err)
+			body, err := io.ReadAll(stored)
+			must(t, errors.Join(err, stored.Close()))
 			sum := sha256.Sum256(body)
-			if err != nil || int64(len(body)) != ref.SizeBytes || hex.EncodeToString(sum[:]) != ref.SHA256 {
-				t.Errorf("artifact %s of %s: the bucket has %d bytes, the log says %d bytes or another SHA-256 (%v)", ref.URI,
-					e.StepID, len(body), ref.SizeBytes, err)
+			if int64(len(body)) != ref.SizeBytes || hex.EncodeToString(sum[:]) != ref.SHA256 {
+				t.Errorf("artifact %s of %s: the bucket has %d bytes, the log says %d bytes or another SHA-256", ref.URI,
+					e.StepID, len(body), ref.SizeBytes)
 			}
 		}
 	}
