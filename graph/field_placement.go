@@ -35,7 +35,7 @@ var (
 	notInPage   = fieldSet(costly, "Run.step")
 	notInRows   = fieldSet(costly, "Run.steps", "Run.step")
 	notInBulks  = fieldSet(nil, "Bulk.rows", "Bulk.applications", "Bulk.runs")
-	notInSteps = fieldSet(nil, "Step.dbtNodes", "Step.inputs", "Step.evidence", "Step.secrets", "Step.output")
+	notInSteps  = fieldSet(nil, "Step.dbtNodes", "Step.inputs", "Step.evidence", "Step.secrets", "Step.output")
 	// The list of approvals reads the approval of each run anyway, so it may select them.
 	notInApprovals = fieldSet(slices.DeleteFunc(slices.Clone(costly), func(f string) bool { return f == "Run.approval" }))
 	lists          = map[string]map[string]bool{

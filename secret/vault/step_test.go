@@ -42,6 +42,8 @@ func (j *oneStep) Evidence(_ context.Context, e engine.Evidence) error {
 	return nil
 }
 
+func (j *oneStep) SecretReads(context.Context, engine.SecretReads) error { return nil }
+
 func (j *oneStep) End(_ context.Context, e engine.End) (engine.Receipt, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
