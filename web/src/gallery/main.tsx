@@ -16,7 +16,10 @@ window.fetch = () => Promise.resolve(Response.json(ANSWERS));
 
 const element = document.getElementById("root");
 if (element) {
-  createRoot(element).render(
+  // A render that React repeats hides its error; a test must show it.
+  createRoot(element, {
+    onRecoverableError: (error) => reportError(error instanceof Error ? (error.cause ?? error) : error),
+  }).render(
     <StrictMode>
       <ViewerContext value={VIEWER}>
         <RouterProvider router={router} />

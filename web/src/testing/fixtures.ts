@@ -405,6 +405,8 @@ export const ANSWERS: {
     alerts: { pageInfo: { hasNextPage: false }, edges: [] },
     alertSilences: [],
     attention: { edges: [] },
+    incidents: { edges: [] },
+    plans: { edges: [] },
     queue: { edges: [] },
     runs: {
       edges: [
@@ -420,6 +422,8 @@ export const ANSWERS: {
     },
     run: {
       plan: { planId: "nightly" },
+      archive: null,
+      artifactList: { total: 0, pageInfo: { hasNextPage: false, endCursor: null }, edges: [] },
       step: {
         attempts: [],
         dbtNodes: {
