@@ -2,7 +2,6 @@ package graph
 
 import (
 	"context"
-	"encoding/json"
 
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/control/reads"
@@ -64,7 +63,7 @@ func (s stepFields) Secrets(ctx context.Context, of *model.Step, attempt *int) (
 
 func (m mutations) CheckSecrets(ctx context.Context, in model.CheckSecretsInput) (*model.CheckSecretsPayload, error) {
 	list, err := m.control.CheckSecrets(ctx, principal(ctx), secrets.CheckSecrets{RequestID: in.RequestID,
-		Plan: json.RawMessage(in.Plan)})
+		Plan: in.Plan})
 	if err != nil {
 		return nil, err
 	}

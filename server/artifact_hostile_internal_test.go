@@ -106,7 +106,7 @@ func TestArtifactServer_HostileFilesWithCurl(t *testing.T) {
 // A file of 2 GiB is served with constant memory, and each range of it reads only that range.
 func TestArtifactServer_ServesLargeFilesWithConstantMemory(t *testing.T) {
 	t.Parallel()
-	size, sum := int64(64<<20), ""
+	size := int64(64 << 20)
 	if os.Getenv("TEST_LONG") != "" {
 		size = 2 << 30
 	}
@@ -114,7 +114,7 @@ func TestArtifactServer_ServesLargeFilesWithConstantMemory(t *testing.T) {
 	if _, err := io.CopyN(hash, zeros{}, size); err != nil {
 		t.Fatal(err)
 	}
-	sum = hex.EncodeToString(hash.Sum(nil))
+	sum := hex.EncodeToString(hash.Sum(nil))
 	sparse, err := os.Create(filepath.Join(t.TempDir(), "sparse"))
 	if err != nil {
 		t.Fatal(err)

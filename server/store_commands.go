@@ -238,7 +238,7 @@ func onStore(ctx context.Context, cfg config.Config, log *slog.Logger, f func(st
 func openArchived(ctx context.Context, cfg config.Config) (*artifact.Store, error) {
 	u, err := url.Parse(cfg.Artifacts)
 	if err != nil || u.Scheme == "" {
-		return nil, nil //nolint:nilnil // no bucket is not an error
+		return nil, nil //nolint:nilnil,nilerr // no bucket is not an error
 	}
 	if u.Scheme == "file" {
 		if _, err := os.Stat(u.Path); errors.Is(err, fs.ErrNotExist) {

@@ -45,7 +45,7 @@ type AuditRow struct {
 // without holes, and a hash over its row and the hash of the link before. Rows are linked shortly after they were
 // committed, so that no write waits for the chain. A linked row that somebody deletes, changes or moves afterwards
 // breaks the chain at its number.
-type Audits interface {
+type Audits interface { //nolint:interfacebloat // one subject: the chain of audit rows
 	// Audit inserts rows. Every row needs an ID; a row whose ID is stored already does not change.
 	Audit(ctx context.Context, rows ...AuditRow) error
 	// LinkAudit links committed rows that have no link yet, those of one tenant in the order of At and ID, at most limit

@@ -23,12 +23,15 @@ const (
 	ActionLiftHold  = "LIFT_HOLD"
 )
 
-// The vocabulary of the store, for callers that do not import it.
 type (
-	Hold        = store.Hold
-	HoldKind    = store.HoldKind
+	// Hold is a legal hold, for callers that do not know the store.
+	Hold = store.Hold
+	// HoldKind says what a hold covers.
+	HoldKind = store.HoldKind
+	// ArchivedRun says where the log of a run is kept.
 	ArchivedRun = store.ArchivedRun
-	Estimate    = store.RetentionEstimate
+	// Estimate is what archiving would move.
+	Estimate = store.RetentionEstimate
 )
 
 // HoldKeeper places, lifts and lists legal holds. It is safe for concurrent use.

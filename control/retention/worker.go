@@ -290,7 +290,7 @@ func (w *Worker) audit(ctx context.Context, tenant string, p *Pass) error {
 // alert raises or resolves the alert about the retention of a tenant.
 func (w *Worker) alert(ctx context.Context, p *passOf) error {
 	if w.cfg.Alerts == nil || ctx.Err() != nil {
-		return nil
+		return nil //nolint:nilerr // the process ends
 	}
 	a := store.Alert{TenantID: p.tenant, Level: store.AlertMedium, Code: run.CodeRetentionFailing, Subject: "retention"}
 	if p.out.Failed == 0 {

@@ -295,7 +295,7 @@ func testHeldRunIsNeitherArchivedNorDeleted(f *fixture) {
 		f.ok(err)
 	}
 	f.ok(f.markArchived(id, 7))
-	h := f.hold(store.HoldRun, id.RunID+" ") // another run
+	f.hold(store.HoldRun, id.RunID+" ") // another run
 	f.emptyRun(id, 100)
 	h, _, err := f.store.PlaceHold(f.ctx(), store.Hold{ID: "late", TenantID: "t1", Kind: store.HoldRun, Subject: id.RunID,
 		PlacedBy: "ann"}, auditRow("t1"))
