@@ -101,7 +101,8 @@ func (f *fake) StepLog(_ context.Context, _ authz.Principal, in reads.StepLogQue
 	return f.stepLog(in)
 }
 
-func (f *fake) ListArtifacts(_ context.Context, _ authz.Principal, q reads.ArtifactsQuery) (reads.ArtifactsPage, error) {
+func (f *fake) ListArtifacts(_ context.Context, _ authz.Principal, q reads.ArtifactsQuery) (reads.ArtifactsPage,
+	error) {
 	return reads.ArtifactsPage{TenantID: "acme", Artifacts: []run.ArtifactRef{{URI: "artifact:acme/" + q.RunID +
 		"/s/1/1/rows.csv", Kind: run.KindDatasetSample, SizeBytes: 12}}, Cursors: []string{"c"}, Total: 1}, nil
 }

@@ -128,7 +128,7 @@ func unpacked(body []byte) []byte {
 	}
 	out := body
 	for _, r := range readers {
-		plain, _ := io.ReadAll(r) // what was read before an error counts, too
+		plain, _ := io.ReadAll(r) // bytes before an error count, too
 		out = append(out[:len(out):len(out)], plain...)
 	}
 	return out
