@@ -127,7 +127,7 @@ func TestRunWaits_AnEngineThatIsLateTwiceIsDown(t *testing.T) {
 	w := newWorld(t)
 	w.Engine.Set(func(e *controltest.FakeEngine) {
 		e.OnWaits = func(run.Identity) (engine.Waits, error) {
-			time.Sleep(1100 * time.Millisecond)
+			time.Sleep(2500 * time.Millisecond) // the second question may join the first one
 			return engine.Waits{}, nil
 		}
 	})
