@@ -314,7 +314,8 @@ func rolesOf(t *testing.T, dsn string) (names []string) {
 // contract: R331, R465
 func TestSecrets_ADynamicRoleEndsWithItsWorker(t *testing.T) {
 	t.Parallel()
-	bao, warehouse := testserver.OpenBao(t), testserver.Postgres(t)
+	bao, _ := testserver.OpenBao(t)
+	warehouse := testserver.Postgres(t)
 	write := func(path string, data map[string]any) *api.Secret {
 		t.Helper()
 		out, err := bao.Logical().Write(path, data)

@@ -1,13 +1,9 @@
 package vault_test
 
 import (
-	"bytes"
-	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"testing"
@@ -15,61 +11,23 @@ import (
 
 	"github.com/openbao/openbao/api/v2"
 
+	"github.com/dvt-engine/dvt/internal/testserver"
 	"github.com/dvt-engine/dvt/secret"
 	"github.com/dvt-engine/dvt/secret/secrettest"
 	"github.com/dvt-engine/dvt/secret/vault"
 )
 
-const rootToken = "root-token-of-the-test"
-
 // server is a real OpenBao with a client that may do everything.
 type server struct {
 	*api.Client
-	stop context.CancelFunc
+	stop func()
 }
 
 // start starts an OpenBao, whose login by AppRole gives tokens of a policy that reads secrets.
 func start(t *testing.T) server {
 	t.Helper()
-	program, err := filepath.Abs("../../.tools/bin/bao")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := os.Stat(program); err != nil {
-		t.Fatalf("OpenBao is missing: run tools/prepare openbao: %v", err)
-	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := listener.Addr().String()
-	_ = listener.Close()
-	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
-	cmd := exec.CommandContext(ctx, program, "server", "-dev", "-dev-root-token-id="+rootToken,
-		"-dev-listen-address="+address, "-dev-no-store-token")
-	cmd.Env = []string{"HOME=" + t.TempDir(), "PATH=" + os.Getenv("PATH")}
-	var log bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &log, &log
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	end := func() { stop(); _ = cmd.Wait() }
-	t.Cleanup(end)
-	client, err := api.NewClient(&api.Config{Address: "http://" + address})
-	if err != nil {
-		t.Fatal(err)
-	}
-	client.SetToken(rootToken)
-	s := server{client, end}
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
-		health, err := client.Sys().Health()
-		if err == nil && health.Initialized && !health.Sealed {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("OpenBao does not answer: %v\n%s", err, log.String())
-		}
-	}
+	client, stop := testserver.OpenBao(t)
+	s := server{client, stop}
 	s.must(t, client.Sys().EnableAuthWithOptions("approle", &api.EnableAuthOptions{Type: "approle"}))
 	s.policy(t, "")
 	s.write(t, "auth/approle/role/worker", map[string]any{"token_policies": "worker", "token_ttl": "3s"})
@@ -193,7 +151,7 @@ func TestLogin_ThatIsRefusedSaysSo(t *testing.T) {
 		t.Error("a provider without its credential read a secret")
 	}
 	token := filepath.Join(t.TempDir(), "token")
-	s.must(t, os.WriteFile(token, []byte(rootToken), 0o600))
+	s.must(t, os.WriteFile(token, []byte(s.Token()), 0o600))
 	p := open(t, vault.Config{Address: s.Address(), Method: vault.Token, File: token})
 	if err := p.Check(t.Context()); err != nil {
 		t.Errorf("a token from a file: %v", err)
