@@ -147,6 +147,10 @@ func (w *bulkStream) read(ctx context.Context) (BulkFrame, bool, error) {
 	for _, no := range nos {
 		w.marks[no-1] = marks[no-1]
 	}
+	// The rows were read after the marks. A status that is newer than the counts comes with the next frame.
+	for i, r := range f.Rows {
+		f.Rows[i].RunStatus = marks[r.No-1].RunStatus
+	}
 	w.every = bulkLookEvery
 	return f, true, nil
 }

@@ -3,10 +3,14 @@ package sqlite_test
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"flag"
 	"path/filepath"
 	"testing"
 	"time"
+
+	driver "modernc.org/sqlite"
+	lib "modernc.org/sqlite/lib"
 
 	"github.com/dvt-engine/dvt/store"
 	"github.com/dvt-engine/dvt/store/sqlite"
@@ -27,7 +31,8 @@ var modelTarget = modelcheck.Target{
 		}
 		return s, nil
 	},
-	// Disturb holds the write lock for a moment, as another program would.
+	// Disturb holds the write lock for a moment, as another program would. SQLite gives the lock in no order, so it may
+	// not get it: then it disturbs nobody, and no promise is broken.
 	Disturb: func(ctx context.Context, path string) error {
 		db, err := sql.Open("sqlite", path+"?_pragma=busy_timeout(5000)&_txlock=immediate")
 		if err != nil {
@@ -35,6 +40,9 @@ var modelTarget = modelcheck.Target{
 		}
 		defer db.Close()
 		tx, err := db.BeginTx(ctx, nil)
+		if busy := (*driver.Error)(nil); errors.As(err, &busy) && busy.Code()&0xff == lib.SQLITE_BUSY {
+			return nil
+		}
 		if err != nil {
 			return err
 		}

@@ -22,9 +22,8 @@ func (r *runner) repeatFailed(ctx context.Context, t task, log *os.File, first *
 	}
 	var again counts
 	for pkg, names := range tests {
-		argv := slices.DeleteFunc(slices.Clone(t.argv), func(arg string) bool { return strings.HasPrefix(arg, "./") })
 		parser := newGoTest(log)
-		c := r.process(ctx, t, append(argv, "-run=^("+strings.Join(names, "|")+")$", pkg))
+		c := r.process(ctx, t, repetition(t.argv, pkg, names))
 		c.Stdout, c.Stderr = parser, log
 		if err := c.Run(); err != nil || parser.passed == 0 {
 			return false
@@ -39,6 +38,15 @@ func (r *runner) repeatFailed(ctx context.Context, t task, log *os.File, first *
 	first.passed, first.failed = first.passed+first.failed, 0
 	first.packages = append(first.packages, again.packages...)
 	return true
+}
+
+// repetition returns the arguments that run the named tests of pkg alone. Flags of the tests stay behind the package, as
+// in argv: go would pass a package behind them to the tests.
+func repetition(argv []string, pkg string, names []string) []string {
+	isPackage := func(arg string) bool { return strings.HasPrefix(arg, "./") }
+	first := slices.IndexFunc(argv, isPackage)
+	return slices.Concat(argv[:first], []string{"-run=^(" + strings.Join(names, "|") + ")$", pkg},
+		slices.DeleteFunc(slices.Clone(argv[first:]), isPackage))
 }
 
 // certainFailures are parts of outputs after which a repetition proves nothing: a data race, a panic, which includes

@@ -17,7 +17,7 @@ const once = `
 	}`
 
 // A suite passes when its failed tests pass at a repetition, and the report names them with their output. A test that
-// fails again, and a failure that is certain, fail the suite.
+// fails again, and a failure that is certain, fail the suite. The repetition keeps the flags of the tests.
 func TestRepeatFailed_RepeatsOnlyPossibleChance(t *testing.T) {
 	for name, c := range map[string]struct {
 		body    string
@@ -43,7 +43,8 @@ func TestRepeatFailed_RepeatsOnlyPossibleChance(t *testing.T) {
 			t.Setenv("CI", map[bool]string{false: "true"}[c.outside])
 			dir := t.TempDir()
 			for file, text := range map[string]string{"go.mod": "module example\n\ngo 1.24\n",
-				"a/a_test.go": "package a\n\nimport (\n\t\"os\"\n\t\"testing\"\n)\n\nvar _ = os.Stat\n\n" + c.body + "\n"} {
+				"a/a_test.go": "package a\n\nimport (\n\t\"flag\"\n\t\"os\"\n\t\"testing\"\n)\n\n" +
+					"var _ = os.Stat\nvar _ = flag.Int(\"times\", 1, \"\")\n\n" + c.body + "\n"} {
 				path := filepath.Join(dir, file)
 				if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 					t.Fatal(err)
@@ -54,7 +55,8 @@ func TestRepeatFailed_RepeatsOnlyPossibleChance(t *testing.T) {
 			}
 			var out bytes.Buffer
 			r := &runner{root: dir, logs: dir, out: &out}
-			suite := task{name: "go", goTest: true, argv: []string{"go", "test", "-json", "-count=1", "./a"}}
+			suite := task{name: "go", goTest: true,
+				argv: []string{"go", "test", "-json", "-count=1", "./a", "-times=2"}}
 			if passed := r.run(context.Background(), nil, []task{suite}); passed != c.passes {
 				t.Errorf("the suite passed: %t, want %t\n%s", passed, c.passes, &out)
 			}
