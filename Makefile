@@ -5,6 +5,8 @@ MAKEFLAGS += --no-print-directory
 
 # The product needs no C compiler and is built the same way everywhere; one build cache serves it and its tests.
 export CGO_ENABLED := 0
+# Without paths of this machine in what is built, clones in other directories share the build cache.
+export GOFLAGS := $(GOFLAGS) -trimpath
 # dbt tells nobody that it runs.
 export DO_NOT_TRACK := 1
 export DBT_SEND_ANONYMOUS_USAGE_STATS := false

@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -17,20 +16,25 @@ import (
 
 	"github.com/dvt-engine/dvt/engine"
 	"github.com/dvt-engine/dvt/engine/executor"
+	"github.com/dvt-engine/dvt/internal/checkout"
 	"github.com/dvt-engine/dvt/internal/testtime"
 	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/run"
 )
 
-func repository() string {
-	_, file, _, _ := runtime.Caller(0)
-	return filepath.Dir(filepath.Dir(filepath.Dir(file)))
+func repository(t *testing.T) string {
+	t.Helper()
+	root, err := checkout.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return root
 }
 
 // dbtBin returns the directory of the real dbt.
 func dbtBin(t *testing.T) string {
 	t.Helper()
-	bin := filepath.Join(repository(), ".tools", "dbt", "bin")
+	bin := filepath.Join(repository(t), ".tools", "dbt", "bin")
 	if _, err := os.Stat(filepath.Join(bin, "dbt")); err != nil {
 		path, err := exec.LookPath("dbt")
 		if err != nil {
@@ -89,7 +93,7 @@ func TestDBT_GivesTheSameResultAsTheCommandLine(t *testing.T) {
 	bin := dbtBin(t)
 	project := filepath.Join(t.TempDir(), "root")
 	if err := os.CopyFS(filepath.Join(project, "shop"),
-		os.DirFS(filepath.Join(repository(), "examples", "shop"))); err != nil {
+		os.DirFS(filepath.Join(repository(t), "examples", "shop"))); err != nil {
 		t.Fatal(err)
 	}
 	byHand, bySteps := t.TempDir(), t.TempDir()
@@ -180,7 +184,7 @@ func TestDBT_ExitStatusesAreFailuresWithCodes(t *testing.T) {
 	r.ProjectRoot = t.TempDir()
 	data := t.TempDir()
 	if err := os.CopyFS(filepath.Join(r.ProjectRoot, "shop"),
-		os.DirFS(filepath.Join(repository(), "examples", "shop"))); err != nil {
+		os.DirFS(filepath.Join(repository(t), "examples", "shop"))); err != nil {
 		t.Fatal(err)
 	}
 	broken := filepath.Join(r.ProjectRoot, "shop", "models", "staging", "stg_orders.sql")

@@ -79,7 +79,7 @@ func TestDBT_WritesIntoTheTargetOfItsVars(t *testing.T) {
 	bin := dbtBin(t)
 	project := filepath.Join(t.TempDir(), "root")
 	if err := os.CopyFS(filepath.Join(project, "shop"),
-		os.DirFS(filepath.Join(repository(), "examples", "shop"))); err != nil {
+		os.DirFS(filepath.Join(repository(t), "examples", "shop"))); err != nil {
 		t.Fatal(err)
 	}
 	profile := filepath.Join(project, "shop", "profiles.yml")

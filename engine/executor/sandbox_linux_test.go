@@ -336,7 +336,7 @@ func TestSandbox_DBTRunsUnchanged(t *testing.T) {
 	t.Parallel()
 	bin, project, data := dbtBin(t), t.TempDir(), t.TempDir()
 	if err := os.CopyFS(filepath.Join(project, "shop"),
-		os.DirFS(filepath.Join(repository(), "examples", "shop"))); err != nil {
+		os.DirFS(filepath.Join(repository(t), "examples", "shop"))); err != nil {
 		t.Fatal(err)
 	}
 	j := newJournal(t, plan.DBTRun, struct{}{})

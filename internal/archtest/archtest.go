@@ -10,18 +10,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 )
-
-// Root is the repository's directory, found from where this file was compiled.
-func Root() (string, error) {
-	_, file, _, ok := runtime.Caller(0)
-	if !ok || !filepath.IsAbs(file) {
-		return "", errors.New("built with -trimpath: the repository cannot be found")
-	}
-	return filepath.Dir(filepath.Dir(filepath.Dir(file))), nil
-}
 
 // Files lists what belongs to the repository, slash-separated and relative to root: what git tracks, and what it would
 // track if added.

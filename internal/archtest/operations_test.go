@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/dvt-engine/dvt/internal/archtest"
+	"github.com/dvt-engine/dvt/internal/checkout"
 	"github.com/dvt-engine/dvt/run"
 )
 
@@ -22,7 +23,7 @@ const operations = "docs/operations.md"
 
 func text(t *testing.T, name string) string {
 	t.Helper()
-	root, err := archtest.Root()
+	root, err := checkout.Root()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/dvt-engine/dvt/internal/archtest"
+	"github.com/dvt-engine/dvt/internal/checkout"
 )
 
 // everything stands for all packages but the commands.
@@ -189,12 +190,13 @@ var imports = map[string][]string{
 	"internal/sizedlru":    {},
 	// The handler of all loggers of a process: a line that names a run gets the id of its trace.
 	"internal/logfold":    {"run/trace"},
-	"internal/testserver": {},
+	"internal/testserver": {"internal/checkout"},
+	"internal/checkout":   {},
 	// The table of metrics, objectives and alerts. Rules, dashboards and documentation are generated from it.
 	"internal/slo":               {},
 	"internal/cmd/slogen":        {"internal/slo"},
-	"internal/cmd/contract":      {"internal/archtest"},
-	"internal/cmd/generatecheck": {"internal/archtest"},
+	"internal/cmd/contract":      {"internal/archtest", "internal/checkout"},
+	"internal/cmd/generatecheck": {"internal/archtest", "internal/checkout"},
 	"internal/cmd/suites":        {},
 }
 
@@ -292,7 +294,7 @@ func packages(t *testing.T) []archtest.Package {
 
 func repository(t *testing.T) (root string, files []string) {
 	t.Helper()
-	root, err := archtest.Root()
+	root, err := checkout.Root()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,7 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/dvt-engine/dvt/internal/archtest"
+	"github.com/dvt-engine/dvt/internal/checkout"
 )
 
 const (
@@ -32,7 +32,7 @@ var (
 // A tour whose links are stale sends newcomers to code that no longer exists.
 func TestTour_LinksFunctionsThatExist(t *testing.T) {
 	t.Parallel()
-	root, err := archtest.Root()
+	root, err := checkout.Root()
 	if err != nil {
 		t.Fatal(err)
 	}

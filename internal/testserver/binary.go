@@ -9,6 +9,8 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+
+	"github.com/dvt-engine/dvt/internal/checkout"
 )
 
 var builtBinary = sync.OnceValues(buildBinary)
@@ -38,7 +40,7 @@ func buildBinary() (*binary, error) {
 		}
 		return &binary{path: path}, nil
 	}
-	root, err := repositoryRoot()
+	root, err := checkout.Root()
 	if err != nil {
 		return nil, err
 	}

@@ -16,6 +16,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/dvt-engine/dvt/internal/checkout"
 )
 
 // OIDCProvider is an OpenID provider that uses zitadel's library. It has the users ada and bob with the password
@@ -33,7 +35,7 @@ type OIDCProvider struct {
 }
 
 var builtProvider = sync.OnceValues(func() (*binary, error) {
-	root, err := repositoryRoot()
+	root, err := checkout.Root()
 	if err != nil {
 		return nil, err
 	}

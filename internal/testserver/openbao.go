@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/openbao/openbao/api/v2"
+
+	"github.com/dvt-engine/dvt/internal/checkout"
 )
 
 // OpenBao starts an OpenBao, and returns a client that may do everything, and a function that ends the server before
@@ -21,7 +23,7 @@ func OpenBao(t testing.TB) (client *api.Client, stop func()) {
 			t.Fatalf("testserver: OpenBao: %v", err)
 		}
 	}
-	root, err := repositoryRoot()
+	root, err := checkout.Root()
 	fatal(err)
 	program := filepath.Join(root, ".tools", "bin", "bao")
 	if !executable(program) {

@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/dvt-engine/dvt/internal/checkout"
 )
 
 // nobody is the user id of the server when the tests run as root, because PostgreSQL refuses to run as root.
@@ -221,7 +223,7 @@ func postgresCommand(dir, program string, args ...string) *exec.Cmd {
 // postgresPrograms returns the directory that contains initdb and postgres. tools/prepare searches the same
 // directories.
 func postgresPrograms() (string, error) {
-	root, err := repositoryRoot()
+	root, err := checkout.Root()
 	if err != nil {
 		return "", err
 	}

@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/dvt-engine/dvt/internal/checkout"
 )
 
 const (
@@ -246,20 +248,10 @@ func accepts(addr string) bool {
 	return c.Close() == nil
 }
 
-// repositoryRoot returns the root of the repository. It uses the path of this source file, so that tests of all
-// packages find the same .tools.
-func repositoryRoot() (string, error) {
-	_, file, _, ok := runtime.Caller(0)
-	if !ok || !filepath.IsAbs(file) {
-		return "", errors.New("the tests were built with -trimpath: build them without, so that they find the repository")
-	}
-	return filepath.Dir(filepath.Dir(filepath.Dir(file))), nil
-}
-
 // program returns the path of an executable: in the repository's .tools or else on PATH. The error wraps
 // exec.ErrNotFound when there is none.
 func program(inTools string, onPath ...string) (string, error) {
-	root, err := repositoryRoot()
+	root, err := checkout.Root()
 	if err != nil {
 		return "", err
 	}

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 
 	"github.com/dvt-engine/dvt/internal/archtest"
+	"github.com/dvt-engine/dvt/internal/checkout"
 )
 
 func main() {
@@ -34,7 +35,7 @@ func main() {
 }
 
 func writeStatus() error {
-	root, err := archtest.Root()
+	root, err := checkout.Root()
 	if err != nil {
 		return err
 	}
@@ -46,7 +47,7 @@ func writeStatus() error {
 }
 
 func list(out io.Writer) error {
-	root, err := archtest.Root()
+	root, err := checkout.Root()
 	if err != nil {
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/dvt-engine/dvt/internal/archtest"
+	"github.com/dvt-engine/dvt/internal/checkout"
 )
 
 func main() {
@@ -31,7 +32,7 @@ func main() {
 
 // check returns the names of the files that code generation changes, creates or removes.
 func check() (stale []string, err error) {
-	root, err := archtest.Root()
+	root, err := checkout.Root()
 	if err != nil {
 		return nil, err
 	}

@@ -45,8 +45,8 @@ func (r *runner) repeatFailed(ctx context.Context, t task, log *os.File, first *
 func repetition(argv []string, pkg string, names []string) []string {
 	isPackage := func(arg string) bool { return strings.HasPrefix(arg, "./") }
 	first := slices.IndexFunc(argv, isPackage)
-	return slices.Concat(argv[:first], []string{"-run=^(" + strings.Join(names, "|") + ")$", pkg},
-		slices.DeleteFunc(slices.Clone(argv[first:]), isPackage))
+	run := "-run=^(" + strings.Join(names, "|") + ")$"
+	return slices.Concat(argv[:first], []string{run, pkg}, slices.DeleteFunc(slices.Clone(argv[first:]), isPackage))
 }
 
 // certainFailures are parts of outputs after which a repetition proves nothing: a data race, a panic, which includes
