@@ -68,7 +68,7 @@ func (s *session) addChange(part *batch, c store.AlertChange) error {
 
 // repeatAlerts sends open alerts again that nobody has acknowledged since they were sent last.
 func (s *session) repeatAlerts(ctx context.Context) error {
-	now := time.Now().UTC()
+	now := s.storeNow()
 	if now.Before(s.nextRepeat) {
 		return nil
 	}

@@ -39,13 +39,9 @@ func (m *metrics) begin(name string) {
 	}
 }
 
-// setOldest publishes the age of the oldest message that waits; the zero time when none waits.
-func (m *metrics) setOldest(name string, at time.Time) {
-	age := 0.0
-	if !at.IsZero() {
-		age = max(0, time.Since(at).Seconds())
-	}
-	m.oldest.WithLabelValues(name).Set(age)
+// setOldest publishes the age of the oldest message that waits; 0 when none waits.
+func (m *metrics) setOldest(name string, age time.Duration) {
+	m.oldest.WithLabelValues(name).Set(age.Seconds())
 }
 
 // forget removes the gauge of a destination for which this process no longer works.

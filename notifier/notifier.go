@@ -119,6 +119,8 @@ type Config struct {
 	// Link returns the address of the page of a run, or of alerts when runID is "". It may be nil.
 	Link   func(runID string) string
 	Timing Timing
+	// Now is the time of the store, which stamps events and alerts. nil means time.Now, for a store on this machine.
+	Now func() time.Time
 	// Metrics and Logger may be nil.
 	Metrics prometheus.Registerer
 	Logger  *slog.Logger
@@ -140,6 +142,9 @@ type Notifier struct {
 // New returns a notifier and registers its metrics.
 func New(cfg Config) *Notifier {
 	cfg.Timing = cfg.Timing.withDefaults()
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
 	if cfg.Link == nil {
 		cfg.Link = func(string) string { return "" }
 	}

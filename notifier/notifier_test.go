@@ -93,6 +93,7 @@ func (r raiser) Resolve(ctx context.Context, why string, alerts ...store.Alert) 
 
 type fixture struct {
 	*testing.T
+	now       func() time.Time // the clock of the store
 	store     store.Store
 	receivers map[string]*receiver
 	configs   atomic.Pointer[[]destination.Config]
@@ -105,12 +106,18 @@ type fixture struct {
 
 func newFixture(t *testing.T, configs ...destination.Config) *fixture {
 	t.Helper()
-	s, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "dvt.db"), sqlite.Options{})
+	return newFixtureAt(t, time.Now, configs...)
+}
+
+// newFixtureAt is newFixture with a store whose clock is now.
+func newFixtureAt(t *testing.T, now func() time.Time, configs ...destination.Config) *fixture {
+	t.Helper()
+	s, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "dvt.db"), sqlite.Options{Now: now})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.Close() })
-	f := &fixture{T: t, store: s, receivers: map[string]*receiver{}, timing: notifier.Timing{
+	f := &fixture{T: t, now: now, store: s, receivers: map[string]*receiver{}, timing: notifier.Timing{
 		Idle: 10 * time.Millisecond, Lease: 400 * time.Millisecond, Reload: 20 * time.Millisecond,
 		FirstRetry: 10 * time.Millisecond, LastRetry: 40 * time.Millisecond, FailingAfter: 200 * time.Millisecond,
 		SendTimeout: 300 * time.Millisecond,
@@ -139,7 +146,7 @@ func (f *fixture) start(s notifier.Store, owner string) (stop func()) {
 			}
 			return *f.configs.Load(), nil
 		},
-		Reload: f.reload, NewSender: f.newSender,
+		Reload: f.reload, NewSender: f.newSender, Now: f.now,
 	})
 	done := make(chan struct{})
 	go func() {

@@ -329,7 +329,7 @@ func (s *session) finishTest(ctx context.Context, r testResult) error {
 	o.State, o.Messages, o.Sent = store.OrderDone, 1, 1
 	s.changed = true
 	if r.err == nil {
-		s.noteAccepted(time.Now().UTC())
+		s.noteAccepted(time.Now())
 	} else {
 		o.State, o.Sent, o.Failed, o.Error = store.OrderFailed, 0, 1, short(r.err.Error())
 	}

@@ -38,12 +38,12 @@ func (s *session) finish(ctx context.Context, r result) error {
 	if ctx.Err() != nil {
 		return nil //nolint:nilerr // the try was cut off
 	}
-	now := time.Now().UTC()
+	now, at := time.Now(), s.storeNow()
 	s.changed = true
 	if r.err == nil {
 		s.metrics.sent.WithLabelValues(s.dest.Name).Inc()
 		s.report.Sent++
-		s.report.LastSent = &now
+		s.report.LastSent = &at
 		if err := s.acceptedOfOrder(ctx, r.d); err != nil {
 			return err
 		}
@@ -59,7 +59,7 @@ func (s *session) finish(ctx context.Context, r result) error {
 	s.report.LastError = short(r.err.Error())
 	first := s.failingSince == nil
 	if first {
-		s.failingSince = &now
+		s.failingSince = &at
 	}
 	var rejected *destination.RejectedError
 	if errors.As(r.err, &rejected) {
@@ -185,7 +185,7 @@ func (s *session) checkFailing(ctx context.Context) {
 		err = s.cfg.Alerts.Resolve(ctx, "A person disabled the destination.", s.failingAlert())
 		s.alerted = err != nil
 	case s.byPerson:
-	case s.disabled, s.failingSince != nil && time.Since(*s.failingSince) > s.cfg.Timing.FailingAfter:
+	case s.disabled, s.failingSince != nil && s.ageOf(*s.failingSince) > s.cfg.Timing.FailingAfter:
 		s.alerted = true
 		_, err = s.cfg.Alerts.Raise(ctx, s.failingAlert())
 	case s.failingSince == nil && s.alerted:

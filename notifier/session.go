@@ -103,7 +103,7 @@ func (n *Notifier) newSession(ctx context.Context, c destination.Config, sender 
 		groups: map[string]*group{}, results: make(chan result, n.cfg.Timing.Concurrency),
 		testResults: make(chan testResult, 1), alerted: true}
 	if json.Unmarshal([]byte(cursor.Position), &s.at) != nil || s.at.Since.IsZero() {
-		s.at = position{Since: time.Now().UTC()}
+		s.at = position{Since: s.storeNow()}
 	}
 	if s.at.Repeat == nil {
 		s.at.Repeat = map[string]time.Time{}
@@ -119,12 +119,24 @@ func (n *Notifier) newSession(ctx context.Context, c destination.Config, sender 
 	if s.reader, err = n.feed.NewReader(s.at.Checkpoint); err != nil {
 		n.log.WarnContext(ctx, "the position of a destination cannot be read; it starts from the beginning",
 			slog.String("destination", c.Name), slog.Any("error", err))
-		s.at.ReplayedUntil = time.Now().UTC()
+		s.at.ReplayedUntil = s.storeNow()
 		if s.reader, err = n.feed.NewReader(""); err != nil {
 			return nil, err
 		}
 	}
 	return s, s.save(ctx)
+}
+
+// storeNow returns the time of the store. What is saved, and what is compared with a time from the store, is in this
+// time; waits of this process are in its own.
+func (s *session) storeNow() time.Time { return s.cfg.Now().UTC() }
+
+// ageOf returns the age of a time from the store; 0 for the zero time.
+func (s *session) ageOf(at time.Time) time.Duration {
+	if at.IsZero() {
+		return 0
+	}
+	return max(0, s.storeNow().Sub(at))
 }
 
 // deliver reads, sends and saves until the lease is lost, the store fails or ctx ends.
@@ -265,7 +277,7 @@ var errRestart = errors.New("notifier: the store's history was replaced")
 
 // restart saves a position before all events of the history that replaced the one before.
 func (s *session) restart(ctx context.Context) error {
-	s.at = position{Since: s.at.Since, ReplayedUntil: time.Now().UTC()}
+	s.at = position{Since: s.at.Since, ReplayedUntil: s.storeNow()}
 	s.batches, s.change, s.nextSave = nil, 0, time.Time{}
 	s.log.WarnContext(ctx, "the store's history was replaced; the messages of a destination are sent again",
 		slog.String("destination", s.dest.Name))
@@ -368,7 +380,7 @@ func (s *session) save(ctx context.Context) error {
 	if s.byPerson { // they wait because somebody wants it
 		oldest = time.Time{}
 	}
-	s.metrics.setOldest(s.dest.Name, oldest)
+	s.metrics.setOldest(s.dest.Name, s.ageOf(oldest))
 	s.checkFailing(ctx)
 	if err := s.reportState(ctx); err != nil {
 		return err
@@ -383,7 +395,7 @@ func (s *session) save(ctx context.Context) error {
 // reportState tells the store what the API shows about the destination: when it changed, and every Timing.Report. A
 // report also says that a process works for it.
 func (s *session) reportState(ctx context.Context) error {
-	now := time.Now().UTC()
+	now := time.Now()
 	if !s.changed && now.Before(s.nextReport) {
 		return nil
 	}
@@ -398,7 +410,8 @@ func (s *session) reportState(ctx context.Context) error {
 		r.OldestWaiting = &at
 	}
 	if !s.disabled { // a disabled destination begins where it stood
-		r.BeginsAt = &now
+		begins := s.storeNow()
+		r.BeginsAt = &begins
 		if at := s.oldest(true); !at.IsZero() {
 			r.BeginsAt = &at
 		}

@@ -40,7 +40,7 @@ func (p *parts) newNotifier() (*notifier.Notifier, error) {
 	return notifier.New(notifier.Config{
 		Store: p.raw, Alerts: p.control, Owner: p.owner, NewSender: p.newSender, Link: p.pageOf,
 		Load:   func() ([]destination.Config, error) { return config.ReadDestinations(p.cfg.Destinations) },
-		Reload: reload, Metrics: p.registry, Logger: p.log,
+		Reload: reload, Now: p.now, Metrics: p.registry, Logger: p.log,
 	}), nil
 }
 

@@ -142,7 +142,8 @@ func (p *parts) traceRequests(next http.Handler) http.Handler {
 // newTracer returns the exporter of the traces of runs.
 func (p *parts) newTracer() *tracer.Exporter {
 	return tracer.New(tracer.Config{
-		Store: p.raw, Sender: p.spans, Owner: p.owner, Ratio: p.cfg.TraceRuns, Metrics: p.registry, Logger: p.log,
+		Store: p.raw, Sender: p.spans, Owner: p.owner, Ratio: p.cfg.TraceRuns, Now: p.now, Metrics: p.registry,
+		Logger: p.log,
 	})
 }
 

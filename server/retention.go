@@ -9,7 +9,7 @@ import (
 func (p *parts) newRetention() *retention.Worker {
 	return retention.NewWorker(retention.WorkerConfig{
 		Store: p.raw, Archive: archive.Archive{Store: p.raw, Objects: p.artifacts}, Bucket: p.artifacts,
-		Installed: p.cfg.Retention, Owner: p.owner, Alerts: p.control.Alerts, Now: p.cfg.Now, Metrics: p.registry,
+		Installed: p.cfg.Retention, Owner: p.owner, Alerts: p.control.Alerts, Now: p.now, Metrics: p.registry,
 		Logger: p.log,
 	})
 }

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/dvt-engine/dvt/server/config"
+	"github.com/dvt-engine/dvt/server/internal/storeclock"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
@@ -92,6 +93,8 @@ type parts struct {
 	dev        *devDoor // nil except in `dvt dev`
 	owner      string   // of leases: HOST/PID
 	registry   *prometheus.Registry
+	clock      *storeclock.Clock
+	now        func() time.Time  // the time of the store
 	executions *executor.Meter   // of the workers in this process; nil in a server without one
 	auditHeads *artifact.Archive // nil when no heads are written
 	subjects   *subject.Keyring  // seals names in the audit; nil when the settings have no keys
@@ -121,7 +124,6 @@ func assemble(
 	if p.cfg.Now == nil {
 		p.cfg.Now = time.Now
 	}
-	now := p.cfg.Now
 	if err := p.openTraces(ctx); err != nil {
 		return p, err
 	}
@@ -130,6 +132,10 @@ func assemble(
 			return p, err
 		}
 	}
+	if err := p.openClock(ctx); err != nil {
+		return p, err
+	}
+	now := p.now
 	if p.subjects, err = openSubjects(&cfg); err != nil {
 		return p, err
 	}
@@ -284,6 +290,29 @@ func openStore(ctx context.Context, cfg config.Config, log *slog.Logger) (store.
 	return coalesce.New(s, coalesce.Config{Panics: contain.New(nil, log)}), nil
 }
 
+// openClock opens the clock of the store, by which everything is judged that the store stamps. A store in a file has the
+// clock of this machine.
+func (p *parts) openClock(ctx context.Context) error {
+	p.clock = storeclock.New(p.opened, p.cfg.Now, p.registry, p.log)
+	p.now = p.clock.Now
+	if p.hasOwnClock() {
+		return p.clock.Measure(ctx)
+	}
+	return nil
+}
+
+// hasOwnClock reports whether the store may have another clock than this machine.
+func (p *parts) hasOwnClock() bool { return strings.HasPrefix(p.cfg.Store, "postgres") }
+
+// followClock follows the clock of the store until ctx ends.
+func (p *parts) followClock(ctx context.Context) error {
+	if p.hasOwnClock() {
+		return p.clock.Run(ctx)
+	}
+	<-ctx.Done()
+	return nil
+}
+
 // Run is `dvt server`. It serves the API, runs the hub and the duties of cfg, and returns after a clean shutdown when
 // ctx ends.
 func Run(ctx context.Context, cfg config.Config, log *slog.Logger) error {
@@ -430,6 +459,7 @@ func (p *parts) runControl(ctx context.Context, w temporal.WorkerConfig, j engin
 	w.Metrics, w.Tickets, w.ControlSteps = p.registry, p.tickets, p.controlSteps(w.Control)
 	panics := contain.New(p.registry, p.log)
 	// the engine's mode may halt the projector
+	g.Go(func() error { return panics.Loop(ctx, "clock", p.followClock) })
 	g.Go(func() error { return panics.Loop(ctx, "policy", p.control.FollowPolicy) })
 	g.Go(func() error { return panics.Loop(ctx, "project", p.projector.Run) })
 	g.Go(func() error {
@@ -523,6 +553,7 @@ func (p *parts) serve(ctx context.Context, ln net.Listener, routes http.Handler,
 	}
 	keep(api, "watch", p.hub.Run)
 	keep(api, "lists", p.lists.Run)
+	keep(work, "clock", p.followClock)
 	keep(work, "policy", p.control.FollowPolicy)
 	keep(work, "quotas", p.control.MeasureQuotas)
 	keep(work, "health", p.control.MeasureHealth)

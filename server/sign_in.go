@@ -184,7 +184,7 @@ func (p *parts) callback(w http.ResponseWriter, r *http.Request) {
 		leave(w, refusalPage("unavailable", to))
 		return
 	}
-	life := made.Token.ExpiresAt.Sub(p.cfg.Now())
+	life := made.Token.ExpiresAt.Sub(p.now())
 	http.SetCookie(w, p.cookie(p.sessionName(), made.Secret, "/", http.SameSiteStrictMode, int(life.Seconds())))
 	leave(w, localPath(to))
 }

@@ -11,13 +11,15 @@ import (
 type metrics struct {
 	exported, refused, failures prometheus.Counter
 	oldest                      atomic.Int64 // persistedAt of the oldest event that waits, in ns; 0 for none
+	now                         func() time.Time
 }
 
-func newMetrics(r prometheus.Registerer) *metrics {
+func newMetrics(r prometheus.Registerer, now func() time.Time) *metrics {
 	counter := func(name, help string) prometheus.Counter {
 		return prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
 	}
 	m := &metrics{
+		now:      now,
 		exported: counter("dvt_trace_spans_exported_total", "Spans of runs that the receiver of traces accepted."),
 		refused: counter("dvt_trace_spans_refused_total",
 			"Spans of runs that the receiver of traces refused for their content; they are dropped."),
@@ -39,5 +41,5 @@ func (m *metrics) lag() float64 {
 	if at == 0 {
 		return 0
 	}
-	return max(0, time.Since(time.Unix(0, at)).Seconds())
+	return max(0, m.now().Sub(time.Unix(0, at)).Seconds())
 }

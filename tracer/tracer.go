@@ -63,6 +63,8 @@ type Config struct {
 	Sender Sender
 	Owner  string  // of leases: names this process
 	Ratio  float64 // of the runs whose traces are exported, from 0 to 1; runs with failures are exported always
+	// Now is the time of the store, which stamps events. nil means time.Now, for a store on this machine.
+	Now func() time.Time
 	// Metrics and Logger may be nil.
 	Metrics prometheus.Registerer
 	Logger  *slog.Logger
@@ -81,7 +83,10 @@ type Exporter struct {
 
 // New returns an exporter and registers its metrics.
 func New(cfg Config) *Exporter {
-	x := &Exporter{cfg: cfg, log: cfg.Logger, metrics: newMetrics(cfg.Metrics)}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	x := &Exporter{cfg: cfg, log: cfg.Logger, metrics: newMetrics(cfg.Metrics, cfg.Now)}
 	if x.log == nil {
 		x.log = slog.New(slog.DiscardHandler)
 	}
@@ -134,7 +139,7 @@ type session struct {
 func (x *Exporter) export(ctx context.Context, c store.Cursor) error {
 	s := &session{Exporter: x, cursor: c}
 	if json.Unmarshal([]byte(c.Position), &s.at) != nil || s.at.Since.IsZero() {
-		s.at = position{Since: time.Now().UTC()}
+		s.at = position{Since: x.cfg.Now().UTC()}
 	}
 	x.builders = sizedlru.New[*trace.Builder](feed.MaxRuns, maxWeight)
 	var err error

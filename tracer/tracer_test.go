@@ -77,6 +77,7 @@ func (w *watched) SaveCursor(ctx context.Context, c store.Cursor, ttl time.Durat
 
 type fixture struct {
 	*testing.T
+	now   func() time.Time // the clock of the store
 	store *watched
 	sink  *sink
 	log   *bytes.Buffer
@@ -85,12 +86,18 @@ type fixture struct {
 
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	s, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "dvt.db"), sqlite.Options{})
+	return newFixtureAt(t, time.Now)
+}
+
+// newFixtureAt is newFixture with a store whose clock is now.
+func newFixtureAt(t *testing.T, now func() time.Time) *fixture {
+	t.Helper()
+	s, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "dvt.db"), sqlite.Options{Now: now})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.Close() })
-	return &fixture{T: t, store: &watched{Store: s}, sink: &sink{got: map[trace.SpanID]trace.Span{}}, log: &bytes.Buffer{},
+	return &fixture{T: t, now: now, store: &watched{Store: s}, sink: &sink{got: map[trace.SpanID]trace.Span{}}, log: &bytes.Buffer{},
 		reg: prometheus.NewRegistry()}
 }
 
@@ -132,7 +139,7 @@ func (f *fixture) save(runID string) {
 // export runs an exporter until stop is called. It returns when an exporter works.
 func (f *fixture) export(owner string, ratio float64) (stop func()) {
 	x := tracer.New(tracer.Config{Store: f.store, Sender: f.sink, Owner: owner, Ratio: ratio, Metrics: f.reg,
-		Logger: slog.New(slog.NewTextHandler(f.log, nil))})
+		Now: f.now, Logger: slog.New(slog.NewTextHandler(f.log, nil))})
 	ctx, cancel := context.WithCancel(f.Context())
 	done := make(chan struct{})
 	go func() {

@@ -47,6 +47,9 @@ var names = map[string]string{
 	"carrier-grade.test": "100.64.0.1",
 }
 
+// moving are names whose addresses a test changes: by name, a list of IPv4 addresses with commas.
+var moving sync.Map
+
 // certificate is for receiver.test and 127.0.0.1, of an authority that the process trusts as it trusts public ones.
 // stranger is for the same names, and nobody trusts it.
 var certificate, stranger tls.Certificate
@@ -128,10 +131,21 @@ func answerNames(conn net.PacketConn) {
 			Header:    dnsmessage.Header{ID: query.ID, Response: true, RecursionAvailable: true},
 			Questions: query.Questions,
 		}
-		text, known := names[strings.TrimSuffix(strings.ToLower(q.Name.String()), ".")]
+		name := strings.TrimSuffix(strings.ToLower(q.Name.String()), ".")
+		text, known := names[name]
 		head := dnsmessage.ResourceHeader{Name: q.Name, Class: dnsmessage.ClassINET}
-		if a, err := netip.ParseAddr(text); err != nil || !known {
-			reply.RCode = dnsmessage.RCodeNameError
+		if list, ok := moving.Load(name); ok && q.Type == dnsmessage.TypeA {
+			for address := range strings.SplitSeq(list.(string), ",") {
+				reply.Answers = append(reply.Answers, dnsmessage.Resource{Header: head,
+					Body: &dnsmessage.AResource{A: netip.MustParseAddr(address).As4()}})
+			}
+		} else if ok {
+			known = true // it has no address of the other family
+		}
+		if a, err := netip.ParseAddr(text); len(reply.Answers) == 0 && (err != nil || !known) {
+			if _, ok := moving.Load(name); !ok {
+				reply.RCode = dnsmessage.RCodeNameError
+			}
 		} else if a.Is4() && q.Type == dnsmessage.TypeA {
 			reply.Answers = append(reply.Answers, dnsmessage.Resource{Header: head,
 				Body: &dnsmessage.AResource{A: a.As4()}})

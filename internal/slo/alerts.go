@@ -218,6 +218,14 @@ func Alerts() []Alert {
 			Summary: "The clocks of a worker or server and of the store differ by more than 5 s. Check time " +
 				"synchronisation on all machines.", Playbook: Performance, Section: "a-slow-store",
 			Fires: skewed, Silent: inTime},
+		{Name: "ProcessClockSkew", Expr: "max by (instance) (abs(dvt_clock_skew_seconds)) > 5", For: "1m",
+			Severity: Warning,
+			Summary: "The clock of the process {{ $labels.instance }} and that of the store differ by more than 5 s. dvt " +
+				"uses the store's, but receivers refuse signatures and servers refuse tokens: check time synchronisation.",
+			Playbook: Performance, Section: "a-slow-store",
+			Fires:   []Series{{`dvt_clock_skew_seconds{instance="a"}`, "-3600+0x240"}},
+			Silent:  []Series{{`dvt_clock_skew_seconds{instance="a"}`, "-2+0x240"}},
+			FiresAs: as("instance", "a")},
 		{Name: "PROJECTOR_LAG_HIGH", Expr: "max(projector_lag_seconds) > 5", For: "1m", Severity: Warning,
 			Summary:  "Views are more than 5 s behind the log. Check the load of the servers, the store and Redis.",
 			Playbook: OutboxBacklog, Section: "messages-and-views",

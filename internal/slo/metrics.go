@@ -168,6 +168,8 @@ func Metrics() []Metric {
 		{Name: "engine_event_clock_skew_seconds", Type: Histogram, On: Stores,
 			Meaning: "difference between the clock of an event's producer and that of the store; an unanswered try adds " +
 				"to it"},
+		{Name: "dvt_clock_skew_seconds", Type: Gauge, On: Stores,
+			Meaning: "how far the clock of a process is ahead of the store's; below 0 when it is behind"},
 		// The projector and the bus.
 		{Name: "engine_event_latency_seconds", Type: Histogram, On: Stores,
 			Meaning: "time from the commit of an event until Redis has its message"},
