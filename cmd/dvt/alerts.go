@@ -124,9 +124,15 @@ func (s *session) alertsListCommand() *cobra.Command {
 				return prepend(before, &all.Edges, all.PageInfo), nil
 			}, func() *console.Table {
 				t := s.table("ALERT", "LEVEL", "STATE", "SINCE", "COUNT", "CODE", "ABOUT", "WHY")
+				t.Flex, t.FlexLeast, t.Yield = "WHY", leastCause, []string{"COUNT", "CODE", "SINCE"}
+				var ids []string
+				for _, e := range all.Edges {
+					ids = append(ids, e.Node.Id)
+				}
+				id := s.shortIDs(ids)
 				for _, e := range all.Edges {
 					a := e.Node
-					t.Row(a.Id, runtext.Words(a.Level), alertState(a), s.when(&a.RaisedAt), a.Count, alertCode(a), alertAbout(a),
+					t.Row(id(a.Id), runtext.Words(a.Level), alertState(a), s.when(&a.RaisedAt), a.Count, alertCode(a), alertAbout(a),
 						console.OneLine(a.Note))
 				}
 				return t

@@ -223,6 +223,9 @@ func waitWords(w client.QueueWait) string {
 	}
 }
 
+// leastAbout is the width that the list of waiting runs keeps for its last column, such as "until a run ends".
+const leastAbout = 18
+
 func queueCommand() *cobra.Command {
 	s := &session{}
 	return s.command("queue", "Show the runs that wait for quota or a free slot", s.queueList())
@@ -247,6 +250,12 @@ func (s *session) queueList() *cobra.Command {
 				return prepend(before, &all.Edges, all.PageInfo), nil
 			}, func() *console.Table {
 				t := s.table("RUN", "PLAN", "WHERE", "BY", "POSITION", "PRIORITY", "SINCE", "WAITS FOR", "ABOUT")
+				t.Flex, t.FlexLeast, t.Yield = "ABOUT", leastAbout, []string{"PRIORITY", "BY", "SINCE"}
+				var ids []string
+				for _, e := range all.Edges {
+					ids = append(ids, e.Node.RunId)
+				}
+				id := s.shortIDs(ids)
 				for _, e := range all.Edges {
 					q := e.Node
 					position, waits, about := "–", "–", "–"
@@ -264,7 +273,7 @@ func (s *session) queueList() *cobra.Command {
 					case q.EstimatedWaitMs != nil:
 						about = time.Duration(*q.EstimatedWaitMs * float64(time.Millisecond)).Round(time.Second).String()
 					}
-					t.Row(q.RunId, q.PlanId+"@"+q.PlanVersion, q.ProjectId+"/"+q.EnvironmentId, q.TriggeredBy, position, q.Priority,
+					t.Row(id(q.RunId), q.PlanId+"@"+q.PlanVersion, q.ProjectId+"/"+q.EnvironmentId, q.TriggeredBy, position, q.Priority,
 						s.when(&q.CreatedAt), waits, about)
 				}
 				return t

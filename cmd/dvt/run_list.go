@@ -70,7 +70,7 @@ func (s *session) listCommand() *cobra.Command {
 				return prepend(before, &all.Edges, all.PageInfo), nil
 			}, func() *console.Table {
 				t := s.table("RUN", "STATUS", "PLAN", "SCOPE", "STEPS", "STARTED", "TOOK", "BY", "CAUSE")
-				t.Flex, t.FlexLeast, t.Yield = "CAUSE", leastCause, []string{"SCOPE", "TOOK", "STEPS"}
+				t.Flex, t.FlexLeast, t.Yield = "CAUSE", leastCause, []string{"BY", "TOOK", "STEPS", "STARTED", "SCOPE"}
 				var ids []string
 				for _, e := range all.Edges {
 					ids = append(ids, e.Node.RunId)
@@ -164,6 +164,9 @@ func instant(flag, given string, now time.Time) (*time.Time, error) {
 // leastCause is the width that a list keeps for a cause on a narrow terminal.
 const leastCause = 40
 
+// leastWhy is the width that the list of attention keeps for a reason, beside which the command has room.
+const leastWhy = 16
+
 // kindFailed is the kind of a row about runs that failed for good. The API has no such kind, because nothing waits.
 const kindFailed client.AttentionKind = "FAILED"
 
@@ -229,8 +232,9 @@ func (s *session) listAttention(c *cobra.Command, l listing) error {
 }
 
 func (s *session) attentionTable(all attentionList) *console.Table {
-	// The reason stands before the command: a terminal cuts the end of a line, and one command is often long.
 	t := s.table("RUN", "PLAN", "SCOPE", "DEADLINE", "WHY", "NEXT", "SINCE")
+	// The command of NEXT stays whole, because it is what the reader types. It names the run.
+	t.Flex, t.FlexLeast, t.Yield = "WHY", leastWhy, []string{"SINCE", "RUN", "SCOPE"}
 	var ids []string
 	for _, e := range all.Edges {
 		ids = append(ids, e.Node.RunId)
@@ -238,26 +242,10 @@ func (s *session) attentionTable(all attentionList) *console.Table {
 	id := s.shortIDs(ids)
 	for _, e := range all.Edges {
 		n := e.Node
-		why := n.why()
-		if t.IsTerminal() && !t.Whole {
-			why = clipped(why, widthOfWhy)
-		}
-		t.Row(id(n.RunId), n.PlanId+"@"+n.PlanVersion, n.ProjectId+"/"+n.EnvironmentId, s.when(n.Deadline), why, n.Next,
+		t.Row(id(n.RunId), n.PlanId+"@"+n.PlanVersion, n.ProjectId+"/"+n.EnvironmentId, s.when(n.Deadline), n.why(), n.Next,
 			s.when(&n.Since))
 	}
 	return t
-}
-
-// widthOfWhy is the width of the reason on a terminal, beside which the command has room.
-const widthOfWhy = 48
-
-// clipped returns the first letters of text; the last one says that others follow.
-func clipped(text string, letters int) string {
-	runes := []rune(text)
-	if len(runes) <= letters {
-		return text
-	}
-	return string(runes[:letters-1]) + "…"
 }
 
 // why says why the item needs somebody, and who can act when the viewer cannot.

@@ -440,7 +440,7 @@ test("23 a step whose error a retry does not cure is retried by force, and only 
     { stepId: "load", type: "COMMAND", inputs: { argv: ["no-such-program-here"] } },
   ]);
   await page.goto(`${url}/runs/${runId}`);
-  await expect(page.getByTestId("root-cause")).toContainText("not retryable");
+  await expect(page.getByTestId("root-cause")).toContainText("a retry alone does not help");
   await page.getByRole("button", { name: "Retry step…" }).click();
   const dialog = page.getByRole("dialog");
   const send = dialog.getByRole("button", { name: "Retry step" });

@@ -139,3 +139,25 @@ it("shows first what the viewer can act on, and keeps the order of time among th
   await user.click(screen.getByRole("button", { name: /^Show 2 more/ }));
   expect(shown()).toEqual(["m1", "c1", "o1", "o2", "o3", "o4"]);
 });
+
+it("puts production and the largest loss first among what ends at about the same time", async () => {
+  const at = (minutes: number, over: Partial<AttentionItem>): AttentionItem => ({
+    ...ITEM,
+    runId: `run-${minutes}`,
+    deadline: new Date(NOW + minutes * 60_000).toISOString(),
+    ...over,
+  });
+  await show(
+    <AttentionList
+      items={[
+        at(9, { planId: "soon", environmentId: "dev", heldSteps: 0 }),
+        at(55, { planId: "toy", environmentId: "dev", heldSteps: 900 }),
+        at(56, { planId: "small", heldSteps: 1 }),
+        at(58, { planId: "warehouse", heldSteps: 1900 }),
+      ]}
+      now={NOW}
+    />,
+  );
+  const order = screen.getAllByRole("listitem").map((item) => /soon|toy|small|warehouse/.exec(item.textContent)?.[0]);
+  expect(order).toEqual(["soon", "warehouse", "small", "toy"]);
+});

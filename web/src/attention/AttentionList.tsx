@@ -8,7 +8,7 @@ import { instant } from "../api/model";
 import { shortId, ticking } from "../format/format";
 import { m } from "../messages";
 import { Button } from "../ui/Button";
-import { Where } from "../ui/Env";
+import { isProduction, Where } from "../ui/Env";
 import { lazyPart } from "../ui/lazyPart";
 import css from "./Attention.module.css";
 import { Sent, type SentAction } from "./Sent";
@@ -56,8 +56,24 @@ function rank(item: AttentionItem, now: number): number {
   return whoCould.length === 0 || stuck ? 3 : OTHERS;
 }
 
+/** Ten minutes count as one moment while there is more time than that. */
+function moment(item: AttentionItem, now: number): number {
+  const left = leftOf(item, now);
+  return left === null ? Number.POSITIVE_INFINITY : left <= SOON_MS ? left : Math.ceil(left / SOON_MS) * SOON_MS;
+}
+
+/** Of what ends at about the same time, production first, and then what holds up the most steps. */
+function weigh(a: AttentionItem, b: AttentionItem, now: number): number {
+  const [at, bt] = [moment(a, now), moment(b, now)];
+  if (at !== bt) return at < bt ? -1 : 1;
+  return (
+    Number(isProduction(b.environmentId)) - Number(isProduction(a.environmentId)) ||
+    (b.heldSteps ?? 0) - (a.heldSteps ?? 0)
+  );
+}
+
 /**
- * What the viewer can act on first, else in the order of the server: the least time left first. The buttons open the dialog here. It
+ * What the viewer can act on first, then the least time left, then the largest loss. The buttons open the dialog here. It
  * stays mounted without items: a dialog may be open, and a retried step may fail again.
  */
 export function AttentionList({ items, now }: AttentionListProps) {
@@ -73,7 +89,7 @@ export function AttentionList({ items, now }: AttentionListProps) {
         attempt: item.logicalAttemptId,
       }),
     );
-  const ordered = items.toSorted((a, b) => rank(a, now) - rank(b, now));
+  const ordered = items.toSorted((a, b) => rank(a, now) - rank(b, now) || weigh(a, b, now));
   const shown = ordered.filter((item) => rank(item, now) < OTHERS).slice(0, SHOWN);
   const hidden = ordered.filter((item) => !shown.includes(item));
   const onlyOthers = hidden.every((item) => rank(item, now) === OTHERS);

@@ -84,6 +84,12 @@ function Who({ actor }: { actor: string }) {
 
 /** The sentence says why a request was refused; only a code without words stands here. */
 function Outcome({ row, count }: { row: Row; count: number }) {
+  if (row.outcome === "ESCALATED")
+    return (
+      <span className={css.tone} data-tone="warn" title={row.code}>
+        ▲ {m.audit.outcomes.ESCALATED}
+      </span>
+    );
   const good = row.outcome === "ACCEPTED";
   return (
     <span className={css.tone} data-tone={good ? "good" : "bad"} title={row.code}>

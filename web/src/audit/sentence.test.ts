@@ -113,3 +113,7 @@ it("says what was asked in vain, why, and how often", () => {
     "Asked for “Retry step: load”; refused",
   );
 });
+
+it("does not call an alert that dvt raised a refused request", () => {
+  expect(did("SWEEP", {}, "ESCALATED", "PAUSE_DRAIN_TIMEOUT").text).toBe("Raised the alert PAUSE_DRAIN_TIMEOUT");
+});

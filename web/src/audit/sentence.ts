@@ -157,6 +157,7 @@ function target(action: string, detail: Known): Sentence["to"] {
 export function sentenceOf(row: Row, zone: Zone): Sentence {
   const detail = known(row.detail);
   const named = [actionWords(row), objectWords(row)].filter((part) => part !== "").join(": ");
+  if (row.outcome === "ESCALATED") return { text: m.audit.escalated(row.code), lines: [], to: null };
   if (row.outcome !== "ACCEPTED") {
     const why = m.audit.why[row.code] ?? m.audit.whyOther;
     const more = number(detail.repeatedBefore) > 0 ? `. ${m.audit.more(number(detail.repeatedBefore))}` : "";

@@ -16,7 +16,7 @@ import { Dialog } from "../ui/Dialog";
 import type { Column } from "../ui/Table";
 import { Time } from "../ui/Time";
 import { RedriveDialog } from "./DestinationDialogs";
-import type { Destination } from "./DestinationState";
+import type { Destination } from "./destination";
 
 type Letter = DeadDeliveriesQuery["deadDeliveries"]["edges"][number]["node"];
 

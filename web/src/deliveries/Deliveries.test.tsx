@@ -1,7 +1,8 @@
 import { fireEvent, within } from "@testing-library/react";
 import { expect, it } from "vitest";
 import { description, of, refused, screen, show, vi } from "../testing/render";
-import { type Destination, StateOf } from "./DestinationState";
+import type { Destination } from "./destination";
+import { StateOf } from "./DestinationState";
 import { DestinationView } from "./DestinationView";
 import { rangeOf } from "./range";
 

@@ -16,7 +16,7 @@ import { deliveries as words } from "../messages/deliveries";
 import { recordDone } from "../session/done";
 import css from "../styles/Form.module.css";
 import { Time, useZone } from "../ui/Time";
-import type { Destination } from "./DestinationState";
+import type { Destination } from "./destination";
 import { rangeOf } from "./range";
 
 /** Under its buttons the page of a destination shows what was done about this topic. */

@@ -1,10 +1,9 @@
-import type { DestinationFieldsFragment, DestinationState } from "../api/gen/graphql";
+import type { DestinationState } from "../api/gen/graphql";
 import { instant } from "../api/model";
 import { deliveries as words } from "../messages/deliveries";
 import css from "../styles/Form.module.css";
 import { Time } from "../ui/Time";
-
-export type Destination = DestinationFieldsFragment;
+import { type Destination, refusesAll } from "./destination";
 
 const TONES: Partial<Record<DestinationState, "good" | "warn" | "bad">> = {
   SENDING: "good",
@@ -20,11 +19,6 @@ const SIGNS: Record<DestinationState, string> = {
   REMOVED: "○",
   UNKNOWN: "○",
 };
-
-/** It answers, and every message so far became a dead letter. */
-function refusesAll({ state, lastSentAt, deadLetters }: Destination): boolean {
-  return state === "SENDING" && lastSentAt === null && deadLetters > 0;
-}
 
 /** What the destination does now, since when and why, in a sentence. */
 export function StateOf({ destination }: { destination: Destination }) {

@@ -20,7 +20,8 @@ import { useDocumentStatus } from "../ui/documentStatus";
 import { Notice, Skeleton } from "../ui/Page";
 import { DeadDeliveries } from "./DeadDeliveries";
 import { ReplayDialog, SwitchDialog, topicOf } from "./DestinationDialogs";
-import { type Destination, StateOf } from "./DestinationState";
+import type { Destination } from "./destination";
+import { StateOf } from "./DestinationState";
 import { type Order, Orders } from "./Orders";
 
 const EVERY_MS = 5_000;

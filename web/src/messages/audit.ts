@@ -35,7 +35,12 @@ export const audit = {
   exporting: (n: number) => `${plural(n, "record")} so far…`,
   cut: (n: number) =>
     `The newest ${count(n)} records were exported. Narrow the filter, or use \`dvt audit export\` for all of them.`,
-  outcomes: { ACCEPTED: "Accepted", REJECTED: "Rejected", DENIED: "Denied" } as Readonly<Record<string, string>>,
+  outcomes: {
+    ACCEPTED: "Accepted",
+    REJECTED: "Rejected",
+    DENIED: "Denied",
+    ESCALATED: "Alert raised",
+  } as Readonly<Record<string, string>>,
   refused: "Refused",
   /** Actions that exist only in the audit; the others are named as everywhere. */
   actions: {
@@ -104,6 +109,8 @@ export const audit = {
     WORKER_ISOLATION: "Verified the sandbox of a worker",
     REDRIVE: "Sent dead letters to be delivered again",
   } as Readonly<Record<string, string>>,
+  /** dvt found something and raised an alert: nobody asked for it, and nothing was refused. */
+  escalated: (code: string) => `Raised the alert ${code}`,
   /** The action of a refused request. */
   askedToSee: "Asked to see a run",
   asked: (action: string) => `Asked for “${action}”`,

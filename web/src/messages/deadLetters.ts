@@ -59,5 +59,8 @@ export const dlq = {
   harmless:
     "The present state of the run is published again. Receivers that already have it, or a later state, ignore it.",
   more: "More than 200 were open: redrive again for the rest.",
-  empty: "No dead letters. Messages that could not be delivered appear here; the log of the run still has them.",
+  empty: "The event bus refused no message. One that it refuses appears here; the log of the run still has it.",
+  ofDestinations: (n: number, destinations: number) =>
+    `${plural(destinations, "destination")} ${destinations === 1 ? "keeps" : "keep"} ${plural(n, "dead letter")} of ${destinations === 1 ? "its" : "their"} own, which are not in this list:`,
+  toDeliveries: "Deliveries",
 };

@@ -1,5 +1,8 @@
 // The health of dvt.
 import type { HealthStatus } from "../api/gen/graphql";
+import { plural } from "../format/format";
+
+const NAMED = 3;
 
 const NO_START = "Runs in progress continue. No new run starts.";
 const NOT_ACCEPTED = "Runs can be read, and runs in progress changed. No new run starts.";
@@ -21,6 +24,14 @@ export const health = {
   drained: (worker: string, actor: string, reason: string) =>
     `${worker} was drained by ${actor}: ${reason.replace(/[.!?]?$/, ".")}`,
   unserved: (queue: string) => `Nobody serves ${queue}: its steps wait.`,
+  delivered: "Accepted",
+  notDelivered: "Not accepted",
+  getNothing: (names: readonly string[], of: number) => {
+    const more = names.length > NAMED ? ` and ${names.length - NAMED} more` : "";
+    return `${names.length} of ${plural(of, "destination")} ${names.length === 1 ? "gets" : "get"} no message: ${names.slice(0, NAMED).join(", ")}${more}. Runs do not need them.`;
+  },
+  othersMiss: "But other systems do not get its events and alerts.",
+  toDeliveries: "See Deliveries",
   toWorkers: "End the drain, or start a worker",
   haltedSince: (at: string) => `Since ${at} UTC.`,
   endIt: "An Admin or an SRE can end it under",
@@ -32,6 +43,7 @@ export const health = {
     temporal: "Runs start and continue.",
     eventBus: "Pages show changes at once.",
     artifactStore: "Logs and artifacts can be read and stored.",
+    deliveries: "Other systems get events and alerts.",
     workers: "Steps of programs start as soon as a slot is free.",
   } as Record<string, string>,
   /** While no new run starts: a word for the head, a sentence, and what healthy parts mean then. */
@@ -150,5 +162,6 @@ export const health = {
     artifactStore: "Artifacts",
     secretsProvider: "Secrets",
     workers: "Workers",
+    deliveries: "Deliveries",
   } as Record<string, string>,
 };

@@ -60,8 +60,8 @@ export const run = {
           ? "it needs this one"
           : "all need this one"
         : `${count(n)} of them ${n === 1 ? "needs" : "need"} this one`,
-  retryable: "retryable",
-  notRetryable: "not retryable",
+  retryable: "a retry can help",
+  notRetryable: "a retry alone does not help",
   openLog: "Open log",
   logLine: (line: number) => `Log line ${line}`,
   copy: "Copy error",
@@ -102,7 +102,6 @@ export const run = {
   afterRetries: (n: number, who: string) => `after ${plural(n, "retry", "retries")} by ${who}`,
   ofSteps: (n: number) => `of ${plural(n, "step")}`,
   alsoFailed: (which: string) => `Also failed: ${which}`,
-  noneFailed: "none",
   lastGreen: "Last success: run",
   neverGreen: "Last success: none before this run",
   dbtFailed: (kind: string, failed: number, skipped: number) =>
@@ -116,7 +115,9 @@ export const run = {
     const ends = max === null ? 1 : active - max + 1;
     return ends > 1
       ? `starts when ${ends} of ${active} active runs have ended`
-      : `starts when one of ${plural(active, "active run")} ends`;
+      : active === 1
+        ? "starts when the active run ends"
+        : `starts when one of ${plural(active, "active run")} ends`;
   },
   startsIn: (wait: string) => `starts in about ${wait} (estimate)`,
   approvals: (n: number, of: number, who: string) => `${n} of ${plural(of, "approval")}${who ? ` (${who})` : ""}`,

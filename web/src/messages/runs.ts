@@ -92,7 +92,7 @@ export const runs = {
   createdAt: (at: string) => `Created ${at} UTC`,
   failedSteps: (n: number) => `${count(n)} failed`,
   position: (n: number) => `Place ${n}`,
-  slotsInUse: (max: number) => `all ${plural(max, "slot")} in use`,
+  slotsInUse: (max: number) => (max === 1 ? "the only slot is in use" : `all ${plural(max, "slot")} in use`),
   waitsForYou: "Waits for you",
   approvals: (given: number, required: number) => `${count(given)} of ${plural(required, "approval")}`,
   cancelledSteps: (n: number) => `${count(n)} cancelled`,

@@ -55,6 +55,7 @@ export const start = {
   noPlace: "Name the project and the environment.",
   checking: "Checking what would happen…",
   firstSteps: (n: number, first: string) => `${plural(n, "step")} would start at once, ${first} first.`,
+  rerunSteps: (n: number) => `All ${plural(n, "step")} of the plan ${n === 1 ? "runs" : "run"} again.`,
   thenSteps: (n: number, first: string) => `Then ${plural(n, "step")} ${n === 1 ? "starts" : "start"}, ${first} first.`,
   now: "It would start now.",
   tenant: "the tenant",

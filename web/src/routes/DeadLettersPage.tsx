@@ -3,6 +3,7 @@ import { useState } from "react";
 import { newId } from "../api/newId";
 import { Gate } from "../session/MayNot";
 import { useCan } from "../session/useCan";
+import { DestinationLetters } from "../admin/DestinationLetters";
 import { LetterCauses } from "../admin/LetterCauses";
 import { LetterEvents } from "../admin/LetterEvents";
 import { causeOf } from "../admin/letterCause";
@@ -146,6 +147,7 @@ function Letters() {
       </PageHead>
       {open > 0 && <LetterCauses letters={pages.rows ?? []} more={pages.hasMore} />}
       {more && <p role="status">{dlqWords.more}</p>}
+      <DestinationLetters />
       <List
         label={dlqWords.title}
         pages={pages}

@@ -1,7 +1,8 @@
 import { Link } from "@tanstack/react-router";
 import { DestinationsDocument } from "../api/gen/graphql";
 import { useQuery } from "../api/useQuery";
-import { type Destination, StateOf } from "../deliveries/DestinationState";
+import type { Destination } from "../deliveries/destination";
+import { StateOf } from "../deliveries/DestinationState";
 import { count } from "../format/format";
 import { m } from "../messages";
 import { deliveries as words } from "../messages/deliveries";

@@ -94,3 +94,42 @@ test.each([
   expect(text).not.toContain("Runs start and continue.");
   expect(text).not.toContain("Runs can be read and changed.");
 });
+
+const DESTINATION = {
+  name: "crm",
+  kind: "WEBHOOK",
+  address: "https://crm.example.org",
+  state: "SENDING",
+  why: "It accepts messages.",
+  since: null,
+  disabledBy: null,
+  beginsAt: null,
+  lastSentAt: "2026-11-28T01:18:00Z",
+  lastError: null,
+  sent: 1,
+  failed: 0,
+  deadLetters: 0,
+  droppedDeadLetters: 0,
+  waiting: 0,
+  oldestWaitingAt: null,
+  route: { text: "every event" },
+};
+
+test.each([
+  ["get nothing", [DESTINATION, { ...DESTINATION, name: "lake", state: "FAILING" }], /◐ Not accepted1 of 2 .*: lake\./],
+  [
+    "refuse all",
+    [{ ...DESTINATION, lastSentAt: null, deadLetters: 2858 }],
+    /◐ Not accepted1 of 1 destination.*: crm\./,
+  ],
+  ["are disabled by a person", [{ ...DESTINATION, state: "DISABLED", disabledBy: "sam" }], /● Accepted/],
+])("the row of the deliveries speaks of destinations that %s", async (_, destinations, row) => {
+  await show(<HealthPage />, {
+    viewer: { actions: new Set(["DEBUG"]) },
+    answers: { ...ANSWERS, WorkerDrains: { workers: [] }, Destinations: { destinations } },
+  });
+  const found = (await screen.findByText("Deliveries", { selector: "td" })).closest("tr");
+  expect(found?.textContent).toMatch(row);
+  const said = document.body.textContent.includes("other systems do not get");
+  expect(said).toBe(/Not accepted/.test(found?.textContent ?? ""));
+});

@@ -3,6 +3,7 @@ import { Suspense, useState } from "react";
 import {
   CapabilitiesDocument,
   type CapabilitiesQuery,
+  DestinationsDocument,
   HealthDocument,
   type HealthQuery,
   type HealthStatus,
@@ -11,6 +12,7 @@ import {
   type WorkerDrainsQuery,
 } from "../api/gen/graphql";
 import { useQuery } from "../api/useQuery";
+import { type Destination, getsNothing } from "../deliveries/destination";
 import { HealthHistory } from "../health/HealthHistory";
 import { m } from "../messages";
 import { doctor } from "../messages/doctor";
@@ -95,12 +97,26 @@ function workersOf(all: WorkerDrainsQuery["workers"]): Part {
   };
 }
 
+/** Whether other systems get the events and alerts of dvt. Runs need none of them, so the installation stays healthy. */
+function deliveriesOf(all: readonly Destination[]): Part {
+  const row = { name: "deliveries", latencyMs: null, configured: true } as const;
+  const silent = all.filter((destination) => getsNothing(destination)).map(({ name }) => name);
+  if (silent.length === 0) return { ...row, status: "HEALTHY", message: null, word: healthMessages.delivered };
+  return {
+    ...row,
+    status: "DEGRADED",
+    message: healthMessages.getNothing(silent, all.length),
+    word: healthMessages.notDelivered,
+  };
+}
+
 const todo: Column<Part> = {
   head: healthMessages.todo,
   text: true,
   cell: (check) => {
     if (isWell(check)) return null;
     if (check.name === "workers") return <Link to="/workers">{healthMessages.toWorkers}</Link>;
+    if (check.name === "deliveries") return <Link to="/deliveries">{healthMessages.toDeliveries}</Link>;
     if (check.name !== "starts") return healthMessages.todos[check.name] ?? healthMessages.tell;
     return (
       <span>
@@ -140,11 +156,16 @@ export function HealthPage() {
   const workers = useQuery(WorkerDrainsDocument, mayDebug ? {} : null, (result) => result.workers, {
     every: DRAINS_EVERY_MS,
   });
+  const destinations = useQuery(DestinationsDocument, mayDebug ? {} : null, (result) => result.destinations, {
+    every: DRAINS_EVERY_MS,
+  });
+  const deliveries = destinations.answer && destinations.answer.length > 0 ? deliveriesOf(destinations.answer) : null;
   const parts = health
     ? [
         ...(service.answer ? [startsOf(notice)] : []),
         ...health.checks,
         ...(workers.answer && workers.answer.length > 0 ? [workersOf(workers.answer)] : []),
+        ...(deliveries ? [deliveries] : []),
       ]
     : [];
   const capabilities = useQuery(CapabilitiesDocument, {}, (result) => result.capabilities);
@@ -175,6 +196,7 @@ export function HealthPage() {
           <p>
             {healthMessages.says[health.status]}
             {halt && ` ${healthMessages.halted[halt].says}`}
+            {deliveries && !isWell(deliveries) && ` ${healthMessages.othersMiss}`}
           </p>
           <Table
             label={healthMessages.title}

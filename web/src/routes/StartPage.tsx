@@ -252,6 +252,7 @@ export function StartPage() {
         check={check}
         missing={early ?? ("missing" in asked ? asked.missing : null) ?? ("problem" in asked ? m.start.correct : null)}
         projectId={draft.projectId}
+        rerun={draft.source === "run"}
       />
       <p className={css.end}>
         <Button

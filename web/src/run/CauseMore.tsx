@@ -24,9 +24,11 @@ interface CauseMoreProps {
 export function CauseMore({ header, cause, nodes }: CauseMoreProps) {
   return (
     <ul className={css.more} data-nodes={nodes !== undefined || undefined}>
-      <li>
-        <AlsoFailed header={header} cause={cause} />
-      </li>
+      {othersOf(header, cause) > 0 && (
+        <li>
+          <AlsoFailed header={header} cause={cause} />
+        </li>
+      )}
       {nodes && <li>{nodes.failing && <Nodes stepId={cause} attempt={nodes.attempt} failing={nodes.failing} />}</li>}
       <li>
         <LastGreen of={header.runId} />
@@ -35,11 +37,16 @@ export function CauseMore({ header, cause, nodes }: CauseMoreProps) {
   );
 }
 
+/** The number of failed steps beside the cause. */
+function othersOf(header: RunHeader, cause: string | null): number {
+  return header.failedSteps - (cause === null ? 0 : 1);
+}
+
 /** The other failed steps: they may have the same cause or another. */
 function AlsoFailed({ header, cause }: { header: RunHeader; cause: string | null }) {
   const store = useRunStore();
   const order = useOrder();
-  const others = header.failedSteps - (cause === null ? 0 : 1);
+  const others = othersOf(header, cause);
   const named = useMemo(() => {
     const found: string[] = [];
     for (const id of others > 0 ? order : []) {
@@ -50,7 +57,6 @@ function AlsoFailed({ header, cause }: { header: RunHeader; cause: string | null
     // The header changes with every step.
     // oxlint-disable-next-line react/exhaustive-deps
   }, [store, order, header, cause]);
-  if (others <= 0) return <>{m.run.alsoFailed(m.run.noneFailed)}</>;
   return (
     <>
       <span className={css.whole}>{m.run.alsoFailed("")}</span>

@@ -189,7 +189,12 @@ function Words({ header }: { header: RunHeader }) {
   // An open run keeps an empty place for words on a narrow screen.
   if (words === null) return !ended(header) && <p className={css.words} />;
   return (
-    <p className={css.words} title={words} data-urgent={isUrgent(header, store.now()) || undefined}>
+    <p
+      className={css.words}
+      title={words}
+      data-cause={header.rootCause !== null || undefined}
+      data-urgent={isUrgent(header, store.now()) || undefined}
+    >
       {words}
     </p>
   );
@@ -320,6 +325,9 @@ function Facts({ header, children }: { header: RunHeader; children?: ReactNode }
   const total = took(header, store.now(), store.frozen());
   return (
     <p className={css.facts}>
+      <span className={css.shortId}>
+        <code title={header.runId}>{shortId(header.runId)}</code> ·{" "}
+      </span>
       {total && <strong data-testid="took">{total}</strong>}
       {total && stepCounts.total > 0 && " · "}
       {COUNTS.filter(([key]) => stepCounts[key] > 0).map(([key, tone, word]) => (

@@ -319,11 +319,13 @@ function Progress({ run }: { run: RunRow }) {
         })}
       </svg>
       {counts.total > 0 ? (
-        <span>
-          {count(counts.success)}/{count(counts.total)}
-          {counts.failed > 0 && <span className={css.failures}> · {m.runs.failedSteps(counts.failed)}</span>}
-          {stopped > 0 && ` · ${m.runs.cancelledSteps(stopped)}`}
-          {kept > 0 && ` · ${m.runs.keptSteps(kept)}`}
+        <span className={css.counts}>
+          <span>
+            {count(counts.success)}/{count(counts.total)}
+            {counts.failed > 0 && <span className={css.failures}> · {m.runs.failedSteps(counts.failed)}</span>}
+            {stopped > 0 && ` · ${m.runs.cancelledSteps(stopped)}`}
+          </span>
+          {kept > 0 && <span className={css.kept}>{` · ${m.runs.keptSteps(kept)}`}</span>}
         </span>
       ) : run.waitsForApprovals ? (
         m.runs.approvals(run.waitsForApprovals.given, run.waitsForApprovals.required)

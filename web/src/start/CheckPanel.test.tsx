@@ -5,7 +5,7 @@ import type { Check } from "./useCheck";
 
 type Preview = NonNullable<Check["preview"]>;
 
-async function said(over: Partial<Preview>): Promise<string> {
+async function said(over: Partial<Preview>, rerun = false): Promise<string> {
   const change = { stepId: "load", kind: "SCHEDULE", from: "PENDING", to: "PENDING", why: "" } as const;
   const preview = {
     outcome: "APPLY",
@@ -17,7 +17,13 @@ async function said(over: Partial<Preview>): Promise<string> {
     ...over,
   } as unknown as Preview;
   await show(
-    <CheckPanel no={4} check={{ preview, quotas: [], error: null, current: true }} missing={null} projectId="shop" />,
+    <CheckPanel
+      no={4}
+      check={{ preview, quotas: [], error: null, current: true }}
+      missing={null}
+      projectId="shop"
+      rerun={rerun}
+    />,
   );
   return screen.getByTestId("start-check").textContent;
 }
@@ -33,4 +39,10 @@ it("says that a run would start now", async () => {
   const text = await said({ status: "RUNNING", warnings: [] });
   expect(text).toContain("2 steps would start at once, load first.");
   expect(text).toContain("It would start now.");
+});
+
+it("does not say of a rerun that all its steps start at once", async () => {
+  const text = await said({ status: "RUNNING", warnings: [] }, true);
+  expect(text).toContain("All 2 steps of the plan run again.");
+  expect(text).not.toContain("at once");
 });

@@ -9,10 +9,12 @@ interface CheckPanelProps {
   check: Check;
   missing: string | null;
   projectId: string;
+  /** The preview is of a rerun: its changes are all steps that run again, not the first ones. */
+  rerun?: boolean;
 }
 
 /** The server's preview of the start. */
-export function CheckPanel({ no, check, missing, projectId }: CheckPanelProps) {
+export function CheckPanel({ no, check, missing, projectId, rerun = false }: CheckPanelProps) {
   const { preview, quotas, error, current } = check;
   const starting = quotas.filter((quota) => quota.projectId === null || quota.projectId === projectId);
   return (
@@ -41,10 +43,12 @@ export function CheckPanel({ no, check, missing, projectId }: CheckPanelProps) {
               <li>{explainRefusal(preview)}</li>
               {preview.changes.length > 0 && (
                 <li>
-                  {(preview.status === "RUNNING" ? m.start.firstSteps : m.start.thenSteps)(
-                    preview.changes.length,
-                    preview.changes[0]?.stepId ?? "",
-                  )}
+                  {rerun
+                    ? m.start.rerunSteps(preview.changes.length)
+                    : (preview.status === "RUNNING" ? m.start.firstSteps : m.start.thenSteps)(
+                        preview.changes.length,
+                        preview.changes[0]?.stepId ?? "",
+                      )}
                 </li>
               )}
               {preview.warnings.map((warning) => (

@@ -1,7 +1,11 @@
 import { Link } from "@tanstack/react-router";
 import { type DragEvent, type Ref, useId, useState } from "react";
+import { RunOriginDocument } from "../api/gen/graphql";
+import { useQuery } from "../api/useQuery";
+import { shortId } from "../format/format";
 import { m } from "../messages";
 import { Button } from "../ui/Button";
+import { Env, isProduction } from "../ui/Env";
 import form from "../styles/Form.module.css";
 import type { Draft, Source } from "./draft";
 import { SOURCES } from "./draft";
@@ -9,6 +13,8 @@ import { KnownPlans } from "./KnownPlans";
 import { type LineProblem, PlanEditor, type PlanEditorHandle } from "./PlanEditor";
 import css from "./Start.module.css";
 
+/** The length of a whole run id: nothing is asked while somebody types. */
+const RUN_ID = 36;
 const MOST_BYTES = 4 << 20;
 const REF = ["uri", "sha256", "schemaVersion", "planId", "planVersion"] as const;
 
@@ -110,16 +116,32 @@ export function PlanField({ draft, change, invalid, describedBy, problems, wante
               onChange={(event) => change({ from: event.target.value.trim() })}
             />
           </label>
-          <p className={css.hint}>
-            {m.start.fromRunMeans}{" "}
-            {draft.from !== "" && (
-              <Link to="/runs/$runId" params={{ runId: draft.from }}>
-                {m.start.openRun}
-              </Link>
-            )}
-          </p>
+          <Origin runId={draft.from} />
+          <p className={css.hint}>{m.start.fromRunMeans}</p>
         </>
       )}
     </section>
+  );
+}
+
+/** The plan of the run and where it ran, because the new run starts there. Production is a band, as in the form. */
+function Origin({ runId }: { runId: string }) {
+  const { answer } = useQuery(RunOriginDocument, runId.length === RUN_ID ? { runId } : null, ({ run }) => run ?? null);
+  if (!answer) return null;
+  const { projectId, environmentId, plan } = answer;
+  return (
+    <>
+      {isProduction(environmentId) && (
+        <p className={css.band} data-testid="production">
+          {m.start.production(environmentId.toUpperCase())}
+        </p>
+      )}
+      <p data-testid="origin">
+        <Link to="/runs/$runId" params={{ runId }}>
+          {plan.planId}@{plan.planVersion} {shortId(runId)}
+        </Link>{" "}
+        · {projectId} / <Env id={environmentId} />
+      </p>
+    </>
   );
 }

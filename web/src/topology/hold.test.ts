@@ -39,6 +39,18 @@ describe("failureHold", () => {
     expect([...hold.held]).toEqual(["a2", "both"]);
   });
 
+  it("holds everything behind a retry that failed again", () => {
+    const again = failed("a", {
+      logicalAttemptId: 2,
+      attempts: [
+        attempt({ startedSeq: 3, endedSeq: 10 }),
+        attempt({ logicalAttemptId: 2, startedSeq: 15, endedSeq: 16 }),
+      ],
+    });
+    const hold = failureHold([again, pending("a2", ["a"]), pending("a3", ["a2"])]);
+    expect([...hold.held]).toEqual(["a2", "a3"]);
+  });
+
   it.each([
     ["nothing failed", [step("a"), pending("b", ["a"])]],
     ["a retry was accepted", [failed("a", { pendingRetry: true }), pending("b", ["a"])]],

@@ -46,7 +46,10 @@ export function failureHold(steps: readonly Step[]): Hold {
       if (on.status === "PENDING") {
         if (!mayStart(on)) return false;
         passes = true;
-      } else if (on.pendingRetry || passed(on, since)) passes = true;
+      } else if (on.pendingRetry) passes = true;
+      // A retry that failed again holds like the first failure, although a person asked for it.
+      else if (arms(on.attempts.at(-1))) return false;
+      else if (passed(on, since)) passes = true;
       else if (on.status === "FAILED") return false;
     }
     starts.set(step.stepId, passes);

@@ -2122,6 +2122,13 @@ export type BulkRunCountsQueryVariables = Exact<{
 
 export type BulkRunCountsQuery = { bulkRunCounts: Array<{ bulkId: string, runs: { waiting: number, running: number, paused: number, completed: number, failed: number, cancelled: number } }> };
 
+export type RunOriginQueryVariables = Exact<{
+  runId: string;
+}>;
+
+
+export type RunOriginQuery = { run: { projectId: string, environmentId: string, plan: { planId: string, planVersion: string } } | null };
+
 export type PausesQueryVariables = Exact<{
   runId: string;
 }>;
@@ -7291,6 +7298,18 @@ export const BulkRunCountsDocument = new TypedDocumentString(`
   }
 }
     `) as unknown as TypedDocumentString<BulkRunCountsQuery, BulkRunCountsQueryVariables>;
+export const RunOriginDocument = new TypedDocumentString(`
+    query RunOrigin($runId: String!) {
+  run(runId: $runId) {
+    projectId
+    environmentId
+    plan {
+      planId
+      planVersion
+    }
+  }
+}
+    `) as unknown as TypedDocumentString<RunOriginQuery, RunOriginQueryVariables>;
 export const PausesDocument = new TypedDocumentString(`
     query Pauses($runId: String!) {
   run(runId: $runId) {
