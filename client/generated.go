@@ -3135,6 +3135,12 @@ type ErasureRow struct {
 	Erased []ErasureRowErasedErasedPlace `json:"erased"`
 	// The signed certificate, a JSON document; null before the end. `dvt erasure verify` checks it.
 	Certificate *string `json:"certificate"`
+	// Null once it has begun, was cancelled or has ended.
+	WaitsFor *ErasureWait `json:"waitsFor"`
+	// Open legal holds that forbid it, before it begins. They must be lifted, or the request cancelled.
+	Holds int `json:"holds"`
+	// 30 days after the request. An alert asks for people before.
+	DueAt time.Time `json:"dueAt"`
 }
 
 // GetId returns ErasureRow.Id, and is useful for accessing the field via an interface.
@@ -3185,6 +3191,15 @@ func (v *ErasureRow) GetErased() []ErasureRowErasedErasedPlace { return v.Erased
 // GetCertificate returns ErasureRow.Certificate, and is useful for accessing the field via an interface.
 func (v *ErasureRow) GetCertificate() *string { return v.Certificate }
 
+// GetWaitsFor returns ErasureRow.WaitsFor, and is useful for accessing the field via an interface.
+func (v *ErasureRow) GetWaitsFor() *ErasureWait { return v.WaitsFor }
+
+// GetHolds returns ErasureRow.Holds, and is useful for accessing the field via an interface.
+func (v *ErasureRow) GetHolds() int { return v.Holds }
+
+// GetDueAt returns ErasureRow.DueAt, and is useful for accessing the field via an interface.
+func (v *ErasureRow) GetDueAt() time.Time { return v.DueAt }
+
 // ErasureRowErasedErasedPlace includes the requested fields of the GraphQL type ErasedPlace.
 type ErasureRowErasedErasedPlace struct {
 	// For example `table event` or `bucket logs`.
@@ -3197,6 +3212,27 @@ func (v *ErasureRowErasedErasedPlace) GetPlace() string { return v.Place }
 
 // GetCount returns ErasureRowErasedErasedPlace.Count, and is useful for accessing the field via an interface.
 func (v *ErasureRowErasedErasedPlace) GetCount() int64 { return v.Count }
+
+// What an erasure waits for.
+type ErasureWait string
+
+const (
+	// Another person has to confirm it, until expiresAt.
+	ErasureWaitSecondPerson ErasureWait = "SECOND_PERSON"
+	// Nobody confirmed it in time: ask again, or cancel it.
+	ErasureWaitAnotherRequest ErasureWait = "ANOTHER_REQUEST"
+	// A legal hold forbids it.
+	ErasureWaitLegalHold ErasureWait = "LEGAL_HOLD"
+	// The owner of the database has to carry it out: `dvt store erase ID`.
+	ErasureWaitOwner ErasureWait = "OWNER"
+)
+
+var AllErasureWait = []ErasureWait{
+	ErasureWaitSecondPerson,
+	ErasureWaitAnotherRequest,
+	ErasureWaitLegalHold,
+	ErasureWaitOwner,
+}
 
 type EscalateAlertInput struct {
 	Level AlertLevel `json:"level"`
@@ -7109,6 +7145,100 @@ type PreviewBulkResponse struct {
 
 // GetPreview returns PreviewBulkResponse.Preview, and is useful for accessing the field via an interface.
 func (v *PreviewBulkResponse) GetPreview() PreviewBulkPreviewActionPreview { return v.Preview }
+
+// PreviewErasurePreviewErasureErasurePreview includes the requested fields of the GraphQL type ErasurePreview.
+type PreviewErasurePreviewErasureErasurePreview struct {
+	Kind ErasureKind `json:"kind"`
+	// What would be erased, by place.
+	Erased []PreviewErasurePreviewErasureErasurePreviewErasedPreviewedPlace `json:"erased"`
+	// Rows that name the person and stay, because a chain of hashes or a digest covers them, by place.
+	Remaining []PreviewErasurePreviewErasureErasurePreviewRemainingPreviewedPlace `json:"remaining"`
+	// Open legal holds that forbid it.
+	Holds int `json:"holds"`
+	// Settings of this server without which nothing can be erased, for example `erasure-ledger`.
+	Missing []string `json:"missing"`
+}
+
+// GetKind returns PreviewErasurePreviewErasureErasurePreview.Kind, and is useful for accessing the field via an interface.
+func (v *PreviewErasurePreviewErasureErasurePreview) GetKind() ErasureKind { return v.Kind }
+
+// GetErased returns PreviewErasurePreviewErasureErasurePreview.Erased, and is useful for accessing the field via an interface.
+func (v *PreviewErasurePreviewErasureErasurePreview) GetErased() []PreviewErasurePreviewErasureErasurePreviewErasedPreviewedPlace {
+	return v.Erased
+}
+
+// GetRemaining returns PreviewErasurePreviewErasureErasurePreview.Remaining, and is useful for accessing the field via an interface.
+func (v *PreviewErasurePreviewErasureErasurePreview) GetRemaining() []PreviewErasurePreviewErasureErasurePreviewRemainingPreviewedPlace {
+	return v.Remaining
+}
+
+// GetHolds returns PreviewErasurePreviewErasureErasurePreview.Holds, and is useful for accessing the field via an interface.
+func (v *PreviewErasurePreviewErasureErasurePreview) GetHolds() int { return v.Holds }
+
+// GetMissing returns PreviewErasurePreviewErasureErasurePreview.Missing, and is useful for accessing the field via an interface.
+func (v *PreviewErasurePreviewErasureErasurePreview) GetMissing() []string { return v.Missing }
+
+// PreviewErasurePreviewErasureErasurePreviewErasedPreviewedPlace includes the requested fields of the GraphQL type PreviewedPlace.
+type PreviewErasurePreviewErasureErasurePreviewErasedPreviewedPlace struct {
+	// For example `table event` or `bucket logs`.
+	Place string `json:"place"`
+	Count int64  `json:"count"`
+	// There are more than count.
+	More bool `json:"more"`
+}
+
+// GetPlace returns PreviewErasurePreviewErasureErasurePreviewErasedPreviewedPlace.Place, and is useful for accessing the field via an interface.
+func (v *PreviewErasurePreviewErasureErasurePreviewErasedPreviewedPlace) GetPlace() string {
+	return v.Place
+}
+
+// GetCount returns PreviewErasurePreviewErasureErasurePreviewErasedPreviewedPlace.Count, and is useful for accessing the field via an interface.
+func (v *PreviewErasurePreviewErasureErasurePreviewErasedPreviewedPlace) GetCount() int64 {
+	return v.Count
+}
+
+// GetMore returns PreviewErasurePreviewErasureErasurePreviewErasedPreviewedPlace.More, and is useful for accessing the field via an interface.
+func (v *PreviewErasurePreviewErasureErasurePreviewErasedPreviewedPlace) GetMore() bool {
+	return v.More
+}
+
+// PreviewErasurePreviewErasureErasurePreviewRemainingPreviewedPlace includes the requested fields of the GraphQL type PreviewedPlace.
+type PreviewErasurePreviewErasureErasurePreviewRemainingPreviewedPlace struct {
+	// For example `table event` or `bucket logs`.
+	Place string `json:"place"`
+	Count int64  `json:"count"`
+	// There are more than count.
+	More bool `json:"more"`
+}
+
+// GetPlace returns PreviewErasurePreviewErasureErasurePreviewRemainingPreviewedPlace.Place, and is useful for accessing the field via an interface.
+func (v *PreviewErasurePreviewErasureErasurePreviewRemainingPreviewedPlace) GetPlace() string {
+	return v.Place
+}
+
+// GetCount returns PreviewErasurePreviewErasureErasurePreviewRemainingPreviewedPlace.Count, and is useful for accessing the field via an interface.
+func (v *PreviewErasurePreviewErasureErasurePreviewRemainingPreviewedPlace) GetCount() int64 {
+	return v.Count
+}
+
+// GetMore returns PreviewErasurePreviewErasureErasurePreviewRemainingPreviewedPlace.More, and is useful for accessing the field via an interface.
+func (v *PreviewErasurePreviewErasureErasurePreviewRemainingPreviewedPlace) GetMore() bool {
+	return v.More
+}
+
+// PreviewErasureResponse is returned by PreviewErasure on success.
+type PreviewErasureResponse struct {
+	// What an erasure of a person would erase, or of the viewer's whole tenant without `subject`. It changes nothing and asks for
+	// nothing. It counts at most 100,000 rows of a table and 10,000 objects of a kind, and then says that there are more. Requires
+	// the action READ_AUDIT on the whole tenant. Errors: FORBIDDEN, BAD_USER_INPUT, STORE_UNAVAILABLE.
+	// Example: `previewErasure(subject: "ana@example.org") { erased { place count more } holds }`.
+	PreviewErasure PreviewErasurePreviewErasureErasurePreview `json:"previewErasure"`
+}
+
+// GetPreviewErasure returns PreviewErasureResponse.PreviewErasure, and is useful for accessing the field via an interface.
+func (v *PreviewErasureResponse) GetPreviewErasure() PreviewErasurePreviewErasureErasurePreview {
+	return v.PreviewErasure
+}
 
 // PreviewReplayPreviewReplayReplayPreview includes the requested fields of the GraphQL type ReplayPreview.
 type PreviewReplayPreviewReplayReplayPreview struct {
@@ -13756,6 +13886,14 @@ type __PreviewBulkInput struct {
 // GetIn returns __PreviewBulkInput.In, and is useful for accessing the field via an interface.
 func (v *__PreviewBulkInput) GetIn() BulkPreviewInput { return v.In }
 
+// __PreviewErasureInput is used internally by genqlient
+type __PreviewErasureInput struct {
+	Subject *string `json:"subject"`
+}
+
+// GetSubject returns __PreviewErasureInput.Subject, and is useful for accessing the field via an interface.
+func (v *__PreviewErasureInput) GetSubject() *string { return v.Subject }
+
 // __PreviewReplayInput is used internally by genqlient
 type __PreviewReplayInput struct {
 	Name   string          `json:"name"`
@@ -15221,6 +15359,9 @@ fragment ErasureRow on Erasure {
 		count
 	}
 	certificate
+	waitsFor
+	holds
+	dueAt
 }
 `
 
@@ -16878,6 +17019,9 @@ fragment ErasureRow on Erasure {
 		count
 	}
 	certificate
+	waitsFor
+	holds
+	dueAt
 }
 fragment PageInfo on PageInfo {
 	hasNextPage
@@ -18142,6 +18286,52 @@ func PreviewBulk(
 	return data_, err_
 }
 
+// The query executed by PreviewErasure.
+const PreviewErasure_Operation = `
+query PreviewErasure ($subject: String) {
+	previewErasure(subject: $subject) {
+		kind
+		erased {
+			place
+			count
+			more
+		}
+		remaining {
+			place
+			count
+			more
+		}
+		holds
+		missing
+	}
+}
+`
+
+func PreviewErasure(
+	ctx_ context.Context,
+	client_ graphql.Client,
+	subject *string,
+) (data_ *PreviewErasureResponse, err_ error) {
+	req_ := &graphql.Request{
+		OpName: "PreviewErasure",
+		Query:  PreviewErasure_Operation,
+		Variables: &__PreviewErasureInput{
+			Subject: subject,
+		},
+	}
+
+	data_ = &PreviewErasureResponse{}
+	resp_ := &graphql.Response{Data: data_}
+
+	err_ = client_.MakeRequest(
+		ctx_,
+		req_,
+		resp_,
+	)
+
+	return data_, err_
+}
+
 // The query executed by PreviewReplay.
 const PreviewReplay_Operation = `
 query PreviewReplay ($name: String!, $since: Time!, $until: Time, $filter: DeliveryFilter) {
@@ -18711,6 +18901,9 @@ fragment ErasureRow on Erasure {
 		count
 	}
 	certificate
+	waitsFor
+	holds
+	dueAt
 }
 `
 

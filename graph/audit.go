@@ -107,6 +107,24 @@ type ErasureService interface {
 	RequestErasure(ctx context.Context, p authz.Principal, in erasing.Request) (erasing.Decided, error)
 	DecideErasure(ctx context.Context, p authz.Principal, in erasing.Decision) (erasing.Decided, error)
 	Erasures(ctx context.Context, p authz.Principal, first int, after string) (erasing.Page, error)
+	PreviewErasure(ctx context.Context, p authz.Principal, person string) (erasing.Preview, error)
+}
+
+func (q queries) PreviewErasure(ctx context.Context, subject *string) (*model.ErasurePreview, error) {
+	out, err := q.control.PreviewErasure(ctx, principal(ctx), mapping.OrZero(subject))
+	if err != nil {
+		return nil, err
+	}
+	return &model.ErasurePreview{Kind: model.ErasureKind(out.Kind), Erased: previewedPlaces(out.Erased),
+		Remaining: previewedPlaces(out.Remaining), Holds: int(out.Holds), Missing: append([]string{}, out.Missing...)}, nil
+}
+
+func previewedPlaces(places []erasing.Place) []model.PreviewedPlace {
+	out := make([]model.PreviewedPlace, len(places))
+	for i, p := range places {
+		out[i] = model.PreviewedPlace{Place: p.Name, Count: run.Seq(p.Count), More: p.More}
+	}
+	return out
 }
 
 func (q queries) Erasures(ctx context.Context, first *int, after *string) (*model.ErasureConnection, error) {
@@ -155,6 +173,11 @@ func erasureOf(e erasing.Erasure) *model.Erasure {
 		ConfirmedBy: mapping.Text(e.ConfirmedBy), ConfirmedAt: e.ConfirmedAt,
 		CancelledBy: mapping.Text(e.CancelledBy), CancelledAt: e.CancelledAt,
 		StartedAt: e.StartedAt, Phase: mapping.Text(e.Phase), FinishedAt: e.FinishedAt, Erased: []model.ErasedPlace{},
+		Holds: int(e.Holds), DueAt: e.DueAt,
+	}
+	if e.Waits != erasing.WaitNothing {
+		wait := model.ErasureWait(e.Waits)
+		out.WaitsFor = &wait
 	}
 	for _, place := range slices.Sorted(maps.Keys(e.Counts)) {
 		out.Erased = append(out.Erased, model.ErasedPlace{Place: place, Count: run.Seq(e.Counts[place])})

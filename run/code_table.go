@@ -208,6 +208,8 @@ func CodeTable() []CodeInfo {
 			"Check that the bucket of `artifacts` accepts objects. The lines are lost; the log of the step has their number."},
 		{CodeRetentionFailing, 0, true, "Old runs of the tenant are not archived or deleted.",
 			"Read the note of the alert; check the bucket of `artifacts` and the log of the server."},
+		{CodeErasureDelayed, 0, false, "A request to erase a tenant or a person stands still.",
+			"Read the note of the alert: confirm the request, lift its legal holds, carry it out with `dvt store erase`, or cancel it."},
 		{CodeDestinationFailing, 0, true, "A destination accepts no messages.",
 			"Check the address and the answer of the destination. Messages that it did not accept are dead letters."},
 		{CodeDestinationsInvalid, 0, true, "The file of destinations cannot be used.",

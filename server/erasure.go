@@ -37,6 +37,17 @@ func (p *parts) checkErasures(ctx context.Context) error {
 	return errors.Join(ledger.Check(ctx, p.opened), ledger.Close())
 }
 
+// missingForErasures returns the settings of a server without which nothing can be erased.
+func missingForErasures(cfg *config.Config) (out []string) {
+	if len(cfg.SubjectKeys) == 0 && cfg.SubjectKeysFile == "" {
+		out = append(out, "subject-keys-file")
+	}
+	if cfg.ErasureLedger == "" {
+		out = append(out, "erasure-ledger")
+	}
+	return out
+}
+
 func openLedger(ctx context.Context, cfg *config.Config) (*erasure.Ledger, error) {
 	at, err := bucketURL(cfg.ErasureLedger)
 	if err != nil {

@@ -28,6 +28,7 @@ import (
 	"github.com/dvt-engine/dvt/control/access"
 	"github.com/dvt-engine/dvt/control/admission"
 	"github.com/dvt-engine/dvt/control/duty"
+	"github.com/dvt-engine/dvt/control/erasing"
 	"github.com/dvt-engine/dvt/control/health"
 	"github.com/dvt-engine/dvt/control/journal"
 	"github.com/dvt-engine/dvt/engine"
@@ -228,6 +229,7 @@ func assemble(
 			PauseDrain: cfg.PauseDrain, Heartbeat: cfg.Heartbeat},
 		Recovery:  admission.RecoveryMode(strings.ToUpper(cfg.Recovery)),
 		Retention: cfg.Retention,
+		Erasing:   erasing.Installation{Bucket: p.artifacts, Missing: missingForErasures(&cfg)},
 		Sessions:  access.Sessions{Life: cfg.SessionLife, Idle: cfg.SessionIdle},
 	})
 	p.journal = journal.New(journal.Config{
@@ -573,6 +575,7 @@ func (p *parts) serve(ctx context.Context, ln net.Listener, routes http.Handler,
 			keep(work, "audit", p.control.LinkAudit)
 			keep(work, "audit heads", p.control.WriteAuditHeads)
 			keep(work, "approvals", p.control.ExpireApprovals)
+			keep(work, "erasures", p.control.WatchErasures)
 		case "trace":
 			if p.spans != nil {
 				keep(work, "trace", p.newTracer().Run)

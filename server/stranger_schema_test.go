@@ -73,6 +73,7 @@ var slotKeys = map[string]string{ //nolint:gochecknoglobals // a table
 	"IncidentSeverityInput.id": "incident",
 	"LiftHoldInput.id":         "hold", "PlaceHoldInput.subject": "run",
 	"DecideErasureInput.id": "request", "RequestErasureInput.subject": "principal",
+	"Query.previewErasure.subject": "principal",
 }
 
 // textValues has values for inputs of type String that name no thing.

@@ -44,7 +44,19 @@ type ErasureFilter struct {
 	TenantID string
 	IDs      []string // at most MaxPage
 	Before   int64    // only erasures with a lower Pos; 0: all
+	Open     bool     // only those that are neither finished nor cancelled, also expired ones
 	Limit    int      // 1..MaxPage
+}
+
+// MaxErasureCount is the most that ErasureCounts counts in one table.
+const MaxErasureCount = 100_000
+
+// ErasureCounts is what an erasure would do now. Tables without such rows are absent, and a table with more than
+// MaxErasureCount rows has MaxErasureCount.
+type ErasureCounts struct {
+	Deleted map[string]int64 // rows that it would delete, by table
+	// Remaining counts the rows that name the person and stay, because a chain or a digest covers them, by table.
+	Remaining map[string]int64
 }
 
 // Erasures stores requests to erase, and the decisions about them. No method carries one out: that needs the rights of
@@ -59,4 +71,9 @@ type Erasures interface {
 	DecideErasure(ctx context.Context, tenantID, id, by string, confirm bool, audit ...AuditRow) (Erasure, error)
 	// Erasures lists erasures, the newest first.
 	Erasures(ctx context.Context, f ErasureFilter) ([]Erasure, error)
+	// CountErasure counts what an erasure of a person would delete and leave, or of the whole tenant when subject is "".
+	// It changes nothing.
+	CountErasure(ctx context.Context, tenantID, subject string) (ErasureCounts, error)
+	// ErasureHolds counts the open legal holds that forbid this erasure.
+	ErasureHolds(ctx context.Context, tenantID, subject string) (int64, error)
 }

@@ -46,6 +46,8 @@ func inputsOf(stepType string) M {
 		return M{"argv": []string{"true"}, "env": M{"KEPT": "1"}}
 	case "DBT_RUN":
 		return M{"projectDir": "shop", "vars": M{"own": true}}
+	case "HTTP_NOTIFY":
+		return M{"url": "https://hook.example.test/"}
 	}
 	return M{}
 }

@@ -33,20 +33,20 @@ const RequestLife = 7 * 24 * time.Hour
 // maxSubject is the longest name of a person, in bytes.
 const maxSubject = 256
 
-// Erasure is a request to erase, and what became of it.
-type Erasure = store.Erasure
-
 // Store keeps the requests.
 type Store interface{ store.Erasures }
 
 // ErasureDesk has the use cases. It is safe for concurrent use.
 type ErasureDesk struct {
-	rights *control.Rights
-	store  Store
+	rights    *control.Rights
+	store     Store
+	installed Installation
 }
 
-// New makes a ErasureDesk.
-func New(rights *control.Rights, s Store) *ErasureDesk { return &ErasureDesk{rights, s} }
+// New makes an ErasureDesk.
+func New(rights *control.Rights, s Store, installed Installation) *ErasureDesk {
+	return &ErasureDesk{rights, s, installed}
+}
 
 // Request asks to erase a person of the caller's tenant, or the whole tenant when Subject is empty. TenantID must then
 // name the caller's tenant, so that nobody erases another one by mistake.
@@ -86,10 +86,7 @@ func (s *ErasureDesk) RequestErasure(ctx context.Context, p authz.Principal, in 
 		return Decided{}, err
 	}
 	vs := control.CheckReason(control.CheckID(nil, "requestId", in.RequestID), in.Reason)
-	kind := store.EraseSubject
-	if in.Subject == "" {
-		kind = store.EraseTenant
-	}
+	kind := kindOf(in.Subject)
 	switch {
 	case kind == store.EraseTenant && in.TenantID != p.TenantID:
 		vs = append(vs, plan.Violation{Path: "tenantId", Code: "INVALID",
@@ -114,7 +111,8 @@ func (s *ErasureDesk) RequestErasure(ctx context.Context, p authz.Principal, in 
 	}
 	change := s.receipt(p, row)
 	change.At = e.RequestedAt
-	return Decided{e, change}, nil
+	shown, err := look(ctx, s.store, e, s.rights.Now())
+	return Decided{shown, change}, err
 }
 
 // DecideErasure confirms or cancels a request of the caller's tenant. The person who asked cannot confirm it. It is
@@ -145,7 +143,8 @@ func (s *ErasureDesk) DecideErasure(ctx context.Context, p authz.Principal, in D
 	if errors.Is(err, store.ErrConflict) {
 		if e, err := s.find(ctx, p, in.ID); err == nil && (in.Confirm && e.ConfirmedBy == p.ID && e.CancelledAt == nil ||
 			!in.Confirm && e.CancelledBy == p.ID) {
-			return Decided{Erasure: e}, nil // a repetition
+			shown, err := look(ctx, s.store, e, s.rights.Now())
+			return Decided{Erasure: shown}, err // a repetition
 		}
 		return Decided{}, s.rights.AuditRefused(ctx, p, row, control.Refuse(run.CodeInvalidTransition,
 			"The erasure was confirmed or cancelled before, has expired, or has begun: read it again."))
@@ -153,7 +152,8 @@ func (s *ErasureDesk) DecideErasure(ctx context.Context, p authz.Principal, in D
 	if err != nil {
 		return Decided{}, control.Translate(err)
 	}
-	return Decided{e, s.receipt(p, row)}, nil
+	shown, err := look(ctx, s.store, e, s.rights.Now())
+	return Decided{shown, s.receipt(p, row)}, err
 }
 
 // find reads an erasure of the caller's tenant. NOT_FOUND, also for one of another tenant.
@@ -188,7 +188,15 @@ func (s *ErasureDesk) Erasures(ctx context.Context, p authz.Principal, first int
 	if err != nil {
 		return Page{}, control.Translate(err)
 	}
-	return Page{Erasures: found[:min(n, len(found))], HasNext: len(found) > n}, nil
+	out := Page{HasNext: len(found) > n}
+	for _, e := range found[:min(n, len(found))] {
+		shown, err := look(ctx, s.store, e, s.rights.Now())
+		if err != nil {
+			return Page{}, err
+		}
+		out.Erasures = append(out.Erasures, shown)
+	}
+	return out, nil
 }
 
 // stamp completes an audit row. It names the erasure, not the person who is to be erased.

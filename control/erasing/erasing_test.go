@@ -7,6 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+
 	"github.com/dvt-engine/dvt/control"
 	"github.com/dvt-engine/dvt/control/controltest"
 	"github.com/dvt-engine/dvt/control/erasing"
@@ -143,4 +146,126 @@ func TestErasure_ACancelledOneCannotBeConfirmed(t *testing.T) {
 			t.Errorf("the request %+v gives %s, want BAD_USER_INPUT", in, code)
 		}
 	}
+}
+
+// contract: T165
+func TestPreviewErasure_CountsWithoutAsking(t *testing.T) {
+	t.Parallel()
+	w := controltest.New(t, func(c *usecases.Config) {
+		c.Erasing.Missing = []string{"erasure-ledger"}
+	})
+	ctx, admin := t.Context(), w.Principal("dev-admin")
+	before := controltest.Must[erasing.Preview](t)(w.PreviewErasure(ctx, w.Principal("dev-mallory"), ""))
+	runID := w.StartOneStep("start").View.Run.RunID
+	tenant := controltest.Must[erasing.Preview](t)(w.PreviewErasure(ctx, w.Principal("dev-sre"), ""))
+	places := map[string]int64{}
+	for _, p := range tenant.Erased {
+		places[p.Name] = p.Count
+	}
+	if tenant.Kind != store.EraseTenant || places["table run"] != 1 || places["table event"] == 0 || places["table audit"] == 0 ||
+		len(tenant.Remaining) != 0 || !slices.Equal(tenant.Missing, []string{"erasure-ledger"}) {
+		t.Errorf("preview of the tenant %+v after %s started", tenant, runID)
+	}
+	person := controltest.Must[erasing.Preview](t)(w.PreviewErasure(ctx, admin, "dev-engineer"))
+	if person.Kind != store.EraseSubject || !slices.Contains(person.Remaining, erasing.Place{Name: "table run", Count: 1}) {
+		t.Errorf("preview of the person who started a run %+v, want it as remaining", person)
+	}
+	hold := store.Hold{ID: "h", TenantID: "acme", Kind: store.HoldSubject, Subject: "dev-engineer", Reason: "case 12",
+		PlacedBy: "ana"}
+	if _, _, err := w.Raw.PlaceHold(ctx, hold, store.AuditRow{ID: "00000000-0000-4000-8000-000000000001",
+		TenantID: "acme", Actor: "ana"}); err != nil {
+		t.Fatal(err)
+	}
+	for who, want := range map[string]int64{"dev-engineer": 1, "dev-operator": 0, "": 1} {
+		if got := controltest.Must[erasing.Preview](t)(w.PreviewErasure(ctx, admin, who)); got.Holds != want {
+			t.Errorf("%d holds forbid the erasure of %q, want %d", got.Holds, who, want)
+		}
+	}
+	stranger := controltest.Must[erasing.Preview](t)(w.PreviewErasure(ctx, w.Principal("dev-mallory"), ""))
+	if len(stranger.Erased) > len(before.Erased) || stranger.Holds != 0 {
+		t.Errorf("a stranger sees %+v of another tenant", stranger)
+	}
+	for _, who := range []string{"dev-operator", "dev-viewer"} {
+		if code := codeOf(w.PreviewErasure(ctx, w.Principal(who), "")); code != run.CodeForbidden {
+			t.Errorf("a preview by %s gives %s, want FORBIDDEN", who, code)
+		}
+	}
+	if code := codeOf(w.PreviewErasure(ctx, admin, strings.Repeat("a", 300))); code != run.CodeBadInput {
+		t.Errorf("a preview of a long name gives %s, want BAD_USER_INPUT", code)
+	}
+}
+
+// openAlerts returns the open alerts about erasures as level and note.
+func openAlerts(w *controltest.World) (out []string) {
+	w.T.Helper()
+	for _, a := range controltest.Must[[]store.AlertState](w.T)(w.Raw.ListOpenAlerts(w.T.Context(),
+		[]run.Code{run.CodeErasureDelayed}, store.MaxPage)) {
+		out = append(out, string(a.Level)+" "+a.Note)
+	}
+	return out
+}
+
+func TestErasureWatcher_TellsPeopleAboutARequestThatStandsStill(t *testing.T) {
+	t.Parallel()
+	metrics := prometheus.NewRegistry()
+	w := controltest.New(t, func(c *usecases.Config) { c.Metrics = metrics })
+	ctx, admin, sre := t.Context(), w.Principal("dev-admin"), w.Principal("dev-sre")
+	check := func(wait erasing.Wait, phase string, alerts ...string) {
+		t.Helper()
+		if err := w.LookAtErasures(ctx); err != nil {
+			t.Fatal(err)
+		}
+		got := openAlerts(w)
+		if len(got) != len(alerts) || len(alerts) == 1 && !strings.Contains(got[0], alerts[0]) ||
+			len(alerts) == 1 && strings.Contains(got[0], "dev-operator") {
+			t.Errorf("the open alerts are %q, want %q without a name", got, alerts)
+		}
+		if list := controltest.Must[erasing.Page](t)(w.Erasures(ctx, sre, 1, "")).Erasures; list[0].Waits != wait {
+			t.Errorf("it waits for %q, want %q", list[0].Waits, wait)
+		}
+		families := controltest.Must[[]*dto.MetricFamily](t)(metrics.Gather())
+		found := ""
+		for _, f := range families {
+			if f.GetName() == "dvt_erasures_open" {
+				found = f.GetMetric()[0].GetLabel()[0].GetValue()
+			}
+		}
+		if found != phase {
+			t.Errorf("dvt_erasures_open has the phase %q, want %q", found, phase)
+		}
+	}
+	person := erasing.Request{RequestID: "q1", Subject: "dev-operator", Reason: "asked by letter"}
+	asked := controltest.Must[erasing.Decided](t)(w.RequestErasure(ctx, admin, person)).Erasure
+	if got := asked.DueAt.Sub(asked.RequestedAt); got != erasing.Deadline {
+		t.Errorf("it is due after %s", got)
+	}
+	check(erasing.WaitPerson, "ASKED")
+	w.Clock.Advance(erasing.LateAfter)
+	check(erasing.WaitPerson, "ASKED", "Another person has to confirm it")
+	_, _, err := w.Raw.PlaceHold(ctx, store.Hold{ID: "h", TenantID: "acme", Kind: store.HoldSubject,
+		Subject: "dev-operator", Reason: "case 12", PlacedBy: "ana"}, store.AuditRow{
+		ID: "00000000-0000-4000-8000-000000000001", TenantID: "acme", Actor: "ana"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = controltest.Must[erasing.Decided](t)(w.DecideErasure(ctx, sre, erasing.Decision{RequestID: "q2", ID: asked.ID,
+		Confirm: true, Reason: "go"}))
+	w.Clock.Advance(2 * time.Minute)
+	check(erasing.WaitHold, "HELD", "MEDIUM An erasure was asked for 3 days ago")
+	w.Clock.Advance(erasing.UrgentAfter)
+	check(erasing.WaitHold, "HELD", "HIGH An erasure was asked for 23 days ago")
+	if _, _, err := w.Raw.LiftHold(ctx, "acme", "h", "ana", "closed", store.AuditRow{
+		ID: "00000000-0000-4000-8000-000000000002", TenantID: "acme", Actor: "ana"}); err != nil {
+		t.Fatal(err)
+	}
+	w.Clock.Advance(2 * time.Minute)
+	check(erasing.WaitOwner, "CONFIRMED", "dvt store erase "+asked.ID)
+	_ = controltest.Must[erasing.Decided](t)(w.DecideErasure(ctx, admin, erasing.Decision{RequestID: "q3", ID: asked.ID,
+		Reason: "withdrawn"}))
+	check(erasing.WaitNothing, "")
+	second := person
+	second.RequestID = "q4"
+	_ = controltest.Must[erasing.Decided](t)(w.RequestErasure(ctx, admin, second))
+	w.Clock.Advance(erasing.RequestLife + time.Minute)
+	check(erasing.WaitRepeat, "EXPIRED", "Nobody confirmed it in time")
 }

@@ -387,3 +387,21 @@ func TestSignalRun_AHugeOverlayIsStoredAsAnArtifact(t *testing.T) {
 		t.Errorf("the log moved:\n%s", diff)
 	}
 }
+
+// contract: T104
+func TestSignalRun_AnOverrideMayReferToASecretAndNotContainOne(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	id := w.CreateSteps("refs", "HTTP_NOTIFY s1")
+	headers := func(value string) runs.SignalRun {
+		return controltest.OverrideOf(id, "refs", "s1", controltest.M{"headers": controltest.M{"Authorization": value}})
+	}
+	_, err := w.SignalRun(t.Context(), w.Principal("dev-admin"), headers("Bearer hunter2"))
+	if e := controltest.Refusal(t, err, run.CodeBadInput); len(e.Violations) != 1 || e.Violations[0].Code != "LITERAL" ||
+		strings.Contains(e.Violations[0].Message, "hunter2") {
+		t.Errorf("the violations are %+v, want LITERAL", e.Violations)
+	}
+	if r := w.Send(w.Principal("dev-admin"), headers("Bearer ${secret:HOOK}")); r.Rejected {
+		t.Errorf("a reference is answered %+v, want accepted", r)
+	}
+}

@@ -68,6 +68,7 @@ func Weights() exec.ComplexityRoot {
 		return page(first, nil, 50) * child
 	}
 	c.Query.Erasures = func(child int, first *int, _ *string) int { return page(first, nil, 20) * child }
+	c.Query.PreviewErasure = func(child int, _ *string) int { return countReads + child }
 	c.Query.Incidents = func(child int, _ *bool, _ *string, first *int, _ *string) int {
 		return page(first, nil, 50) * child
 	}

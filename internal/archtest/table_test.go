@@ -44,8 +44,9 @@ var imports = map[string][]string{
 	"erasure": {"store", "store/owner", "store/subject", "artifact", "engine", "run"},
 	// One arithmetic of quotas for both adapters.
 	"store/admission": {"store", "run"},
-	"store/postgres":  {"store", "store/admission", "run", "plan"},
-	"store/sqlite":    {"store", "store/admission", "run", "plan"},
+	// owner lists the tables that an erasure empties; adapters count their rows for a preview.
+	"store/postgres": {"store", "store/admission", "store/owner", "run", "plan"},
+	"store/sqlite":   {"store", "store/admission", "store/owner", "run", "plan"},
 	// Side effects of commits, as decorators of a store.
 	"store/decorate": {"store", "run"},
 	"store/feed":     {"store", "run", "internal/sizedlru"},
@@ -112,7 +113,7 @@ var imports = map[string][]string{
 	"control/watch": {"control", "control/runs", "control/reads", "plan", "run", "store", "live", "authz", "artifact"},
 	// What people ask of destinations is written in the vocabulary of deliveries; the notifier carries it out.
 	"control/delivery": {"control", "plan", "run", "store", "authz", "destination"},
-	"control/erasing":  {"control", "plan", "run", "store", "authz"},
+	"control/erasing":  {"artifact", "control", "plan", "run", "store", "authz"},
 	"control/bulk":     {"control", "control/runs", "plan", "run", "store", "live", "authz"},
 	// Workers read secrets; servers know who read which one, and what people ask of workers.
 	"control/secrets": {"control", "control/admission", "control/runs", "plan", "run", "store", "engine", "authz"},

@@ -160,11 +160,17 @@ func isSecret(object map[string]any, name string) bool {
 	return literal(object[name]) && (secretNames.MatchString(name) || provider && key && name == "value")
 }
 
-// literal reports whether a value can itself be a secret: a non-empty text, a number, or a list that contains one.
+// reference matches a text that has only references ${secret:NAME}, behind at most two words such as "Bearer", "Token
+// token=" or "session=". Everything else beside a reference may be a secret: a longer word, a digit, a second line.
+var reference = regexp.MustCompile(
+	`^(?:[A-Za-z][A-Za-z_-]{0,15}[ =]){0,2}\$\{secret:[^}\s]{1,256}\}(?:[:;,] ?\$\{secret:[^}\s]{1,256}\})*$`)
+
+// literal reports whether a value can itself be a secret: a non-empty text that is no reference to a secret of the
+// step, a number, or a list that contains one.
 func literal(v any) bool {
 	switch v := v.(type) {
 	case string:
-		return v != ""
+		return v != "" && !reference.MatchString(v)
 	case json.Number:
 		return true
 	case []any:

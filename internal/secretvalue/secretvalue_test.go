@@ -52,6 +52,30 @@ func TestEachSecret_ReportsThePathsThatHideReplaces(t *testing.T) {
 	})
 }
 
+func TestEachSecret_AReferenceIsNoSecretAndTheLiteralBesideItIs(t *testing.T) {
+	t.Parallel()
+	for text, secret := range map[string]bool{
+		"${secret:TOKEN}": false, "Bearer ${secret:TOKEN}": false, "Token token=${secret:api.key@2}": false,
+		"session=${secret:S}": false, "${secret:USER}:${secret:PASSWORD}": false,
+		"": false, "Bearer abc": true, "Bearer hunter2 ${secret:TOKEN}": true, "${secret:TOKEN}hunter2": true,
+		"Basic dXNlcjpwYXNzd29yZA== ${secret:A}": true, "a b c ${secret:TOKEN}": true, "${secret:}": true,
+		"$secret:TOKEN": true, "Bearer ${secret:TOKEN}\nhunter": true, "correcthorsebatterystaple ${secret:T}": true,
+	} {
+		doc, err := json.Marshal(map[string]any{"headers": map[string]string{"Authorization": text}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := false
+		secretvalue.EachSecret(doc, "", func(string) { found = true })
+		if found != secret {
+			t.Errorf("Authorization %q counts as a secret: %t, want %t", text, found, secret)
+		}
+		if hidden := string(secretvalue.Hide(doc)) != string(doc); hidden != secret {
+			t.Errorf("Authorization %q is hidden: %t, want %t", text, hidden, secret)
+		}
+	}
+}
+
 func TestEachPlaceholder_FindsWhatHideWrote(t *testing.T) {
 	t.Parallel()
 	hidden := secretvalue.Hide(json.RawMessage(`{"token":"t","webhook":"https://h.test/s","note":"***","day":1}`))

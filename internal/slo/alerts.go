@@ -302,6 +302,17 @@ func Alerts() []Alert {
 			Summary:  "Signed heads of the audit are not written. Check the bucket and its rights.", Playbook: DataCorruption, Section: "signed-heads",
 			Fires:  steady("dvt_audit_heads_written_timestamp_seconds", "0"),
 			Silent: grows("dvt_audit_heads_written_timestamp_seconds", "60")},
+		{Name: "ErasureDelayed", Expr: "max(dvt_erasure_oldest_seconds) > 20 * 86400", For: "5m", Severity: Warning,
+			Summary: "A request to erase a tenant or a person is older than 20 days, and has to end within 30. The alert " +
+				"ERASURE_DELAYED says what it waits for.", Playbook: Partial, Section: "erasure",
+			Fires: steady("dvt_erasure_oldest_seconds", "1728001"), Silent: steady("dvt_erasure_oldest_seconds", "1728000")},
+		{Name: "ErasureStandsStill",
+			Expr: `sum(dvt_erasures_open{phase!~"ASKED|EXPIRED|CONFIRMED|HELD"}) > 0 and on () ` +
+				`max(delta(dvt_erasure_erased[20m])) == 0`, For: "5m", Severity: Warning,
+			Summary: "An erasure has begun, and erases nothing any more. Run dvt store erase again: it continues where it " +
+				"was.", Playbook: Partial, Section: "erasure",
+			Fires:  append(steady(`dvt_erasures_open{phase="ROWS"}`, "1"), steady("dvt_erasure_erased", "500")...),
+			Silent: append(steady(`dvt_erasures_open{phase="ROWS"}`, "1"), grows("dvt_erasure_erased", "100")...)},
 		{Name: "CredentialGuessing", Expr: `sum(rate(dvt_auth_failures_total{kind=~"token|session"}[5m])) > 1`,
 			Severity: Warning,
 			Summary: "More than one request a second has a wrong token or session. Check the addresses in the log of your " +

@@ -255,6 +255,14 @@ func Metrics() []Metric {
 			Meaning: "pauses of a pass because the projector was late"},
 		{Name: "dvt_retention_pass_ended_timestamp_seconds", Type: Gauge, On: API,
 			Meaning: "when a pass over all tenants last ended in this process"},
+		// Erasures; only on servers with the duty reconcile.
+		{Name: "dvt_erasures_open", Type: Gauge, Labels: l("phase"), On: API, Rare: true,
+			Meaning: "requests to [erase](#erasure) that have not ended: `ASKED`, `EXPIRED` without a confirmation, `CONFIRMED`, " +
+				"`HELD` by a legal hold, or the phase of those that have begun"},
+		{Name: "dvt_erasure_oldest_seconds", Type: Gauge, On: API,
+			Meaning: "age of the oldest request to erase that has not ended; it has to end within 30 days"},
+		{Name: "dvt_erasure_erased", Type: Gauge, On: API,
+			Meaning: "rows, objects and keys that the erasures which have begun and not ended have erased so far"},
 		// Workers.
 		{Name: "worker_slots", Type: Gauge, Labels: l("type"), On: Workers,
 			Meaning: "most executions that this worker runs at once"},

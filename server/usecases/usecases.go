@@ -75,6 +75,8 @@ type Config struct {
 	Reconcile duty.ReconcileSettings
 	// Retention is how long things live where a tenant says nothing.
 	Retention retention.Installation
+	// Erasing is what the installation has for erasures.
+	Erasing erasing.Installation
 	// Recovery is what dvt does about runs that hang; "" is RecoveryOff.
 	Recovery admission.RecoveryMode
 	// OperatorsTenant is the tenant whose principals may set the engine's mode; "": nobody may.
@@ -165,6 +167,7 @@ type UseCases struct {
 	*secrets.AccessReader
 	*secrets.Orders
 	*erasing.ErasureDesk
+	*erasing.ErasureWatcher
 	*bulk.Requester
 	*bulk.Reader
 	*bulk.Estimator
@@ -306,7 +309,8 @@ func New(cfg Config) *UseCases {
 	s.AlertDesk = reads.NewAlertDesk(s.Rights, st)
 	s.IncidentDesk = reads.NewIncidentDesk(s.Rights, st, s.AlertDesk)
 
-	s.ErasureDesk = erasing.New(s.Rights, st)
+	s.ErasureDesk = erasing.New(s.Rights, st, cfg.Erasing)
+	s.ErasureWatcher = erasing.NewErasureWatcher(st, s.Alerts, cfg.Metrics, now, log)
 	s.DestinationReader = delivery.NewDestinationReader(s.Rights, st)
 	s.DestinationSteerer = delivery.NewDestinationSteerer(s.Rights, st, s.DestinationReader)
 	s.ReplayPreviewer = delivery.NewReplayPreviewer(s.Rights, s.DestinationReader, notifier.NewReplayCounter(st))

@@ -115,11 +115,7 @@ func (d *DB) Erasure(ctx context.Context, id string) (e store.Erasure, err error
 
 // OpenHolds counts the open legal holds that forbid the erasure of s: all of the tenant, or those about the person.
 func (d *DB) OpenHolds(ctx context.Context, s Scope) (n int64, err error) {
-	query := `SELECT count(*) FROM legal_hold WHERE tenant_id = $1 AND lifted_at IS NULL`
-	if s.Subject != "" {
-		query += ` AND kind = 'SUBJECT' AND subject = $2`
-	}
-	if err := d.db.QueryRowContext(ctx, d.q(query), s.args()...).Scan(&n); err != nil {
+	if err := d.db.QueryRowContext(ctx, HoldsStatement(d.dialect, s), s.Args()...).Scan(&n); err != nil {
 		return 0, fmt.Errorf("owner: count holds: %w", err)
 	}
 	return n, nil

@@ -126,7 +126,8 @@ func (d *DB) tables(all []table) []table {
 // Scope is what an erasure erases: a tenant, or one person of it.
 type Scope struct{ TenantID, Subject string }
 
-func (s Scope) args() []any {
+// Args returns the arguments of the statements about s.
+func (s Scope) Args() []any {
 	if s.Subject == "" {
 		return []any{s.TenantID}
 	}
@@ -162,7 +163,7 @@ func (d *DB) count(ctx context.Context, s Scope, tables []table) (map[string]int
 	out := map[string]int64{}
 	for _, t := range tables {
 		var n int64
-		if err := d.db.QueryRowContext(ctx, d.q(`SELECT count(*) FROM `+t.name+` WHERE `+t.where), s.args()...).
+		if err := d.db.QueryRowContext(ctx, d.q(`SELECT count(*) FROM `+t.name+` WHERE `+t.where), s.Args()...).
 			Scan(&n); err != nil {
 			return nil, fmt.Errorf("owner: count %s: %w", t.name, err)
 		}
@@ -171,6 +172,37 @@ func (d *DB) count(ctx context.Context, s Scope, tables []table) (map[string]int
 		}
 	}
 	return out, nil
+}
+
+// Statement counts rows of one table.
+type Statement struct{ Table, SQL string }
+
+// CountStatements returns the statements that count at most limit rows of each table that an erasure of s would delete
+// or leave with the name of the person. Their arguments are Scope.Args. Servers run them for previews, because they
+// can read what only the owner can delete.
+func CountStatements(dialect Dialect, s Scope, limit int) (deleted, remaining []Statement) {
+	d := &DB{dialect: dialect}
+	of := func(tables []table) (out []Statement) {
+		for _, t := range d.tables(tables) {
+			out = append(out, Statement{t.name, d.q(fmt.Sprintf(`SELECT count(*) FROM (SELECT 1 FROM %s WHERE %s LIMIT %d) t`,
+				t.name, t.where, limit))})
+		}
+		return out
+	}
+	if s.Subject == "" {
+		return of(tenantTables()), nil
+	}
+	return of(subjectTables()), of(namingTables())
+}
+
+// HoldsStatement returns the statement that counts the open legal holds that forbid the erasure of s. Its arguments are
+// Scope.Args.
+func HoldsStatement(dialect Dialect, s Scope) string {
+	query := `SELECT count(*) FROM legal_hold WHERE tenant_id = $1 AND lifted_at IS NULL`
+	if s.Subject != "" {
+		query += ` AND kind = 'SUBJECT' AND subject = $2`
+	}
+	return (&DB{dialect: dialect}).q(query)
 }
 
 // DeleteRows deletes at most limit rows of one table, adds their number to e.Counts under "table NAME", and saves the
@@ -192,7 +224,7 @@ func (d *DB) DeleteRows(ctx context.Context, e *store.Erasure, s Scope, name str
 			return err
 		}
 		result, err := tx.ExecContext(ctx, d.q(fmt.Sprintf(`DELETE FROM %[1]s WHERE (%[2]s) IN (
-			SELECT %[2]s FROM %[1]s WHERE %[3]s LIMIT %[4]d)`, t.name, t.keys, t.where, limit)), s.args()...)
+			SELECT %[2]s FROM %[1]s WHERE %[3]s LIMIT %[4]d)`, t.name, t.keys, t.where, limit)), s.Args()...)
 		if err != nil {
 			return fmt.Errorf("delete from %s: %w", t.name, err)
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store"
+	"github.com/dvt-engine/dvt/store/owner"
 )
 
 // AllRuns implements store.Upkeep.
@@ -276,7 +277,48 @@ func (s *Store) Erasures(ctx context.Context, ef store.ErasureFilter) ([]store.E
 	if ef.Before > 0 {
 		f.add("pos < ?", ef.Before)
 	}
+	if ef.Open {
+		f.where = append(f.where, "finished_at IS NULL AND cancelled_at IS NULL")
+	}
 	query := `SELECT ` + erasureColumns + ` FROM erasure WHERE ` + f.String() + ` ORDER BY pos DESC ` +
 		f.bind(`LIMIT ?`, pageSize(ef.Limit))
 	return collect(ctx, s, "erasures", scanErasure, query, f.args...)
+}
+
+// CountErasure implements store.Erasures.
+func (s *Store) CountErasure(ctx context.Context, tenantID, subject string) (out store.ErasureCounts, err error) {
+	scope := owner.Scope{TenantID: tenantID, Subject: subject}
+	deleted, remaining := owner.CountStatements(owner.Postgres, scope, store.MaxErasureCount)
+	if out.Deleted, err = s.countRows(ctx, deleted, scope); err != nil {
+		return out, err
+	}
+	out.Remaining, err = s.countRows(ctx, remaining, scope)
+	return out, err
+}
+
+func (s *Store) countRows(ctx context.Context, list []owner.Statement, scope owner.Scope) (map[string]int64, error) {
+	out := map[string]int64{}
+	for _, one := range list {
+		n, err := s.countOf(ctx, "count "+one.Table, one.SQL, scope)
+		if err != nil {
+			return nil, err
+		}
+		if n > 0 {
+			out[one.Table] = n
+		}
+	}
+	return out, nil
+}
+
+func (s *Store) countOf(ctx context.Context, what, sql string, scope owner.Scope) (n int64, err error) {
+	err = s.do(ctx, what, func(ctx context.Context, c *pgx.Conn) error {
+		return c.QueryRow(ctx, sql, scope.Args()...).Scan(&n)
+	})
+	return n, err
+}
+
+// ErasureHolds implements store.Erasures.
+func (s *Store) ErasureHolds(ctx context.Context, tenantID, subject string) (int64, error) {
+	scope := owner.Scope{TenantID: tenantID, Subject: subject}
+	return s.countOf(ctx, "count holds", owner.HoldsStatement(owner.Postgres, scope), scope)
 }

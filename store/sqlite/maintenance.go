@@ -10,6 +10,7 @@ import (
 
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store"
+	"github.com/dvt-engine/dvt/store/owner"
 )
 
 // AllRuns implements store.Upkeep.
@@ -288,6 +289,47 @@ func (s *Store) Erasures(ctx context.Context, f store.ErasureFilter) ([]store.Er
 	if f.Before > 0 {
 		w.add("pos < ?", f.Before)
 	}
+	if f.Open {
+		w.add("finished_at IS NULL AND cancelled_at IS NULL")
+	}
 	return readAll(ctx, s, "erasures", scanErasure, `SELECT `+erasureColumns+` FROM erasure WHERE `+w.String()+
 		` ORDER BY pos DESC LIMIT ?`, append(w.args, clamp(f.Limit, store.MaxPage))...)
+}
+
+// CountErasure implements store.Erasures.
+func (s *Store) CountErasure(ctx context.Context, tenantID, subject string) (out store.ErasureCounts, err error) {
+	scope := owner.Scope{TenantID: tenantID, Subject: subject}
+	deleted, remaining := owner.CountStatements(owner.SQLite, scope, store.MaxErasureCount)
+	if out.Deleted, err = s.countRows(ctx, deleted, scope); err != nil {
+		return out, err
+	}
+	out.Remaining, err = s.countRows(ctx, remaining, scope)
+	return out, err
+}
+
+func (s *Store) countRows(ctx context.Context, list []owner.Statement, scope owner.Scope) (map[string]int64, error) {
+	out := map[string]int64{}
+	for _, one := range list {
+		n, err := s.countOf(ctx, "count "+one.Table, one.SQL, scope)
+		if err != nil {
+			return nil, err
+		}
+		if n > 0 {
+			out[one.Table] = n
+		}
+	}
+	return out, nil
+}
+
+func (s *Store) countOf(ctx context.Context, what, query string, scope owner.Scope) (int64, error) {
+	return readOne(ctx, s, what, func(row scanner) (n int64, err error) {
+		err = row.Scan(&n)
+		return n, err
+	}, query, scope.Args()...)
+}
+
+// ErasureHolds implements store.Erasures.
+func (s *Store) ErasureHolds(ctx context.Context, tenantID, subject string) (int64, error) {
+	scope := owner.Scope{TenantID: tenantID, Subject: subject}
+	return s.countOf(ctx, "count holds", owner.HoldsStatement(owner.SQLite, scope), scope)
 }

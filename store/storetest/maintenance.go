@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -180,6 +181,18 @@ func testErasuresAreDecidedOnceByAnother(f *fixture) {
 	cancelled, err := decide("t1", "e", "dan", false)
 	f.ok(err)
 	f.equal("dan", cancelled.CancelledBy, "who cancelled")
+	open, err := f.store.Erasures(f.ctx(), store.ErasureFilter{Open: true, Limit: 10})
+	f.ok(err)
+	f.equal([]string{"ee", "1"}, []string{open[0].ID, strconv.Itoa(len(open))}, "open erasures")
+	counts, err := f.store.CountErasure(f.ctx(), "t1", "")
+	f.ok(err)
+	f.equal(map[string]int64{"audit": 1, "audit_pending": 1, "erasure": 1}, counts.Deleted, "rows of the tenant")
+	counts, err = f.store.CountErasure(f.ctx(), "t1", "nobody")
+	f.ok(err)
+	f.equal(0, len(counts.Deleted)+len(counts.Remaining), "rows of a person who did nothing")
+	holds, err := f.store.ErasureHolds(f.ctx(), "t1", "bo")
+	f.ok(err)
+	f.equal(int64(0), holds, "holds")
 	for _, statement := range []string{`UPDATE erasure SET deleting = true`,
 		`UPDATE erasure SET started_at = confirmed_at`, `DELETE FROM erasure`} {
 		if f.db.Exec(f.T, statement) == nil && f.db.Exec(f.T, `DELETE FROM feed_cursor`) != nil {

@@ -681,9 +681,11 @@ type ComplexityRoot struct {
 		Certificate func(childComplexity int) int
 		ConfirmedAt func(childComplexity int) int
 		ConfirmedBy func(childComplexity int) int
+		DueAt       func(childComplexity int) int
 		Erased      func(childComplexity int) int
 		ExpiresAt   func(childComplexity int) int
 		FinishedAt  func(childComplexity int) int
+		Holds       func(childComplexity int) int
 		ID          func(childComplexity int) int
 		Kind        func(childComplexity int) int
 		Phase       func(childComplexity int) int
@@ -692,6 +694,7 @@ type ComplexityRoot struct {
 		RequestedBy func(childComplexity int) int
 		StartedAt   func(childComplexity int) int
 		Subject     func(childComplexity int) int
+		WaitsFor    func(childComplexity int) int
 	}
 
 	ErasureConnection struct {
@@ -707,6 +710,14 @@ type ComplexityRoot struct {
 	ErasurePayload struct {
 		Change  func(childComplexity int) int
 		Erasure func(childComplexity int) int
+	}
+
+	ErasurePreview struct {
+		Erased    func(childComplexity int) int
+		Holds     func(childComplexity int) int
+		Kind      func(childComplexity int) int
+		Missing   func(childComplexity int) int
+		Remaining func(childComplexity int) int
 	}
 
 	EventConnection struct {
@@ -1248,6 +1259,12 @@ type ComplexityRoot struct {
 		CompleteManualInEveryPlan func(childComplexity int) int
 	}
 
+	PreviewedPlace struct {
+		Count func(childComplexity int) int
+		More  func(childComplexity int) int
+		Place func(childComplexity int) int
+	}
+
 	ProjectQuota struct {
 		Limits    func(childComplexity int) int
 		ProjectID func(childComplexity int) int
@@ -1287,6 +1304,7 @@ type ComplexityRoot struct {
 		Policy           func(childComplexity int) int
 		PolicyHistory    func(childComplexity int, first *int, after *string) int
 		Preview          func(childComplexity int, action model.ActionInput) int
+		PreviewErasure   func(childComplexity int, subject *string) int
 		PreviewPolicy    func(childComplexity int, document model.PolicyInput) int
 		PreviewQuota     func(childComplexity int, settings model.QuotaSettingsInput) int
 		PreviewReplay    func(childComplexity int, name string, since time.Time, until *time.Time, filter *model.DeliveryFilter) int
@@ -2279,6 +2297,7 @@ type QueryResolver interface {
 	Incidents(ctx context.Context, openOnly *bool, runID *string, first *int, after *string) (*model.IncidentConnection, error)
 	Incident(ctx context.Context, id string) (*model.Incident, error)
 	Erasures(ctx context.Context, first *int, after *string) (*model.ErasureConnection, error)
+	PreviewErasure(ctx context.Context, subject *string) (*model.ErasurePreview, error)
 	Destinations(ctx context.Context) ([]model.Destination, error)
 	Destination(ctx context.Context, name string) (*model.Destination, error)
 	DeadDeliveries(ctx context.Context, name string, first *int, after *string) (*model.DeadDeliveryConnection, error)
@@ -4937,6 +4956,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Erasure.ConfirmedBy(childComplexity), true
+	case "Erasure.dueAt":
+		if e.ComplexityRoot.Erasure.DueAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Erasure.DueAt(childComplexity), true
 	case "Erasure.erased":
 		if e.ComplexityRoot.Erasure.Erased == nil {
 			break
@@ -4955,6 +4980,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Erasure.FinishedAt(childComplexity), true
+	case "Erasure.holds":
+		if e.ComplexityRoot.Erasure.Holds == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Erasure.Holds(childComplexity), true
 	case "Erasure.id":
 		if e.ComplexityRoot.Erasure.ID == nil {
 			break
@@ -5003,6 +5034,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Erasure.Subject(childComplexity), true
+	case "Erasure.waitsFor":
+		if e.ComplexityRoot.Erasure.WaitsFor == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Erasure.WaitsFor(childComplexity), true
 
 	case "ErasureConnection.edges":
 		if e.ComplexityRoot.ErasureConnection.Edges == nil {
@@ -5042,6 +5079,37 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.ErasurePayload.Erasure(childComplexity), true
+
+	case "ErasurePreview.erased":
+		if e.ComplexityRoot.ErasurePreview.Erased == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ErasurePreview.Erased(childComplexity), true
+	case "ErasurePreview.holds":
+		if e.ComplexityRoot.ErasurePreview.Holds == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ErasurePreview.Holds(childComplexity), true
+	case "ErasurePreview.kind":
+		if e.ComplexityRoot.ErasurePreview.Kind == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ErasurePreview.Kind(childComplexity), true
+	case "ErasurePreview.missing":
+		if e.ComplexityRoot.ErasurePreview.Missing == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ErasurePreview.Missing(childComplexity), true
+	case "ErasurePreview.remaining":
+		if e.ComplexityRoot.ErasurePreview.Remaining == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ErasurePreview.Remaining(childComplexity), true
 
 	case "EventConnection.edges":
 		if e.ComplexityRoot.EventConnection.Edges == nil {
@@ -7470,6 +7538,25 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.PolicySod.CompleteManualInEveryPlan(childComplexity), true
 
+	case "PreviewedPlace.count":
+		if e.ComplexityRoot.PreviewedPlace.Count == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PreviewedPlace.Count(childComplexity), true
+	case "PreviewedPlace.more":
+		if e.ComplexityRoot.PreviewedPlace.More == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PreviewedPlace.More(childComplexity), true
+	case "PreviewedPlace.place":
+		if e.ComplexityRoot.PreviewedPlace.Place == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PreviewedPlace.Place(childComplexity), true
+
 	case "ProjectQuota.limits":
 		if e.ComplexityRoot.ProjectQuota.Limits == nil {
 			break
@@ -7817,6 +7904,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Query.Preview(childComplexity, args["action"].(model.ActionInput)), true
+	case "Query.previewErasure":
+		if e.ComplexityRoot.Query.PreviewErasure == nil {
+			break
+		}
+
+		args, err := ec.field_Query_previewErasure_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Query.PreviewErasure(childComplexity, args["subject"].(*string)), true
 	case "Query.previewPolicy":
 		if e.ComplexityRoot.Query.PreviewPolicy == nil {
 			break
@@ -12216,6 +12314,13 @@ type Query {
   """
   erasures(first: Int = 20, after: String): ErasureConnection!
   """
+  What an erasure of a person would erase, or of the viewer's whole tenant without ` + "`" + `subject` + "`" + `. It changes nothing and asks for
+  nothing. It counts at most 100,000 rows of a table and 10,000 objects of a kind, and then says that there are more. Requires
+  the action READ_AUDIT on the whole tenant. Errors: FORBIDDEN, BAD_USER_INPUT, STORE_UNAVAILABLE.
+  Example: ` + "`" + `previewErasure(subject: "ana@example.org") { erased { place count more } holds }` + "`" + `.
+  """
+  previewErasure(subject: String): ErasurePreview!
+  """
   The systems that events and alerts are delivered to, by name. Only for who may see the health of the installation in detail.
   Processes with the duty notify report them every 15 s. Errors: FORBIDDEN, STORE_UNAVAILABLE.
   Example: ` + "`" + `destinations { name kind state why lastSentAt deadLetters }` + "`" + `.
@@ -15565,11 +15670,46 @@ type Erasure {
   erased: [ErasedPlace!]!
   "The signed certificate, a JSON document; null before the end. ` + "`" + `dvt erasure verify` + "`" + ` checks it."
   certificate: String
+  "Null once it has begun, was cancelled or has ended."
+  waitsFor: ErasureWait
+  "Open legal holds that forbid it, before it begins. They must be lifted, or the request cancelled."
+  holds: Int!
+  "30 days after the request. An alert asks for people before."
+  dueAt: Time!
+}
+"What an erasure waits for."
+enum ErasureWait {
+  "Another person has to confirm it, until expiresAt."
+  SECOND_PERSON
+  "Nobody confirmed it in time: ask again, or cancel it."
+  ANOTHER_REQUEST
+  "A legal hold forbids it."
+  LEGAL_HOLD
+  "The owner of the database has to carry it out: ` + "`" + `dvt store erase ID` + "`" + `."
+  OWNER
 }
 type ErasedPlace {
   "For example ` + "`" + `table event` + "`" + ` or ` + "`" + `bucket logs` + "`" + `."
   place: String!
   count: Seq!
+}
+type ErasurePreview {
+  kind: ErasureKind!
+  "What would be erased, by place."
+  erased: [PreviewedPlace!]!
+  "Rows that name the person and stay, because a chain of hashes or a digest covers them, by place."
+  remaining: [PreviewedPlace!]!
+  "Open legal holds that forbid it."
+  holds: Int!
+  "Settings of this server without which nothing can be erased, for example ` + "`" + `erasure-ledger` + "`" + `."
+  missing: [String!]!
+}
+type PreviewedPlace {
+  "For example ` + "`" + `table event` + "`" + ` or ` + "`" + `bucket logs` + "`" + `."
+  place: String!
+  count: Seq!
+  "There are more than count."
+  more: Boolean!
 }
 type ErasureConnection {
   edges: [ErasureEdge!]!
@@ -17625,6 +17765,12 @@ func (ec *executionContext) childFields_Erasure(ctx context.Context, field graph
 		return ec.fieldContext_Erasure_erased(ctx, field)
 	case "certificate":
 		return ec.fieldContext_Erasure_certificate(ctx, field)
+	case "waitsFor":
+		return ec.fieldContext_Erasure_waitsFor(ctx, field)
+	case "holds":
+		return ec.fieldContext_Erasure_holds(ctx, field)
+	case "dueAt":
+		return ec.fieldContext_Erasure_dueAt(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type Erasure", field.Name)
 }
@@ -17657,6 +17803,22 @@ func (ec *executionContext) childFields_ErasurePayload(ctx context.Context, fiel
 		return ec.fieldContext_ErasurePayload_change(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type ErasurePayload", field.Name)
+}
+
+func (ec *executionContext) childFields_ErasurePreview(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "kind":
+		return ec.fieldContext_ErasurePreview_kind(ctx, field)
+	case "erased":
+		return ec.fieldContext_ErasurePreview_erased(ctx, field)
+	case "remaining":
+		return ec.fieldContext_ErasurePreview_remaining(ctx, field)
+	case "holds":
+		return ec.fieldContext_ErasurePreview_holds(ctx, field)
+	case "missing":
+		return ec.fieldContext_ErasurePreview_missing(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ErasurePreview", field.Name)
 }
 
 func (ec *executionContext) childFields_EventConnection(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -18637,6 +18799,18 @@ func (ec *executionContext) childFields_PolicySod(ctx context.Context, field gra
 		return ec.fieldContext_PolicySod_completeManualInEveryPlan(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type PolicySod", field.Name)
+}
+
+func (ec *executionContext) childFields_PreviewedPlace(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "place":
+		return ec.fieldContext_PreviewedPlace_place(ctx, field)
+	case "count":
+		return ec.fieldContext_PreviewedPlace_count(ctx, field)
+	case "more":
+		return ec.fieldContext_PreviewedPlace_more(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type PreviewedPlace", field.Name)
 }
 
 func (ec *executionContext) childFields_ProjectQuota(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -21850,6 +22024,20 @@ func (ec *executionContext) field_Query_policyHistory_args(ctx context.Context, 
 		return nil, err
 	}
 	args["after"] = arg1
+	return args, nil
+}
+
+func (ec *executionContext) field_Query_previewErasure_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "subject",
+		func(ctx context.Context, v any) (*string, error) {
+			return ec.unmarshalOString2ᚖstring(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["subject"] = arg0
 	return args, nil
 }
 
@@ -33262,6 +33450,75 @@ func (ec *executionContext) fieldContext_Erasure_certificate(_ context.Context, 
 	return graphql.NewScalarFieldContext("Erasure", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
+func (ec *executionContext) _Erasure_waitsFor(ctx context.Context, field graphql.CollectedField, obj *model.Erasure) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Erasure_waitsFor(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.WaitsFor, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.ErasureWait) graphql.Marshaler {
+			return ec.marshalOErasureWait2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐErasureWait(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Erasure_waitsFor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Erasure", field, false, false, errors.New("field of type ErasureWait does not have child fields"))
+}
+
+func (ec *executionContext) _Erasure_holds(ctx context.Context, field graphql.CollectedField, obj *model.Erasure) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Erasure_holds(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Holds, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Erasure_holds(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Erasure", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _Erasure_dueAt(ctx context.Context, field graphql.CollectedField, obj *model.Erasure) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Erasure_dueAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.DueAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Erasure_dueAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Erasure", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
 func (ec *executionContext) _ErasureConnection_edges(ctx context.Context, field graphql.CollectedField, obj *model.ErasureConnection) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -33443,6 +33700,139 @@ func (ec *executionContext) fieldContext_ErasurePayload_change(_ context.Context
 		},
 	}
 	return fc, nil
+}
+
+func (ec *executionContext) _ErasurePreview_kind(ctx context.Context, field graphql.CollectedField, obj *model.ErasurePreview) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ErasurePreview_kind(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Kind, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v model.ErasureKind) graphql.Marshaler {
+			return ec.marshalNErasureKind2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐErasureKind(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ErasurePreview_kind(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ErasurePreview", field, false, false, errors.New("field of type ErasureKind does not have child fields"))
+}
+
+func (ec *executionContext) _ErasurePreview_erased(ctx context.Context, field graphql.CollectedField, obj *model.ErasurePreview) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ErasurePreview_erased(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Erased, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []model.PreviewedPlace) graphql.Marshaler {
+			return ec.marshalNPreviewedPlace2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐPreviewedPlaceᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ErasurePreview_erased(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "ErasurePreview",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_PreviewedPlace(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _ErasurePreview_remaining(ctx context.Context, field graphql.CollectedField, obj *model.ErasurePreview) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ErasurePreview_remaining(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Remaining, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []model.PreviewedPlace) graphql.Marshaler {
+			return ec.marshalNPreviewedPlace2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐPreviewedPlaceᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ErasurePreview_remaining(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "ErasurePreview",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_PreviewedPlace(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _ErasurePreview_holds(ctx context.Context, field graphql.CollectedField, obj *model.ErasurePreview) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ErasurePreview_holds(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Holds, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ErasurePreview_holds(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ErasurePreview", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _ErasurePreview_missing(ctx context.Context, field graphql.CollectedField, obj *model.ErasurePreview) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ErasurePreview_missing(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Missing, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
+			return ec.marshalNString2ᚕstringᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ErasurePreview_missing(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ErasurePreview", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
 func (ec *executionContext) _EventConnection_edges(ctx context.Context, field graphql.CollectedField, obj *model.EventConnection) (ret graphql.Marshaler) {
@@ -43085,6 +43475,75 @@ func (ec *executionContext) fieldContext_PolicySod_completeManualInEveryPlan(_ c
 	return graphql.NewScalarFieldContext("PolicySod", field, false, false, errors.New("field of type Boolean does not have child fields"))
 }
 
+func (ec *executionContext) _PreviewedPlace_place(ctx context.Context, field graphql.CollectedField, obj *model.PreviewedPlace) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PreviewedPlace_place(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Place, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_PreviewedPlace_place(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PreviewedPlace", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _PreviewedPlace_count(ctx context.Context, field graphql.CollectedField, obj *model.PreviewedPlace) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PreviewedPlace_count(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Count, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v run.Seq) graphql.Marshaler {
+			return ec.marshalNSeq2githubᚗcomᚋdvtᚑengineᚋdvtᚋrunᚐSeq(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_PreviewedPlace_count(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PreviewedPlace", field, false, false, errors.New("field of type Seq does not have child fields"))
+}
+
+func (ec *executionContext) _PreviewedPlace_more(ctx context.Context, field graphql.CollectedField, obj *model.PreviewedPlace) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PreviewedPlace_more(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.More, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_PreviewedPlace_more(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PreviewedPlace", field, false, false, errors.New("field of type Boolean does not have child fields"))
+}
+
 func (ec *executionContext) _ProjectQuota_projectId(ctx context.Context, field graphql.CollectedField, obj *model.ProjectQuota) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -44277,6 +44736,50 @@ func (ec *executionContext) fieldContext_Query_erasures(ctx context.Context, fie
 	}()
 	ctx = graphql.WithFieldContext(ctx, fc)
 	if fc.Args, err = ec.field_Query_erasures_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Query_previewErasure(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Query_previewErasure(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Query().PreviewErasure(ctx, fc.Args["subject"].(*string))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.ErasurePreview) graphql.Marshaler {
+			return ec.marshalNErasurePreview2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐErasurePreview(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Query_previewErasure(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Query",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ErasurePreview(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Query_previewErasure_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
 		ec.Error(ctx, err)
 		return fc, err
 	}
@@ -71302,6 +71805,21 @@ func (ec *executionContext) _Erasure(ctx context.Context, sel ast.SelectionSet, 
 			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
+		case "waitsFor":
+			out.Values[i] = ec._Erasure_waitsFor(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "holds":
+			out.Values[i] = ec._Erasure_holds(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "dueAt":
+			out.Values[i] = ec._Erasure_dueAt(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}
@@ -71429,6 +71947,64 @@ func (ec *executionContext) _ErasurePayload(ctx context.Context, sel ast.Selecti
 		case "change":
 			out.Values[i] = ec._ErasurePayload_change(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var erasurePreviewImplementors = []string{"ErasurePreview"}
+
+func (ec *executionContext) _ErasurePreview(ctx context.Context, sel ast.SelectionSet, obj *model.ErasurePreview) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, erasurePreviewImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("ErasurePreview")
+		case "kind":
+			out.Values[i] = ec._ErasurePreview_kind(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "erased":
+			out.Values[i] = ec._ErasurePreview_erased(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "remaining":
+			out.Values[i] = ec._ErasurePreview_remaining(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "holds":
+			out.Values[i] = ec._ErasurePreview_holds(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "missing":
+			out.Values[i] = ec._ErasurePreview_missing(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		default:
@@ -75345,6 +75921,54 @@ func (ec *executionContext) _PolicySod(ctx context.Context, sel ast.SelectionSet
 	return out
 }
 
+var previewedPlaceImplementors = []string{"PreviewedPlace"}
+
+func (ec *executionContext) _PreviewedPlace(ctx context.Context, sel ast.SelectionSet, obj *model.PreviewedPlace) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, previewedPlaceImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("PreviewedPlace")
+		case "place":
+			out.Values[i] = ec._PreviewedPlace_place(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "count":
+			out.Values[i] = ec._PreviewedPlace_count(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "more":
+			out.Values[i] = ec._PreviewedPlace_more(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
 var projectQuotaImplementors = []string{"ProjectQuota"}
 
 func (ec *executionContext) _ProjectQuota(ctx context.Context, sel ast.SelectionSet, obj *model.ProjectQuota) graphql.Marshaler {
@@ -75973,6 +76597,28 @@ func (ec *executionContext) _Query(ctx context.Context, sel ast.SelectionSet) gr
 					}
 				}()
 				res = ec._Query_erasures(ctx, field)
+				if res == graphql.Null {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			rrm := func(ctx context.Context) graphql.Marshaler {
+				return ec.OperationContext.RootResolverMiddleware(ctx,
+					func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return rrm(innerCtx) })
+		case "previewErasure":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Query_previewErasure(ctx, field)
 				if res == graphql.Null {
 					atomic.AddUint32(&fs.Invalids, 1)
 				}
@@ -85622,6 +86268,16 @@ func (ec *executionContext) marshalNErasurePayload2ᚖgithubᚗcomᚋdvtᚑengin
 	return ec._ErasurePayload(ctx, sel, v)
 }
 
+func (ec *executionContext) marshalNErasurePreview2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐErasurePreview(ctx context.Context, sel ast.SelectionSet, v *model.ErasurePreview) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._ErasurePreview(ctx, sel, v)
+}
+
 func (ec *executionContext) marshalNEventConnection2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐEventConnection(ctx context.Context, sel ast.SelectionSet, v *model.EventConnection) graphql.Marshaler {
 	if v == nil {
 		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
@@ -86790,6 +87446,26 @@ func (ec *executionContext) marshalNPolicySod2ᚖgithubᚗcomᚋdvtᚑengineᚋd
 func (ec *executionContext) unmarshalNPolicySodInput2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐPolicySodInput(ctx context.Context, v any) (*model.PolicySodInput, error) {
 	res, err := ec.unmarshalInputPolicySodInput(ctx, v)
 	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNPreviewedPlace2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐPreviewedPlace(ctx context.Context, sel ast.SelectionSet, v model.PreviewedPlace) graphql.Marshaler {
+	return ec._PreviewedPlace(ctx, sel, &v)
+}
+
+func (ec *executionContext) marshalNPreviewedPlace2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐPreviewedPlaceᚄ(ctx context.Context, sel ast.SelectionSet, v []model.PreviewedPlace) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNPreviewedPlace2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐPreviewedPlace(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
 }
 
 func (ec *executionContext) marshalNProjectQuota2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐProjectQuota(ctx context.Context, sel ast.SelectionSet, v model.ProjectQuota) graphql.Marshaler {
@@ -88873,6 +89549,22 @@ func (ec *executionContext) marshalOEngineRunRef2ᚖgithubᚗcomᚋdvtᚑengine�
 		return graphql.Null
 	}
 	return ec._EngineRunRef(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalOErasureWait2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐErasureWait(ctx context.Context, v any) (*model.ErasureWait, error) {
+	if v == nil {
+		return nil, nil
+	}
+	var res = new(model.ErasureWait)
+	err := res.UnmarshalGQL(v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalOErasureWait2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐErasureWait(ctx context.Context, sel ast.SelectionSet, v *model.ErasureWait) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return v
 }
 
 func (ec *executionContext) unmarshalOEscalateAlertInput2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐEscalateAlertInput(ctx context.Context, v any) (*model.EscalateAlertInput, error) {

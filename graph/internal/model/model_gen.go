@@ -1137,6 +1137,12 @@ type Erasure struct {
 	Erased []ErasedPlace `json:"erased"`
 	// The signed certificate, a JSON document; null before the end. `dvt erasure verify` checks it.
 	Certificate *string `json:"certificate,omitempty"`
+	// Null once it has begun, was cancelled or has ended.
+	WaitsFor *ErasureWait `json:"waitsFor,omitempty"`
+	// Open legal holds that forbid it, before it begins. They must be lifted, or the request cancelled.
+	Holds int `json:"holds"`
+	// 30 days after the request. An alert asks for people before.
+	DueAt time.Time `json:"dueAt"`
 }
 
 type ErasureConnection struct {
@@ -1153,6 +1159,18 @@ type ErasurePayload struct {
 	Erasure *Erasure `json:"erasure"`
 	// Null when the request was already decided as asked.
 	Change *ChangeReceipt `json:"change,omitempty"`
+}
+
+type ErasurePreview struct {
+	Kind ErasureKind `json:"kind"`
+	// What would be erased, by place.
+	Erased []PreviewedPlace `json:"erased"`
+	// Rows that name the person and stay, because a chain of hashes or a digest covers them, by place.
+	Remaining []PreviewedPlace `json:"remaining"`
+	// Open legal holds that forbid it.
+	Holds int `json:"holds"`
+	// Settings of this server without which nothing can be erased, for example `erasure-ledger`.
+	Missing []string `json:"missing"`
 }
 
 type EscalateAlertInput struct {
@@ -1943,6 +1961,14 @@ type PolicySodInput struct {
 	CompleteManual bool `json:"completeManual"`
 	// A plan cannot lift completeManual by `sod: false`.
 	CompleteManualInEveryPlan bool `json:"completeManualInEveryPlan"`
+}
+
+type PreviewedPlace struct {
+	// For example `table event` or `bucket logs`.
+	Place string  `json:"place"`
+	Count run.Seq `json:"count"`
+	// There are more than count.
+	More bool `json:"more"`
 }
 
 // A project with limits per minute of its own does not use those of its tenant.
@@ -4717,6 +4743,70 @@ func (e *ErasureKind) UnmarshalJSON(b []byte) error {
 }
 
 func (e ErasureKind) MarshalJSON() ([]byte, error) {
+	var buf bytes.Buffer
+	e.MarshalGQL(&buf)
+	return buf.Bytes(), nil
+}
+
+// What an erasure waits for.
+type ErasureWait string
+
+const (
+	// Another person has to confirm it, until expiresAt.
+	ErasureWaitSecondPerson ErasureWait = "SECOND_PERSON"
+	// Nobody confirmed it in time: ask again, or cancel it.
+	ErasureWaitAnotherRequest ErasureWait = "ANOTHER_REQUEST"
+	// A legal hold forbids it.
+	ErasureWaitLegalHold ErasureWait = "LEGAL_HOLD"
+	// The owner of the database has to carry it out: `dvt store erase ID`.
+	ErasureWaitOwner ErasureWait = "OWNER"
+)
+
+var AllErasureWait = []ErasureWait{
+	ErasureWaitSecondPerson,
+	ErasureWaitAnotherRequest,
+	ErasureWaitLegalHold,
+	ErasureWaitOwner,
+}
+
+func (e ErasureWait) IsValid() bool {
+	switch e {
+	case ErasureWaitSecondPerson, ErasureWaitAnotherRequest, ErasureWaitLegalHold, ErasureWaitOwner:
+		return true
+	}
+	return false
+}
+
+func (e ErasureWait) String() string {
+	return string(e)
+}
+
+func (e *ErasureWait) UnmarshalGQL(v any) error {
+	str, ok := v.(string)
+	if !ok {
+		return fmt.Errorf("enums must be strings")
+	}
+
+	*e = ErasureWait(str)
+	if !e.IsValid() {
+		return fmt.Errorf("%s is not a valid ErasureWait", str)
+	}
+	return nil
+}
+
+func (e ErasureWait) MarshalGQL(w io.Writer) {
+	_, _ = fmt.Fprint(w, strconv.Quote(e.String()))
+}
+
+func (e *ErasureWait) UnmarshalJSON(b []byte) error {
+	s, err := strconv.Unquote(string(b))
+	if err != nil {
+		return err
+	}
+	return e.UnmarshalGQL(s)
+}
+
+func (e ErasureWait) MarshalJSON() ([]byte, error) {
 	var buf bytes.Buffer
 	e.MarshalGQL(&buf)
 	return buf.Bytes(), nil

@@ -10,6 +10,7 @@ export const admin = {
     service: "Service",
     secrets: "Secret reads",
     retention: "Retention",
+    erasure: "Erasure",
   },
   reason: "Reason (required)",
   edit: "Edit",

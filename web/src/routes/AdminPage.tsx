@@ -12,6 +12,7 @@ import type { AdminPart } from "./search";
 import page from "../styles/Page.module.css";
 
 const SecretReadsPanel = lazyPart(() => import("../admin/SecretReadsPanel").then((part) => part.SecretReadsPanel));
+const ErasurePanel = lazyPart(() => import("../admin/ErasurePanel").then((part) => part.ErasurePanel));
 const RetentionPanel = lazyPart(() => import("../admin/RetentionPanel").then((part) => part.RetentionPanel));
 
 const route = getRouteApi("/admin/$part");
@@ -27,6 +28,11 @@ const PANELS = {
   service: ServicePanel,
   secrets: () => <SecretReadsPanel />,
   retention: () => <RetentionPanel />,
+  erasure: () => (
+    <Gate action="READ_AUDIT" title={m.admin.parts.erasure}>
+      <ErasurePanel />
+    </Gate>
+  ),
 } as const satisfies Record<AdminPart, () => React.ReactNode>;
 
 export function AdminPage() {

@@ -197,7 +197,7 @@ export const auditSearch = z.object({
   seals: z.catch(z.optional(z.literal("yes")), undefined),
 });
 
-export const ADMIN_PARTS = ["tokens", "policy", "quotas", "service", "secrets", "retention"] as const;
+export const ADMIN_PARTS = ["tokens", "policy", "quotas", "service", "secrets", "retention", "erasure"] as const;
 export type AdminPart = (typeof ADMIN_PARTS)[number];
 
 /** Reads parameters as plain text, so that people can read and write addresses. */

@@ -41,6 +41,7 @@ const ADMIN = [
   { part: "quotas", names: [m.admin.parts.quotas] },
   { part: "service", names: [m.admin.parts.service, m.palette.shareLinks, m.palette.freeze] },
   { part: "retention", names: [m.admin.parts.retention] },
+  { part: "erasure", names: [m.admin.parts.erasure] },
 ] as const;
 
 interface Entry extends PaletteEntry {

@@ -93,6 +93,7 @@ it.each([
   ["quotas", "Go to Admin: Quotas"],
   ["service", "Go to Admin: Service"],
   ["retention", "Go to Admin: Retention"],
+  ["erasure", "Go to Admin: Erasure"],
   ["share", "Go to Admin: Share links (service)"],
   ["freeze", "Go to Admin: Freeze or unfreeze (service)"],
 ])("finds %s", async (typed, word) => {

@@ -319,6 +319,15 @@ export type DeadLettersInput =
   |  { allOpen?: never; ids?: never;   /** The open ones of one run, the newest 200. */
   runId: string; };
 
+export type DecideErasureInput = {
+  /** False cancels the request, also one that was confirmed and has not begun. */
+  confirm: boolean;
+  id: string | number;
+  reason: string;
+  /** Client key, alphabet [A-Za-z0-9_.-], at most 128; it stands in the audit. */
+  requestId: string;
+};
+
 export type Decision =
   | 'APPROVE'
   | 'REJECT';
@@ -405,6 +414,23 @@ export type EngineMode =
   | 'NORMAL'
   /** No new run starts and nothing is published: viewers read the store. Runs in progress continue. */
   | 'READ_ONLY';
+
+export type ErasureKind =
+  /** One person. */
+  | 'SUBJECT'
+  /** Everything of the tenant. */
+  | 'TENANT';
+
+/** What an erasure waits for. */
+export type ErasureWait =
+  /** Nobody confirmed it in time: ask again, or cancel it. */
+  | 'ANOTHER_REQUEST'
+  /** A legal hold forbids it. */
+  | 'LEGAL_HOLD'
+  /** The owner of the database has to carry it out: `dvt store erase ID`. */
+  | 'OWNER'
+  /** Another person has to confirm it, until expiresAt. */
+  | 'SECOND_PERSON';
 
 export type EscalateAlertInput = {
   level: AlertLevel;
@@ -702,6 +728,17 @@ export type ReplayDestinationInput = {
   since: string;
   /** Messages before it; default: now. */
   until?: string | null | undefined;
+};
+
+export type RequestErasureInput = {
+  /** For the audit and for the person who confirms it. */
+  reason: string;
+  /** Client key, alphabet [A-Za-z0-9_.-], at most 128; it stands in the audit. */
+  requestId: string;
+  /** The principal to erase; null: the whole tenant. */
+  subject?: string | null | undefined;
+  /** The viewer's tenant. Required when the whole tenant is to be erased, so that nobody erases another one by mistake. */
+  tenantId?: string | null | undefined;
 };
 
 /** The steps that run again. The new run takes over the outputs of the others. */
@@ -1355,6 +1392,37 @@ export type NeedSomebodyQueryVariables = Exact<{
 
 
 export type NeedSomebodyQuery = { attention: { edges: Array<{ node: { runId: string, planId: string } }> } };
+
+export type ErasureFieldsFragment = { id: string, kind: ErasureKind, subject: string | null, reason: string, requestedBy: string | null, requestedAt: string, expiresAt: string, confirmedBy: string | null, confirmedAt: string | null, cancelledBy: string | null, cancelledAt: string | null, startedAt: string | null, phase: string | null, finishedAt: string | null, waitsFor: ErasureWait | null, holds: number, dueAt: string, certificate: string | null, erased: Array<{ place: string, count: number }> };
+
+export type ErasuresQueryVariables = Exact<{
+  first: number;
+  after?: string | null | undefined;
+}>;
+
+
+export type ErasuresQuery = { erasures: { edges: Array<{ node: { id: string, kind: ErasureKind, subject: string | null, reason: string, requestedBy: string | null, requestedAt: string, expiresAt: string, confirmedBy: string | null, confirmedAt: string | null, cancelledBy: string | null, cancelledAt: string | null, startedAt: string | null, phase: string | null, finishedAt: string | null, waitsFor: ErasureWait | null, holds: number, dueAt: string, certificate: string | null, erased: Array<{ place: string, count: number }> } }>, pageInfo: { endCursor: string | null, hasNextPage: boolean } } };
+
+export type PreviewErasureQueryVariables = Exact<{
+  subject?: string | null | undefined;
+}>;
+
+
+export type PreviewErasureQuery = { preview: { kind: ErasureKind, holds: number, missing: Array<string>, erased: Array<{ place: string, count: number, more: boolean }>, remaining: Array<{ place: string, count: number, more: boolean }> } };
+
+export type RequestErasureMutationVariables = Exact<{
+  input: RequestErasureInput;
+}>;
+
+
+export type RequestErasureMutation = { requestErasure: { erasure: { id: string }, change: { action: string, requestId: string, actor: string, at: string, version: number | null, versionBefore: number | null } | null } };
+
+export type DecideErasureMutationVariables = Exact<{
+  input: DecideErasureInput;
+}>;
+
+
+export type DecideErasureMutation = { decideErasure: { change: { action: string, requestId: string, actor: string, at: string, version: number | null, versionBefore: number | null } | null } };
 
 export type IncidentFieldsFragment = { id: string, severity: IncidentSeverity, code: string | null, title: string, whatToDo: string | null, runbook: string, installation: boolean, projectId: string | null, environmentId: string | null, runId: string | null, openedAt: string, acknowledgedAt: string | null, acknowledgedBy: string | null, closedAt: string | null, closedBy: string | null, alerts: number, openAlerts: number };
 
@@ -2512,6 +2580,32 @@ fragment ChangeFields on ChangeReceipt {
   version
   versionBefore
 }`, {"fragmentName":"OrderPayload"}) as unknown as TypedDocumentString<OrderPayloadFragment, unknown>;
+export const ErasureFieldsFragmentDoc = new TypedDocumentString(`
+    fragment ErasureFields on Erasure {
+  id
+  kind
+  subject
+  reason
+  requestedBy
+  requestedAt
+  expiresAt
+  confirmedBy
+  confirmedAt
+  cancelledBy
+  cancelledAt
+  startedAt
+  phase
+  finishedAt
+  waitsFor
+  holds
+  dueAt
+  erased {
+    place
+    count
+  }
+  certificate
+}
+    `, {"fragmentName":"ErasureFields"}) as unknown as TypedDocumentString<ErasureFieldsFragment, unknown>;
 export const IncidentFieldsFragmentDoc = new TypedDocumentString(`
     fragment IncidentFields on Incident {
   id
@@ -4073,6 +4167,101 @@ export const NeedSomebodyDocument = new TypedDocumentString(`
   }
 }
     `) as unknown as TypedDocumentString<NeedSomebodyQuery, NeedSomebodyQueryVariables>;
+export const ErasuresDocument = new TypedDocumentString(`
+    query Erasures($first: Int!, $after: String) {
+  erasures(first: $first, after: $after) {
+    edges {
+      node {
+        ...ErasureFields
+      }
+    }
+    pageInfo {
+      ...PageFields
+    }
+  }
+}
+    fragment ErasureFields on Erasure {
+  id
+  kind
+  subject
+  reason
+  requestedBy
+  requestedAt
+  expiresAt
+  confirmedBy
+  confirmedAt
+  cancelledBy
+  cancelledAt
+  startedAt
+  phase
+  finishedAt
+  waitsFor
+  holds
+  dueAt
+  erased {
+    place
+    count
+  }
+  certificate
+}
+fragment PageFields on PageInfo {
+  endCursor
+  hasNextPage
+}`) as unknown as TypedDocumentString<ErasuresQuery, ErasuresQueryVariables>;
+export const PreviewErasureDocument = new TypedDocumentString(`
+    query PreviewErasure($subject: String) {
+  preview: previewErasure(subject: $subject) {
+    kind
+    erased {
+      place
+      count
+      more
+    }
+    remaining {
+      place
+      count
+      more
+    }
+    holds
+    missing
+  }
+}
+    `) as unknown as TypedDocumentString<PreviewErasureQuery, PreviewErasureQueryVariables>;
+export const RequestErasureDocument = new TypedDocumentString(`
+    mutation RequestErasure($input: RequestErasureInput!) {
+  requestErasure(input: $input) {
+    erasure {
+      id
+    }
+    change {
+      ...ChangeFields
+    }
+  }
+}
+    fragment ChangeFields on ChangeReceipt {
+  action
+  requestId
+  actor
+  at
+  version
+  versionBefore
+}`) as unknown as TypedDocumentString<RequestErasureMutation, RequestErasureMutationVariables>;
+export const DecideErasureDocument = new TypedDocumentString(`
+    mutation DecideErasure($input: DecideErasureInput!) {
+  decideErasure(input: $input) {
+    change {
+      ...ChangeFields
+    }
+  }
+}
+    fragment ChangeFields on ChangeReceipt {
+  action
+  requestId
+  actor
+  at
+  version
+  versionBefore
+}`) as unknown as TypedDocumentString<DecideErasureMutation, DecideErasureMutationVariables>;
 export const IncidentsDocument = new TypedDocumentString(`
     query Incidents($openOnly: Boolean!, $first: Int!, $after: String) {
   incidents(openOnly: $openOnly, first: $first, after: $after) {
