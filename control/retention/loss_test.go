@@ -7,11 +7,13 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/dvt-engine/dvt/artifact"
 	"github.com/dvt-engine/dvt/control/retention"
+	"github.com/dvt-engine/dvt/internal/testtime"
 	"github.com/dvt-engine/dvt/run/runtest"
 	"github.com/dvt-engine/dvt/store"
 	"github.com/dvt-engine/dvt/storeadmin/archive"
@@ -108,5 +110,43 @@ func TestPass_DeletesNoEventsOfAnArchiveThatTheBucketLost(t *testing.T) {
 	}
 	if exported(t, s) != before {
 		t.Error("the pass deleted events whose archive is gone")
+	}
+}
+
+// contract: M33
+func TestPass_DeletesNothingYoungWhenTheClockOfTheServerIsAhead(t *testing.T) {
+	t.Parallel()
+	m := sqliteMonth(t)
+	m.day = monthDays - 1
+	m.run()
+	m.day = monthDays
+	size := m.bucketSize()
+	ahead := m.worker("a")
+	m.day += 365
+	m.ok(ahead.PassNow(m.Context()))
+	if now := m.bucketSize(); now != size {
+		t.Errorf("a pass on a server whose clock is a year ahead left %d of %d bytes in the bucket, want all", now, size)
+	}
+	m.day -= 365 // the clock is right again
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- m.worker("b").Run(ctx) }()
+	waitForPass(t, m)
+	cancel()
+	m.ok(<-ended)
+}
+
+// waitForPass waits until a pass ended after a pass of a clock that was ahead.
+func waitForPass(t *testing.T, m *month) {
+	t.Helper()
+	for deadline := time.Now().Add(testtime.Of(10 * time.Second)); ; time.Sleep(20 * time.Millisecond) {
+		doc, err := m.store.RetentionPass(m.Context(), runtest.ID.TenantID)
+		var out retention.Pass
+		if err == nil && json.Unmarshal(doc, &out) == nil && out.EndedAt != nil && out.EndedAt.Before(m.now().AddDate(0, 0, 1)) {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("no pass began after the clock was corrected")
+		}
 	}
 }

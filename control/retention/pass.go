@@ -68,6 +68,7 @@ type PassReads interface {
 		limit int) ([]store.StoredSetting, error)
 	DestinationStates(ctx context.Context) ([]store.DestinationState, error)
 	Dirty(ctx context.Context, minAge time.Duration, limit int) ([]store.DirtyRun, error)
+	Heads(ctx context.Context, runIDs []string) (store.Heads, error)
 	Load(ctx context.Context, runID string) (store.Loaded, error)
 }
 
