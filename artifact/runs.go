@@ -2,9 +2,11 @@ package artifact
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"regexp"
 
 	"gocloud.dev/blob"
 	"gocloud.dev/gcerrors"
@@ -57,14 +59,45 @@ func (s *Store) OpenArchived(ctx context.Context, name string) (io.ReadCloser, e
 	return r, nil
 }
 
-// RemoveArchived removes the archive of a run. An archive that does not exist is no error.
+// RemoveArchived removes the archive of a run, and its other copies: objects whose names differ only in the hash before
+// the first dot. A process that was killed between the write of an archive and its mark leaves such a copy. An archive
+// that does not exist is no error.
 func (s *Store) RemoveArchived(ctx context.Context, name string) error {
 	key, err := archiveKey(name)
 	if err != nil {
 		return err
 	}
-	if err := s.bucket.Delete(ctx, key); err != nil && gcerrors.Code(err) != gcerrors.NotFound {
-		return fmt.Errorf("artifact: archive: %w", err)
+	keys := []string{key}
+	if prefix, ending, ok := cutHash(key); ok {
+		for list := s.bucket.List(&blob.ListOptions{Prefix: prefix}); ; {
+			o, err := list.Next(ctx)
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			if err != nil {
+				return failed("list", err)
+			}
+			if p, e, ok := cutHash(o.Key); ok && p == prefix && e == ending && o.Key != key {
+				keys = append(keys, o.Key)
+			}
+		}
+	}
+	for _, key := range keys {
+		if err := s.bucket.Delete(ctx, key); err != nil && gcerrors.Code(err) != gcerrors.NotFound {
+			return fmt.Errorf("artifact: archive: %w", err)
+		}
 	}
 	return nil
+}
+
+// archiveName matches the key of an archived run: what names the run, the hash, and the ending.
+var archiveName = regexp.MustCompile(`^(.*-)[0-9a-f]{16}(\.[^/-]*)$`)
+
+// cutHash returns what stands before and behind the hash in the key of an archived run.
+func cutHash(key string) (prefix, ending string, ok bool) {
+	m := archiveName.FindStringSubmatch(key)
+	if m == nil {
+		return "", "", false
+	}
+	return m[1], m[2], true
 }

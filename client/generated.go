@@ -8465,7 +8465,7 @@ type RetentionPreviewRow struct {
 	// What the next pass would do, in words.
 	Warnings []string                                    `json:"warnings"`
 	Archive  RetentionPreviewRowArchiveRetentionEstimate `json:"archive"`
-	// Those of the runs to archive that are also old enough to be deleted.
+	// Runs that the next pass deletes for good, from the store and from the archive.
 	Delete RetentionPreviewRowDeleteRetentionEstimate `json:"delete"`
 }
 

@@ -186,6 +186,8 @@ type Retention interface { //nolint:interfacebloat // one subject: how long thin
 	ArchiveObstacle(ctx context.Context, runID string) (ArchiveObstacle, error)
 	// EstimateEnded counts runs that ended before a time and are not archived, at most limit of each status.
 	EstimateEnded(ctx context.Context, tenantID string, before time.Time, limit int) (RetentionEstimate, error)
+	// EstimateArchived counts archived runs that ended before a time, at most limit. Bytes are those of their objects.
+	EstimateArchived(ctx context.Context, tenantID string, before time.Time, limit int) (RetentionEstimate, error)
 	// MarkArchived records that the log of a run up to a.Head is in the archive and was verified there. A repetition
 	// changes nothing. *ObstacleError.
 	MarkArchived(ctx context.Context, a ArchivedRun) error

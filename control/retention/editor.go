@@ -27,6 +27,7 @@ type PolicyStore interface {
 	SettingHistory(ctx context.Context, kind store.SettingKind, tenantID string, before int64,
 		limit int) ([]store.StoredSetting, error)
 	EstimateEnded(ctx context.Context, tenantID string, before time.Time, limit int) (store.RetentionEstimate, error)
+	EstimateArchived(ctx context.Context, tenantID string, before time.Time, limit int) (store.RetentionEstimate, error)
 	RetentionPass(ctx context.Context, tenantID string) (json.RawMessage, error)
 }
 
@@ -76,7 +77,7 @@ type Effect struct {
 	Changed  []string
 	Warnings []string
 	Archive  store.RetentionEstimate // runs that would be archived
-	Delete   store.RetentionEstimate // of those, runs that are old enough to be deleted too
+	Delete   store.RetentionEstimate // runs that would be deleted for good, from the store and from the archive
 }
 
 // RetentionPolicy reads the newest version. Error: FORBIDDEN without READ_POLICY on the whole tenant.
@@ -165,28 +166,96 @@ func (s *Editor) PreviewRetention(ctx context.Context, p authz.Principal, doc Do
 func (s *Editor) effect(ctx context.Context, tenantID string, old, doc Document) (out Effect, err error) {
 	out.Changed = control.ChangedLines(s.installed.lines(old), s.installed.lines(doc))
 	d := s.installed.effective(doc)
+	warn := func(format string, args ...any) { out.Warnings = append(out.Warnings, fmt.Sprintf(format, args...)) }
 	if at := before(s.now(), d.ArchiveRuns); !at.IsZero() {
 		if out.Archive, err = s.store.EstimateEnded(ctx, tenantID, at, estimateLimit); err != nil {
 			return out, err
 		}
 	}
+	if e := out.Archive; e.Runs > 0 {
+		warn("The next pass moves %s of about %s into the archive.", atLeast(e), bytesText(e.Bytes))
+	}
+	archived := store.RetentionEstimate{}
 	if at := before(s.now(), d.DeleteArchive); !at.IsZero() {
 		if out.Delete, err = s.store.EstimateEnded(ctx, tenantID, at, estimateLimit); err != nil {
 			return out, err
 		}
-	}
-	if e := out.Archive; e.Runs > 0 {
-		out.Warnings = append(out.Warnings, fmt.Sprintf("The next pass moves %s of about %s into the archive.",
-			atLeast(e), bytesText(e.Bytes)))
+		if archived, err = s.store.EstimateArchived(ctx, tenantID, at, estimateLimit); err != nil {
+			return out, err
+		}
 	}
 	if e := out.Delete; e.Runs > 0 {
-		out.Warnings = append(out.Warnings, fmt.Sprintf("Of these it deletes %s for good.", atLeast(e)))
+		warn("Of these it deletes %s for good.", atLeast(e))
 	}
-	if held := out.Archive.Held; held > 0 {
-		out.Warnings = append(out.Warnings, fmt.Sprintf("%s on hold and stay.",
-			control.Plural(int(held), "run is", "runs are")))
+	if archived.Runs > 0 {
+		warn("The next pass deletes %s of %s in the archive for good.", atLeast(archived), bytesText(archived.Bytes))
 	}
-	return out, nil
+	out.Delete = sum(out.Delete, archived)
+	if held := out.Archive.Held + archived.Held; held > 0 {
+		warn("%s on hold and stay.", control.Plural(int(held), "run is", "runs are"))
+	}
+	lost, err := s.shortened(ctx, tenantID, s.installed.effective(old), d)
+	out.Warnings = append(out.Warnings, lost...)
+	return out, err
+}
+
+// shortened says what the next pass removes besides whole runs because its days in d are fewer than in old.
+func (s *Editor) shortened(ctx context.Context, tenantID string, old, d Days) (warnings []string, err error) {
+	type change struct {
+		what     string
+		old, now int
+	}
+	objects := []change{{"the step logs", old.StepLogs, d.StepLogs}}
+	for _, kind := range kinds {
+		objects = append(objects, change{"the artifacts of kind " + kind, old.Artifacts[kind], d.Artifacts[kind]})
+	}
+	for _, o := range objects {
+		if !isShorter(o.old, o.now) {
+			continue
+		}
+		more, err := s.endedBefore(ctx, tenantID, o.now)
+		if err != nil {
+			return nil, err
+		}
+		less, err := s.endedBefore(ctx, tenantID, o.old)
+		if err != nil {
+			return nil, err
+		}
+		if more.Runs -= less.Runs; more.Runs > 0 {
+			warnings = append(warnings, fmt.Sprintf("The next pass removes %s of %s for good.", o.what, atLeast(more)))
+		}
+	}
+	if isShorter(old.DeadLetters, d.DeadLetters) {
+		warnings = append(warnings, fmt.Sprintf("The next pass deletes the dead letters that are older than %s.",
+			control.Plural(d.DeadLetters, "day", "days")))
+	}
+	if isShorter(old.Alerts, d.Alerts) {
+		warnings = append(warnings, fmt.Sprintf("The next pass deletes the alerts that were resolved, and the incidents "+
+			"that were closed, more than %s ago.", control.Plural(d.Alerts, "day", "days")))
+	}
+	return warnings, nil
+}
+
+// isShorter reports whether days keeps things for a shorter time than old; 0 keeps them for ever.
+func isShorter(old, days int) bool { return days > 0 && (old == 0 || days < old) }
+
+// endedBefore counts the runs that ended so many days ago or earlier, in the store and in the archive. 0 days: none.
+func (s *Editor) endedBefore(ctx context.Context, tenantID string, days int) (store.RetentionEstimate, error) {
+	at := before(s.now(), days)
+	if at.IsZero() {
+		return store.RetentionEstimate{}, nil
+	}
+	kept, err := s.store.EstimateEnded(ctx, tenantID, at, estimateLimit)
+	if err != nil {
+		return store.RetentionEstimate{}, err
+	}
+	archived, err := s.store.EstimateArchived(ctx, tenantID, at, estimateLimit)
+	return sum(kept, archived), err
+}
+
+func sum(a, b store.RetentionEstimate) store.RetentionEstimate {
+	return store.RetentionEstimate{Runs: a.Runs + b.Runs, Events: a.Events + b.Events, Bytes: a.Bytes + b.Bytes,
+		Held: a.Held + b.Held, More: a.More || b.More}
 }
 
 // atLeast says how many runs an estimate found.

@@ -68,6 +68,7 @@ type PassReads interface {
 		limit int) ([]store.StoredSetting, error)
 	DestinationStates(ctx context.Context) ([]store.DestinationState, error)
 	Dirty(ctx context.Context, minAge time.Duration, limit int) ([]store.DirtyRun, error)
+	Heads(ctx context.Context, runIDs []string) (store.Heads, error)
 	Load(ctx context.Context, runID string) (store.Loaded, error)
 }
 
@@ -75,7 +76,9 @@ type PassReads interface {
 type Archive interface {
 	// WriteRun writes the log of an ended run, and verifies it by reading it back.
 	WriteRun(ctx context.Context, runID string) (store.ArchivedRun, error)
-	// RemoveRun removes an archived log. A log that does not exist is no error.
+	// CheckRun reads an archived log and returns an error unless it has the content that was marked.
+	CheckRun(ctx context.Context, a store.ArchivedRun) error
+	// RemoveRun removes an archived log, with its copies that were never marked. A log that does not exist is no error.
 	RemoveRun(ctx context.Context, a store.ArchivedRun) error
 }
 
@@ -198,14 +201,16 @@ func (p *passOf) archiveRuns(ctx context.Context) error {
 	return nil
 }
 
-// archiveRun writes, verifies and marks one run. Nothing of it is deleted before.
+// archiveRun writes, verifies and marks one run. Nothing of it is deleted before. It keeps what it wrote when the mark
+// fails: the store may have committed the mark before the error, and then this is the only copy of the log. RemoveRun
+// removes copies without a mark together with the run.
 func (p *passOf) archiveRun(ctx context.Context, runID string) error {
 	a, err := p.w.cfg.Archive.WriteRun(ctx, runID)
 	if err != nil {
 		return err
 	}
 	if err := p.w.cfg.Store.MarkArchived(ctx, a); err != nil {
-		return errors.Join(err, p.w.cfg.Archive.RemoveRun(ctx, a))
+		return err
 	}
 	p.out.Archived++
 	p.out.Bytes += a.Bytes
@@ -233,12 +238,20 @@ func (p *passOf) archivedRuns(ctx context.Context, part store.ArchivedPart, unti
 	}
 }
 
-// emptyRuns deletes the events of archived runs, in batches.
+// emptyRuns deletes the events of archived runs, in batches. It reads the archive of each run once more before, because
+// hours may have passed since the mark: the bucket may have lost the object meanwhile.
 func (p *passOf) emptyRuns(ctx context.Context) error {
 	return p.archivedRuns(ctx, store.PartEvents, p.now, func(a store.ArchivedRun) error {
+		checked := false
 		for more := true; more; {
 			err := p.each(ctx, a.RunID, func() error {
 				more = false
+				if !checked {
+					if err := p.w.cfg.Archive.CheckRun(ctx, a); err != nil {
+						return err
+					}
+					checked = true
+				}
 				n, err := p.w.cfg.Store.DeleteArchivedEvents(ctx, a.RunID, pageEvents)
 				p.out.Events += int64(n)
 				more = err == nil && n == pageEvents

@@ -144,6 +144,47 @@ func TestPreviewRetention_CountsRuns(t *testing.T) {
 	}
 }
 
+// A tired administrator reads the preview alone: what is lost for good must stand in it.
+func TestPreviewRetention_NamesAllThatIsLost(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	admin := w.Principal("dev-admin")
+	for n := range 3 {
+		oldRun(t, w, fmt.Sprint("old-", n))
+		head := controltest.Must[store.Loaded](t)(w.Raw.Load(t.Context(), fmt.Sprint("old-", n))).Head.LastSeq
+		if err := w.Raw.MarkArchived(t.Context(), store.ArchivedRun{RunID: fmt.Sprint("old-", n), Head: head,
+			Location: fmt.Sprint("acme/", n), SHA256: "0", Bytes: 1000, Events: int64(head)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	oldRun(t, w, "in-the-store")
+	for name, c := range map[string]struct {
+		doc  retention.Document
+		want string
+	}{
+		"archives": {retention.Document{Runs: retention.RunDays{DeleteArchiveAfterDays: days(95)}},
+			"deletes 3 runs of 3.0 kB in the archive for good"},
+		"logs that are gone already": {retention.Document{StepLogs: days(13)}, ""},
+		"artifacts of a kind":        {retention.Document{Artifacts: map[string]int{"dbt-manifest": 120}}, ""},
+		"dead letters":               {retention.Document{DeadLetters: days(2)}, "dead letters that are older than 2 days"},
+		"alerts":                     {retention.Document{Alerts: days(1)}, "more than 1 day ago"},
+	} {
+		got := controltest.Must[retention.Effect](t)(w.PreviewRetention(t.Context(), admin, c.doc))
+		words := strings.Join(got.Warnings, "\n")
+		words = strings.ReplaceAll(words, "The next pass moves 1 run", "")
+		if c.want == "" && strings.Contains(words, "removes") || !strings.Contains(words, c.want) {
+			t.Errorf("%s: warnings are %q, want %q", name, got.Warnings, c.want)
+		}
+	}
+	if _, _, err := w.SetRetention(t.Context(), admin, set(0, retention.Document{StepLogs: days(0)})); err != nil {
+		t.Fatal(err)
+	}
+	got := controltest.Must[retention.Effect](t)(w.PreviewRetention(t.Context(), admin, retention.Document{}))
+	if want := "removes the step logs of 4 runs for good"; !strings.Contains(strings.Join(got.Warnings, "\n"), want) {
+		t.Errorf("warnings of a policy that keeps logs no more are %q, want %q", got.Warnings, want)
+	}
+}
+
 func TestRetention_NeedsRights(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -135,7 +135,9 @@ func (w *Worker) lease(ctx context.Context) (due bool, err error) {
 	}
 	w.saved = time.Now()
 	p := w.position()
-	return p.Tenant != "" || w.cfg.Now().Sub(p.EndedAt) >= w.cfg.Installed.Every, nil
+	since := w.cfg.Now().Sub(p.EndedAt)
+	// A clock that was ahead during a pass must not keep the duty from working until that time comes.
+	return p.Tenant != "" || since >= w.cfg.Installed.Every || since < 0, nil
 }
 
 func (w *Worker) position() (p position) {
@@ -208,11 +210,15 @@ func (w *Worker) Pass(ctx context.Context) error {
 
 // passTenant makes a pass over one tenant and stores what it did, also when it ends early.
 func (w *Worker) passTenant(ctx context.Context, tenant string) error {
-	p := &passOf{w: w, tenant: tenant, now: w.cfg.Now(), out: &Pass{StartedAt: w.cfg.Now(), Marks: map[string]Mark{}}}
+	now, err := w.earlierClock(ctx)
+	if err != nil {
+		return err
+	}
+	p := &passOf{w: w, tenant: tenant, now: now, out: &Pass{StartedAt: w.cfg.Now(), Marks: map[string]Mark{}}}
 	if err := p.prepare(ctx); err != nil {
 		return err
 	}
-	err := p.do(ctx)
+	err = p.do(ctx)
 	end := w.cfg.Now()
 	p.out.EndedAt = &end
 	w.count(p.out)
@@ -222,6 +228,27 @@ func (w *Worker) passTenant(ctx context.Context, tenant string) error {
 		jsonErr = w.cfg.Store.SaveRetentionPass(keep, tenant, doc)
 	}
 	return errors.Join(err, jsonErr, w.audit(keep, tenant, p.out), w.alert(ctx, p))
+}
+
+// clockAhead is the lead of this process's clock over the store's from which on a pass logs a warning.
+const clockAhead = 5 * time.Minute
+
+// earlierClock returns the earlier of the clocks of this process and of the store. Ages count from times of the store,
+// and what a pass deletes cannot be brought back: a server whose clock jumped ahead must not delete what is young.
+func (w *Worker) earlierClock(ctx context.Context) (time.Time, error) {
+	heads, err := w.cfg.Store.Heads(ctx, []string{})
+	if err != nil {
+		return time.Time{}, err
+	}
+	now := w.cfg.Now()
+	if !now.After(heads.Now) {
+		return now, nil
+	}
+	if ahead := now.Sub(heads.Now); ahead > clockAhead {
+		w.cfg.Logger.WarnContext(ctx, "the clock of this server is ahead of the store's, so the retention counts days by the "+
+			"store's: correct the clock", slog.Duration("ahead", ahead))
+	}
+	return heads.Now, nil
 }
 
 // prepare reads the policy and what the last pass left. A policy that cannot be read deletes nothing.

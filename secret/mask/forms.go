@@ -14,13 +14,19 @@ import (
 // shell, in SQL, as hexadecimal digits, and as Base64 at each of the three positions within a longer text. A value of
 // fewer than MinBytes has none.
 func Forms(value string) []string {
-	var out []string
+	exact, broken := forms(value)
+	return append(exact, broken...)
+}
+
+// forms returns the texts of Forms: those that are printed as they are, and digits that programs print with line breaks
+// anywhere.
+func forms(value string) (exact, broken []string) {
 	for _, text := range withLines(value) {
 		if len(text) >= MinBytes {
-			out = append(out, formsOf(text)...)
+			exact, broken = append(exact, exactForms(text)...), append(broken, digitForms(text)...)
 		}
 	}
-	return out
+	return exact, broken
 }
 
 // withLines returns a value and, when it has several lines, each of them: programs print such a value line by line.
@@ -35,17 +41,22 @@ func withLines(value string) []string {
 	return append(texts, strings.TrimSpace(value))
 }
 
-func formsOf(text string) []string {
-	digits := hex.EncodeToString([]byte(text))
+func exactForms(text string) []string {
 	query, path, all := url.QueryEscape(text), url.PathEscape(text), percent(text)
-	out := []string{
-		text, digits, strings.ToUpper(digits),
+	return []string{
+		text,
 		query, lowerEscapes(query), path, lowerEscapes(path), strings.ReplaceAll(query, "+", "%20"), all, lowerEscapes(all),
 		InJSON(text, true), InJSON(text, false),
 		strings.ReplaceAll(text, "'", `'\''`), strings.ReplaceAll(text, "'", `'"'"'`), // in quotes of a shell
 		doubleQuoted.Replace(text), backslashed(text), strings.ReplaceAll(text, `\`, `\\`),
 		strings.ReplaceAll(text, "'", "''"), strings.NewReplacer(`\`, `\\`, "'", `\'`).Replace(text), // SQL
 	}
+}
+
+// digitForms returns a text as hexadecimal digits and as Base64.
+func digitForms(text string) []string {
+	digits := hex.EncodeToString([]byte(text))
+	out := []string{digits, strings.ToUpper(digits)}
 	for _, encoding := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
 		for before := range 3 {
 			out = append(out, within(encoding, text, before))

@@ -17,7 +17,10 @@ type reader struct {
 	m     *Masker
 	from  io.Reader
 	piece []byte
-	held  []byte // read and not decided
+	held  []byte // read and not decided, behind the bytes that are sent
+	data  lines  // of held
+	// sent is how many bytes at the start of held were passed on. They may begin a value that goes on in the next line.
+	sent int
 	// hidden is how many bytes at the start of held belong to a value whose mask is written.
 	hidden int
 	out    []byte
@@ -41,25 +44,29 @@ func (r *reader) Read(p []byte) (int, error) {
 
 // decide moves what is decided from held to out.
 func (r *reader) decide() {
+	r.data.set(r.held)
 	out, at, hidden := r.out[:0], 0, r.hidden
-	limit := len(r.held)
+	limit, open := len(r.held), len(r.held)
 	if r.err == nil {
-		limit = r.m.partial(r.held)
+		limit, open = r.m.partial(&r.data)
 	}
-	r.m.each(r.held, func(start, end int) {
+	r.m.each(&r.data, func(start, end int) {
 		if start > limit {
 			return // a longer value may begin before it
 		}
 		if start > hidden || hidden == 0 { // else it continues a value whose mask is written
-			out = append(append(out, r.held[max(at, hidden):start]...), Hidden...)
+			if begin := max(at, hidden, r.sent); begin < start {
+				out = append(out, r.held[begin:start]...)
+			}
+			out = append(out, Hidden...)
 		}
 		at, hidden = max(at, end), max(hidden, end)
 	})
-	begin := max(at, hidden)
+	begin := max(at, hidden, r.sent)
 	if begin < limit {
 		out = append(out, r.held[begin:limit]...)
 	}
-	r.hidden = max(0, hidden-limit)
-	r.held = append(r.held[:0], r.held[limit:]...)
+	r.sent, r.hidden = max(0, max(limit, r.sent)-open), max(0, hidden-open)
+	r.held = append(r.held[:0], r.held[open:]...)
 	r.out = out
 }

@@ -115,9 +115,23 @@ SELECT count(*) FILTER (WHERE NOT held), coalesce(sum(last_seq) FILTER (WHERE NO
 // EstimateEnded implements store.Retention.
 func (s *Store) EstimateEnded(ctx context.Context, tenantID string, before time.Time,
 	limit int) (store.RetentionEstimate, error) {
-	return onlyOne(collect(ctx, s, "estimate", func(row pgx.CollectableRow) (e store.RetentionEstimate, err error) {
-		return e, row.Scan(&e.Runs, &e.Events, &e.Bytes, &e.Held, &e.More)
-	}, estimateSQL, tenantID, before, limit, []string{"COMPLETED", "FAILED", "CANCELLED"}))
+	return onlyOne(collect(ctx, s, "estimate", scanEstimate, estimateSQL, tenantID, before, limit,
+		[]string{"COMPLETED", "FAILED", "CANCELLED"}))
+}
+
+func scanEstimate(row pgx.CollectableRow) (e store.RetentionEstimate, err error) {
+	return e, row.Scan(&e.Runs, &e.Events, &e.Bytes, &e.Held, &e.More)
+}
+
+// EstimateArchived implements store.Retention.
+func (s *Store) EstimateArchived(ctx context.Context, tenantID string, before time.Time,
+	limit int) (store.RetentionEstimate, error) {
+	return onlyOne(collect(ctx, s, "estimate of the archive", scanEstimate, `WITH judged AS (
+		SELECT a.events, a.bytes, dvt_held(a.run_id) AS held FROM run_archive a WHERE a.tenant_id = $1 AND a.ended_at < $2
+		ORDER BY a.ended_at, a.run_id LIMIT $3 + 1)
+		SELECT count(*) FILTER (WHERE NOT held), coalesce(sum(events) FILTER (WHERE NOT held), 0)::bigint,
+		coalesce(sum(bytes) FILTER (WHERE NOT held), 0)::bigint, count(*) FILTER (WHERE held), count(*) > $3 FROM judged`,
+		tenantID, before, limit))
 }
 
 // MarkArchived implements store.Retention. Servers may not delete, so functions of the database do it with the rights

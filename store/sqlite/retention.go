@@ -153,14 +153,27 @@ func (s *Store) EstimateEnded(ctx context.Context, tenantID string, before time.
 	part := func(status run.Status) string {
 		return `SELECT * FROM (` + endedSQL + `'` + string(status) + `' LIMIT ?3 + 1)`
 	}
-	return readOne(ctx, s, "estimate", func(row scanner) (e store.RetentionEstimate, err error) {
-		return e, row.Scan(&e.Runs, &e.Events, &e.Bytes, &e.Held, &e.More)
-	}, `WITH judged AS MATERIALIZED (`+part(run.Completed)+` UNION ALL `+part(run.Failed)+` UNION ALL `+
+	return readOne(ctx, s, "estimate", scanEstimate, `WITH judged AS MATERIALIZED (`+part(run.Completed)+` UNION ALL `+part(run.Failed)+` UNION ALL `+
 		part(run.Cancelled)+`), sample AS (SELECT avg(length(e.payload) + 400) AS size
 			FROM (SELECT run_id FROM judged LIMIT 20) j JOIN event e ON e.run_id = j.run_id AND e.run_seq <= 50)
 		SELECT coalesce(sum(held = 0), 0), coalesce(sum(CASE WHEN held = 0 THEN last_seq ELSE 0 END), 0),
 		CAST(coalesce(sum(CASE WHEN held = 0 THEN last_seq ELSE 0 END), 0) * coalesce((SELECT size FROM sample), 400)
 			AS INTEGER), coalesce(sum(held), 0), count(*) > ?3 FROM judged`, tenantID, micros(before), limit)
+}
+
+func scanEstimate(row scanner) (e store.RetentionEstimate, err error) {
+	return e, row.Scan(&e.Runs, &e.Events, &e.Bytes, &e.Held, &e.More)
+}
+
+// EstimateArchived implements store.Retention.
+func (s *Store) EstimateArchived(ctx context.Context, tenantID string, before time.Time,
+	limit int) (store.RetentionEstimate, error) {
+	return readOne(ctx, s, "estimate of the archive", scanEstimate, `WITH judged AS MATERIALIZED (
+		SELECT a.events, a.bytes, `+heldSQL+` AS held FROM run_archive a JOIN run r ON r.run_id = a.run_id
+		WHERE a.tenant_id = ?1 AND a.ended_at < ?2 ORDER BY a.ended_at, a.run_id LIMIT ?3 + 1)
+		SELECT coalesce(sum(held = 0), 0), coalesce(sum(CASE WHEN held = 0 THEN events END), 0),
+		coalesce(sum(CASE WHEN held = 0 THEN bytes END), 0), coalesce(sum(held), 0), count(*) > ?3 FROM judged`, tenantID,
+		micros(before), limit)
 }
 
 // MarkArchived implements store.Retention.

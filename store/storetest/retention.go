@@ -25,6 +25,7 @@ var retentionCases = []testCase{
 	{"HeldRunIsNeitherArchivedNorDeleted", testHeldRunIsNeitherArchivedNorDeleted},
 	{"RecentRunCannotBeMarked", testRecentRunCannotBeMarked},
 	{"RetentionEstimateIsBounded", testRetentionEstimateIsBounded},
+	{"ArchivedRunsAreEstimated", testArchivedRunsAreEstimated},
 	{"OldRowsAreTrimmed", testOldRowsAreTrimmed},
 	{"RetentionTenantsAndPasses", testRetentionTenantsAndPasses},
 }
@@ -333,6 +334,30 @@ func testRetentionEstimateIsBounded(f *fixture) {
 	f.ok(err)
 	f.equal(true, e.More && e.Runs+e.Held <= 4, "more than 3 runs are marked as more")
 	e, err = f.store.EstimateEnded(f.ctx(), "t2", time.Now(), 3)
+	f.ok(err)
+	f.equal(store.RetentionEstimate{}, e, "the estimate of another tenant")
+}
+
+func testArchivedRunsAreEstimated(f *fixture) {
+	for n := range 4 {
+		id := f.pastRun("", endedLog())
+		f.ok(f.markArchived(id, f.load(id).Head.LastSeq))
+		if n == 0 {
+			f.hold(store.HoldRun, id.RunID)
+		}
+	}
+	f.pastRun("", endedLog())
+	e, err := f.store.EstimateArchived(f.ctx(), "t1", time.Now(), 100)
+	f.ok(err)
+	f.equal([]any{int64(3), int64(1), false, true, true}, []any{e.Runs, e.Held, e.More, e.Bytes > 0, e.Events > 0},
+		"archived runs, held ones, whether there are more, bytes and events")
+	e, err = f.store.EstimateArchived(f.ctx(), "t1", time.Now(), 2)
+	f.ok(err)
+	f.equal(true, e.More && e.Runs+e.Held <= 3, "more than 2 runs are marked as more")
+	e, err = f.store.EstimateArchived(f.ctx(), "t1", time.Now().AddDate(-20, 0, 0), 2)
+	f.ok(err)
+	f.equal(store.RetentionEstimate{}, e, "the estimate of a time before all runs")
+	e, err = f.store.EstimateArchived(f.ctx(), "t2", time.Now(), 3)
 	f.ok(err)
 	f.equal(store.RetentionEstimate{}, e, "the estimate of another tenant")
 }

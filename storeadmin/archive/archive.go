@@ -27,7 +27,8 @@ type Objects interface {
 	PutArchived(ctx context.Context, name string, body io.Reader) error
 	// OpenArchived opens an object; fs.ErrNotExist.
 	OpenArchived(ctx context.Context, name string) (io.ReadCloser, error)
-	// RemoveArchived removes an object. An object that does not exist is no error.
+	// RemoveArchived removes an object, and those whose names differ from its name only in the hash. An object that does
+	// not exist is no error.
 	RemoveArchived(ctx context.Context, name string) error
 }
 
@@ -164,7 +165,14 @@ func (a Archive) WriteRun(ctx context.Context, runID string) (store.ArchivedRun,
 	return Write(ctx, a.Store, a.Objects, runID)
 }
 
-// RemoveRun removes the object of a run. An object that does not exist is no error.
+// CheckRun reads the object of a run and compares its hash with that of the mark. ErrTorn when it differs;
+// fs.ErrNotExist when it is missing.
+func (a Archive) CheckRun(ctx context.Context, r store.ArchivedRun) error {
+	_, err := Read(ctx, a.Objects, r)
+	return err
+}
+
+// RemoveRun removes the object of a run, and copies that were written but never marked. An object that does not exist is no error.
 func (a Archive) RemoveRun(ctx context.Context, r store.ArchivedRun) error {
 	return a.Objects.RemoveArchived(ctx, r.Location)
 }

@@ -168,8 +168,8 @@ func (s commands) preview() *cobra.Command {
 				return s.Print(out.PreviewRetention)
 			}
 			s.show(out.PreviewRetention)
-			if out.PreviewRetention.Archive.Runs == 0 {
-				fmt.Fprintln(s.Notes(), "No run is old enough to be archived now.")
+			if len(out.PreviewRetention.Warnings) == 0 {
+				fmt.Fprintln(s.Notes(), "The next pass would archive and delete nothing because of this change.")
 			}
 			return nil
 		},
