@@ -65,6 +65,30 @@ func (s *Store) Measure(ctx context.Context, scope Scope, limit int) (Removed, e
 	return s.each(ctx, scope, limit, func(string) error { return nil })
 }
 
+// Walk calls visit with the key and the stored size of each object of a scope, by key, after the key after, until visit
+// returns an error. A key begins with the prefix of its kind and the tenant.
+func (s *Store) Walk(ctx context.Context, scope Scope, after string, visit func(key string, size int64) error) error {
+	prefix, err := scope.prefix()
+	if err != nil {
+		return err
+	}
+	for list := s.bucket.List(&blob.ListOptions{Prefix: prefix}); ; {
+		o, err := list.Next(ctx)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return failed("list", err)
+		}
+		if o.Key <= after {
+			continue
+		}
+		if err := visit(o.Key, o.Size); err != nil {
+			return err
+		}
+	}
+}
+
 // RemoveArtifact implements Remover.
 func (s *Store) RemoveArtifact(ctx context.Context, uri string) error {
 	name, ok := nameOf(uri)

@@ -20,6 +20,7 @@ const (
 	Slack     Kind = "slack"     // incoming webhook; alerts only
 	Email     Kind = "email"     // SMTP; alerts only
 	Syslog    Kind = "syslog"    // RFC 5424 over TCP, TLS or UDP
+	File      Kind = "file"      // JSON lines in a file of this machine; records of the audit only
 )
 
 // Topic says what a message is about.
@@ -29,12 +30,13 @@ type Topic string
 const (
 	Events Topic = "events" // events of runs, in the order of each run
 	Alerts Topic = "alerts" // an alert was opened, grew, was acknowledged or was resolved
+	Audit  Topic = "audit"  // records of the audit, in the order of each tenant's chain; only where a route names it
 )
 
 // Message is an event or a change of an alert, for destinations. It has at most MaxMessage bytes as JSON.
 type Message struct {
-	// ID identifies the message: a repetition has the same one. It is the id of the event, or that of the alert with the
-	// number of its change.
+	// ID identifies the message: a repetition has the same one. It is the id of the event or of the record, or that of
+	// the alert with the number of its change.
 	ID    string
 	Topic Topic
 	// Type is the type of the event, such as StepFailed, or AlertOpened, AlertRepeated, AlertAcknowledged, AlertResolved.
@@ -43,7 +45,8 @@ type Message struct {
 	TenantID string    // "" for an alert about the installation
 	// ProjectID, EnvironmentID, PlanID and RunID are "" when the message is not about a run.
 	ProjectID, EnvironmentID, PlanID, RunID string
-	Seq                                     uint64 // position in the log of the run; 0 for an alert
+	// Seq is the position in the log of the run, or in the audit of the tenant; 0 for an alert.
+	Seq uint64
 	// Level is that of the alert: LOW, MEDIUM or HIGH; "" for an event.
 	Level string
 	// Replayed says that somebody asked for this message again, or that the store was restored.
@@ -109,7 +112,7 @@ type Config struct {
 	Name string // [a-z0-9-]{1,63}, unique
 	Kind Kind
 	// URL is where messages go: https:// for webhook, pagerduty (its default is PagerDuty's own) and slack; smtp:// or
-	// smtps:// for email; tcp://, tls:// or udp:// for syslog.
+	// smtps:// for email; tcp://, tls:// or udp:// for syslog; file:///PATH for file.
 	URL string
 	// Secrets are references to the keys that sign (webhook; each one signs, so that keys can be rotated), the routing
 	// key (pagerduty), the path of the webhook (slack) or the password (email). At most 4.

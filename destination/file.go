@@ -174,9 +174,9 @@ func (p *parser) check(path string, c Config) {
 		p.bad(path+".name", ViolationDuplicate, "another destination has the name %s", c.Name)
 	}
 	p.names[c.Name] = true
-	kinds := []Kind{Webhook, PagerDuty, Slack, Email, Syslog}
+	kinds := []Kind{Webhook, PagerDuty, Slack, Email, Syslog, File}
 	if !slices.Contains(kinds, c.Kind) {
-		p.bad(path+".kind", ViolationInvalid, "it must be webhook, pagerduty, slack, email or syslog")
+		p.bad(path+".kind", ViolationInvalid, "it must be webhook, pagerduty, slack, email, syslog or file")
 	}
 	if u, err := url.Parse(c.URL); err != nil {
 		p.bad(path+".url", ViolationInvalid, "it cannot be parsed")
@@ -197,8 +197,8 @@ func (p *parser) check(path string, c Config) {
 		p.bad(path+".to", ViolationTooMany, "at most %d are allowed", maxRecipients)
 	}
 	for i, t := range c.Route.Topics {
-		if t != Events && t != Alerts {
-			p.bad(fmt.Sprintf("%s.route.topics[%d]", path, i), ViolationInvalid, "it must be events or alerts")
+		if t != Events && t != Alerts && t != Audit {
+			p.bad(fmt.Sprintf("%s.route.topics[%d]", path, i), ViolationInvalid, "it must be events, alerts or audit")
 		}
 	}
 	for i, l := range c.Route.Levels {
@@ -206,8 +206,33 @@ func (p *parser) check(path string, c Config) {
 			p.bad(fmt.Sprintf("%s.route.levels[%d]", path, i), ViolationInvalid, "it must be LOW, MEDIUM or HIGH")
 		}
 	}
+	p.checkAudit(path, c)
 	r := c.Route
 	if len(r.Topics)+len(r.Tenants)+len(r.Projects)+len(r.Types)+len(r.Levels)+len(r.Codes) > maxRouteTerms {
 		p.bad(path+".route", ViolationTooMany, "at most %d values are allowed", maxRouteTerms)
+	}
+}
+
+// checkAudit judges the topic audit. A record belongs to a tenant and to nothing smaller, so a route that names less
+// would send more than it says.
+func (p *parser) checkAudit(path string, c Config) {
+	r := c.Route
+	if !slices.Contains(r.Topics, Audit) {
+		if c.Kind == File {
+			p.bad(path+".route.topics", ViolationInvalid, "a file takes records of the audit only: set it to [audit]")
+		}
+		return
+	}
+	switch {
+	case c.Kind != Webhook && c.Kind != Syslog && c.Kind != File:
+		p.bad(path+".route.topics", ViolationInvalid, "records of the audit go to webhook, syslog or file")
+	case c.Kind == Syslog && strings.HasPrefix(c.URL, "udp:"):
+		p.bad(path+".url", ViolationInvalid, "records of the audit go over tls:// or tcp://, because udp:// loses some")
+	case c.Kind == File && len(r.Topics) > 1:
+		p.bad(path+".route.topics", ViolationInvalid, "a file takes records of the audit only: set it to [audit]")
+	}
+	if len(r.Projects)+len(r.Types)+len(r.Levels)+len(r.Codes) > 0 {
+		p.bad(path+".route", ViolationInvalid, "records of the audit are selected by tenants only: use another destination "+
+			"for events or alerts that are selected by projects, types, levels or codes")
 	}
 }

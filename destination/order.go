@@ -20,6 +20,8 @@ func (c Config) Entry() Entry {
 	e := Entry{Kind: c.Kind, Route: c.Route}
 	if u, err := url.Parse(c.URL); err == nil && u.Host != "" {
 		e.Address = u.Scheme + "://" + u.Host
+	} else if err == nil && c.Kind == File {
+		e.Address = "file://" + u.Path
 	}
 	return e
 }

@@ -3,9 +3,12 @@ package destination
 import "slices"
 
 // Selects reports whether a message goes to the destination. The kinds that people read take alerts only. A destination
-// without a route takes what its kind is for: PagerDuty, which wakes people, alerts with the level HIGH; Slack and
+// without a route takes what its kind is for, and never the audit: PagerDuty, which wakes people, alerts with the level HIGH; Slack and
 // e-mail those from MEDIUM; webhook and syslog everything.
 func (c Config) Selects(m Message) bool {
+	if m.Topic == Audit {
+		return c.SelectsAudit(m.TenantID)
+	}
 	forPeople := c.Kind == PagerDuty || c.Kind == Slack || c.Kind == Email
 	if m.Topic == Events && forPeople {
 		return false
@@ -34,4 +37,20 @@ func (r Route) selects(m Message) bool {
 		}
 	}
 	return allows(r.Tenants, m.TenantID) && allows(r.Projects, m.ProjectID)
+}
+
+// TakesAudit reports whether the destination takes records of the audit.
+func (c Config) TakesAudit() bool { return slices.Contains(c.Route.Topics, Audit) }
+
+// SelectsAudit reports whether the destination takes the audit of a tenant; "" is that of the installation.
+func (c Config) SelectsAudit(tenantID string) bool {
+	switch {
+	case !c.TakesAudit():
+		return false
+	case len(c.Route.Tenants) == 0:
+		return true
+	case tenantID == "":
+		return c.Route.Installation
+	}
+	return slices.Contains(c.Route.Tenants, tenantID)
 }

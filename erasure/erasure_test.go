@@ -49,6 +49,7 @@ type installation struct {
 	// bucketDir is the directory of the bucket.
 	bucketDir, ledger string
 	file              string // of the database; "" on PostgreSQL
+	dsn               string // "" on SQLite
 	keys              *subject.Keyring
 	sign              ed25519.PrivateKey
 	pg                bool
@@ -167,6 +168,7 @@ func openPostgres(i *installation, dsn string) string {
 	if dsn == "" {
 		dsn = testserver.Postgres(i)
 	}
+	i.dsn = dsn
 	raw := must[*postgres.Store](i.T)(postgres.Open(i.Context(), dsn, postgres.Options{Migrate: true, MaxConns: 4}))
 	i.Cleanup(func() { _ = raw.Close() })
 	i.store = decorate.SealAudit(raw, i.keys)

@@ -96,6 +96,7 @@ type Store interface {
 	store.Destinations
 	store.DestinationOrders
 	GetAlert(ctx context.Context, id string) (store.AlertState, error)
+	AuditReader
 }
 
 // Alerts raises and resolves alerts about destinations.
@@ -116,6 +117,8 @@ type Config struct {
 	Reload <-chan os.Signal
 	// NewSender makes the sender of a destination.
 	NewSender func(destination.Config) (destination.Sender, error)
+	// OpenAudit replaces sealed names in rows of a tenant by what an auditor reads. nil: they stay sealed.
+	OpenAudit func(ctx context.Context, tenantID string, rows []*store.AuditRow) error
 	// Link returns the address of the page of a run, or of alerts when runID is "". It may be nil.
 	Link   func(runID string) string
 	Timing Timing
@@ -144,6 +147,9 @@ func New(cfg Config) *Notifier {
 	cfg.Timing = cfg.Timing.withDefaults()
 	if cfg.Now == nil {
 		cfg.Now = time.Now
+	}
+	if cfg.OpenAudit == nil {
+		cfg.OpenAudit = func(context.Context, string, []*store.AuditRow) error { return nil }
 	}
 	if cfg.Link == nil {
 		cfg.Link = func(string) string { return "" }

@@ -264,6 +264,11 @@ func (s *session) readOrder(ctx context.Context, w *orderWork) (out []destinatio
 				slog.String("messageId", d.MessageID), slog.Any("error", err))
 			continue
 		}
+		if m.Topic == destination.Audit {
+			if m, err = s.reloadRecord(ctx, m); err != nil {
+				return nil, err
+			}
+		}
 		out = append(out, m)
 	}
 	return out, nil
@@ -274,6 +279,9 @@ func (s *session) readOrder(ctx context.Context, w *orderWork) (out []destinatio
 func laneOf(m destination.Message) string {
 	if m.Topic == destination.Alerts && m.Alert != nil {
 		return "alert/" + m.Alert.Key
+	}
+	if m.Topic == destination.Audit {
+		return auditLane + m.TenantID
 	}
 	return "run/" + m.RunID
 }

@@ -62,7 +62,7 @@ func (s *session) finish(ctx context.Context, r result) error {
 		s.failingSince = &at
 	}
 	var rejected *destination.RejectedError
-	if errors.As(r.err, &rejected) {
+	if errors.As(r.err, &rejected) && s.mayBury(r.d) {
 		// One that refuses everything, by a wrong key for example, must be noticed like one that does not answer.
 		return s.bury(ctx, r, l)
 	}
@@ -74,7 +74,7 @@ func (s *session) finish(ctx context.Context, r result) error {
 		return s.disable(ctx)
 	}
 	// While the destination accepts nothing at all, the fault is not the message's: it waits, as long as that takes.
-	if r.d.tries >= s.cfg.Timing.Tries && s.accepted.After(r.d.failed) {
+	if r.d.tries >= s.cfg.Timing.Tries && s.accepted.After(r.d.failed) && !isAudit(r.d) {
 		return s.bury(ctx, r, l)
 	}
 	l.next = now.Add(s.backoff(r.d.tries))
@@ -87,7 +87,7 @@ func (s *session) finish(ctx context.Context, r result) error {
 
 // noteAccepted records that the destination accepted a message. It is back, so nothing waits for its next try.
 func (s *session) noteAccepted(now time.Time) {
-	s.accepted = now
+	s.accepted, s.audit.buried = now, false
 	if s.failingSince == nil {
 		return
 	}
@@ -130,11 +130,12 @@ func (s *session) remove(d *delivery, l *lane) {
 
 // bury makes a message a dead letter, so that later messages of its run no longer wait.
 func (s *session) bury(ctx context.Context, r result, l *lane) error {
-	doc, err := json.Marshal(r.d.message)
+	doc, err := json.Marshal(withoutRecord(r.d.message))
 	if err != nil {
 		return err
 	}
 	m := r.d.message
+	s.audit.buried = s.audit.buried || isAudit(r.d)
 	dead := store.DeadDelivery{Destination: s.dest.Name, MessageID: m.ID, TenantID: m.TenantID, RunID: m.RunID,
 		Tries: r.d.tries, Error: short(r.err.Error()), Message: doc}
 	if err := s.cfg.Store.BuryDelivery(ctx, dead, keepDead); err != nil {
@@ -167,10 +168,14 @@ func (s *session) disable(ctx context.Context) error {
 // failingAlert is the alert that the destination fails or is disabled.
 func (s *session) failingAlert() store.Alert {
 	a := store.Alert{Code: run.CodeDestinationFailing, Level: store.AlertMedium, Subject: s.dest.Name}
-	if s.disabled {
+	switch {
+	case s.disabled:
 		a.Note = fmt.Sprintf("The destination %s answered that it wants no more messages, and is disabled until somebody "+
 			"enables it or its entry in the file of destinations changes.", s.dest.Name)
-	} else {
+	case s.failingSince == nil && s.isBehind():
+		a.Note = fmt.Sprintf("The destination %s accepts records of the audit, but slower than they come: the oldest that "+
+			"waits is older than %s. None is lost.", s.dest.Name, s.cfg.Timing.FailingAfter)
+	default:
 		a.Note = fmt.Sprintf("The destination %s has accepted nothing for %s or longer. Messages that it refused are dead "+
 			"letters; the others wait until it accepts them.", s.dest.Name, s.cfg.Timing.FailingAfter)
 	}
@@ -185,7 +190,7 @@ func (s *session) checkFailing(ctx context.Context) {
 		err = s.cfg.Alerts.Resolve(ctx, "A person disabled the destination.", s.failingAlert())
 		s.alerted = err != nil
 	case s.byPerson:
-	case s.disabled, s.failingSince != nil && s.ageOf(*s.failingSince) > s.cfg.Timing.FailingAfter:
+	case s.disabled, s.failingSince != nil && s.ageOf(*s.failingSince) > s.cfg.Timing.FailingAfter, s.isBehind():
 		s.alerted = true
 		_, err = s.cfg.Alerts.Raise(ctx, s.failingAlert())
 	case s.failingSince == nil && s.alerted:

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"maps"
 	"sync"
 	"time"
 
@@ -19,6 +20,8 @@ type position struct {
 	Since      time.Time `json:"since"`
 	Checkpoint string    `json:"checkpoint"` // of the feed
 	Change     int64     `json:"change"`     // the last change of alerts
+	// Audit has the number of the last record of the audit of each tenant.
+	Audit map[string]int64 `json:"audit,omitempty"`
 	// ReplayedUntil is when the store's history was replaced. Older messages are sent again and marked as replayed.
 	ReplayedUntil time.Time `json:"replayedUntil,omitzero"`
 	// Repeat is when each open alert is due again, by id.
@@ -32,6 +35,7 @@ type position struct {
 type batch struct {
 	checkpoint string
 	change     int64
+	audit      map[string]int64
 	left       int
 	began      time.Time
 }
@@ -73,6 +77,7 @@ type session struct {
 
 	reader  *feed.Reader
 	change  int64 // the last change of alerts that was read
+	audit   auditReader
 	lanes   map[string]*lane
 	batches []*batch
 	waiting int // deliveries in lanes
@@ -109,6 +114,7 @@ func (n *Notifier) newSession(ctx context.Context, c destination.Config, sender 
 		s.at.Repeat = map[string]time.Time{}
 	}
 	s.change = s.at.Change
+	s.audit = newAuditReader(s.at.Audit)
 	d, err := n.cfg.Store.GetDestination(ctx, c.Name)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return nil, err
@@ -237,10 +243,21 @@ func (s *session) fill(ctx context.Context, now time.Time) error {
 		if err := s.readAlerts(ctx); err != nil {
 			return err
 		}
+		more, err := s.readAudit(ctx)
+		if err != nil {
+			return err
+		}
+		if more {
+			continue
+		}
 		s.nextRead = nextLook(time.Now(), s.cfg.Timing.Idle)
 		return nil
 	}
-	return s.readAlerts(ctx) // alerts do not wait for a long feed
+	if err := s.readAlerts(ctx); err != nil { // alerts and the audit do not wait for a long feed
+		return err
+	}
+	_, err := s.readAudit(ctx)
+	return err
 }
 
 // nextLook returns the time of the next look at the feed. It is the same for all destinations, so that the first of
@@ -278,7 +295,7 @@ var errRestart = errors.New("notifier: the store's history was replaced")
 // restart saves a position before all events of the history that replaced the one before.
 func (s *session) restart(ctx context.Context) error {
 	s.at = position{Since: s.at.Since, ReplayedUntil: s.storeNow()}
-	s.batches, s.change, s.nextSave = nil, 0, time.Time{}
+	s.batches, s.change, s.audit, s.nextSave = nil, 0, newAuditReader(nil), time.Time{}
 	s.log.WarnContext(ctx, "the store's history was replaced; the messages of a destination are sent again",
 		slog.String("destination", s.dest.Name))
 	if err := s.persist(ctx); err != nil {
@@ -297,7 +314,7 @@ func (s *session) openBatch() *batch {
 		if last.left == 0 || n >= maxBatches || now.Sub(last.began) < s.cfg.Timing.Lease/8 {
 			return last
 		}
-		last.checkpoint, last.change = s.reader.Checkpoint(), s.change
+		last.checkpoint, last.change, last.audit = s.reader.Checkpoint(), s.change, maps.Clone(s.audit.read)
 	}
 	b := &batch{began: now}
 	s.batches = append(s.batches, b)
@@ -307,11 +324,12 @@ func (s *session) openBatch() *batch {
 // forgetDone drops the batches at the front that are delivered, and moves the position behind them.
 func (s *session) forgetDone() {
 	for len(s.batches) > 1 && s.batches[0].left == 0 {
-		s.at.Checkpoint, s.at.Change = s.batches[0].checkpoint, s.batches[0].change
+		first := s.batches[0]
+		s.at.Checkpoint, s.at.Change, s.at.Audit = first.checkpoint, first.change, first.audit
 		s.batches = s.batches[1:]
 	}
 	if len(s.batches) == 1 && s.batches[0].left == 0 {
-		s.at.Checkpoint, s.at.Change = s.reader.Checkpoint(), s.change
+		s.at.Checkpoint, s.at.Change, s.at.Audit = s.reader.Checkpoint(), s.change, maps.Clone(s.audit.read)
 		s.batches = nil
 	}
 }
@@ -381,6 +399,7 @@ func (s *session) save(ctx context.Context) error {
 		oldest = time.Time{}
 	}
 	s.metrics.setOldest(s.dest.Name, s.ageOf(oldest))
+	s.noteBehind()
 	s.checkFailing(ctx)
 	if err := s.reportState(ctx); err != nil {
 		return err

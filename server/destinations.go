@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"fmt"
 	"net/url"
 	"os"
@@ -13,6 +14,7 @@ import (
 	"github.com/dvt-engine/dvt/destination/send"
 	"github.com/dvt-engine/dvt/notifier"
 	"github.com/dvt-engine/dvt/server/config"
+	"github.com/dvt-engine/dvt/store"
 )
 
 // newNotifier returns the delivery of events and alerts to the destinations of the setting destinations. The error says
@@ -39,6 +41,9 @@ func (p *parts) newNotifier() (*notifier.Notifier, error) {
 	}
 	return notifier.New(notifier.Config{
 		Store: p.raw, Alerts: p.control, Owner: p.owner, NewSender: p.newSender, Link: p.pageOf,
+		OpenAudit: func(ctx context.Context, tenantID string, rows []*store.AuditRow) error {
+			return p.subjects.Open(ctx, p.raw, tenantID, rows)
+		},
 		Load:   func() ([]destination.Config, error) { return config.ReadDestinations(p.cfg.Destinations) },
 		Reload: reload, Now: p.now, Metrics: p.registry, Logger: p.log,
 	}), nil

@@ -24,6 +24,12 @@ type Exported struct {
 // byte, and receipts. Import makes equal runs from it in another store (contract Z09). If servers are running, each run
 // is exported as of one moment. *UnknownRunsError when a named run does not exist.
 func Export(ctx context.Context, s store.Store, only []string, w io.Writer, p Progress) (Exported, error) {
+	return ExportAt(ctx, s, time.Now(), only, w, p)
+}
+
+// ExportAt is Export with the time that its header names, so that a repetition writes the same bytes.
+func ExportAt(ctx context.Context, s store.Store, at time.Time, only []string, w io.Writer, p Progress) (Exported,
+	error) {
 	var out Exported
 	epoch, err := s.Epoch(ctx)
 	if err != nil {
@@ -31,7 +37,7 @@ func Export(ctx context.Context, s store.Store, only []string, w io.Writer, p Pr
 	}
 	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)
-	now := time.Now().UTC().Truncate(time.Millisecond)
+	now := at.UTC().Truncate(time.Millisecond)
 	if err := enc.Encode(line{Format: Format, Version: Version, StoreEpoch: epoch, ExportedAt: &now}); err != nil {
 		return out, err
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/destinationcmd"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/erasecmd"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/incidentcmd"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/installcmd"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/runtext"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/secretcmd"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/watchview"
@@ -53,7 +54,8 @@ func erasureCommand() *cobra.Command {
 
 func subjectCommand() *cobra.Command {
 	s := &session{}
-	return s.command("subject", "Erase a person", erasecmd.Subject(s.shared()))
+	return s.command("subject", "Export or erase a person", installcmd.SubjectExport(&s.output),
+		erasecmd.Subject(s.shared()))
 }
 
 // shared returns what commands of other packages need of the session, whose fields are set when a command runs.

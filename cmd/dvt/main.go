@@ -83,7 +83,8 @@ var groups = []struct {
 	{"Plans:", func() []*cobra.Command { return []*cobra.Command{plancmd.Plan(noteReceiver), workflowCommand()} }},
 	{"Administration of a tenant:", func() []*cobra.Command {
 		return []*cobra.Command{policyCommand(), quotaCommand(), retentionCommand(), holdCommand(), breakGlassCommand(),
-			tokenCommand(), tenantCommand(), subjectCommand(), erasureCommand(), secretsCommand(), auditCommand()}
+			tokenCommand(), tenantCommand(), subjectCommand(), erasureCommand(), secretsCommand(), auditCommand(),
+			installcmd.Export()}
 	}},
 	{"Operation of an installation:", func() []*cobra.Command {
 		return []*cobra.Command{installcmd.Server(), installcmd.Worker(), installcmd.Migrate(), installcmd.Store(),

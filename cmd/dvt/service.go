@@ -10,6 +10,7 @@ import (
 	"github.com/dvt-engine/dvt/client"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/cmdline"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/erasecmd"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/installcmd"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/runtext"
 )
 
@@ -21,8 +22,9 @@ func serviceCommand() *cobra.Command {
 
 func tenantCommand() *cobra.Command {
 	s := &session{}
-	return s.command("tenant", "Freeze, unfreeze and erase a tenant, and permit share links", s.freeze(true),
-		s.freeze(false), s.shareLinks(), s.recovery(), erasecmd.Purge(s.shared()))
+	return s.command("tenant", "Freeze, unfreeze, export and erase a tenant, and permit share links", s.freeze(true),
+		s.freeze(false), s.shareLinks(), s.recovery(), installcmd.TenantExport(&s.output),
+		erasecmd.Purge(s.shared()))
 }
 
 func (s *session) serviceStatus() *cobra.Command {

@@ -68,8 +68,10 @@ func New(cfg destination.Config, opt Options) (destination.Sender, error) {
 		sender, err = newMail(cfg, opt)
 	case destination.Syslog:
 		sender, err = newSyslog(cfg, opt)
+	case destination.File:
+		sender, err = newFile(cfg)
 	default:
-		err = fmt.Errorf("the kind %q is unknown: use webhook, pagerduty, slack, email or syslog", cfg.Kind)
+		err = fmt.Errorf("the kind %q is unknown: use webhook, pagerduty, slack, email, syslog or file", cfg.Kind)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("destination %s: %w", cfg.Name, err)

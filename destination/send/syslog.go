@@ -24,6 +24,11 @@ const (
 	maxSyslogStream   = 8192
 	maxSyslogDatagram = 1400
 	facilityLocal0    = 16
+	facilityAudit     = 13 // "log audit" of RFC 5424
+	// Audit records that were written within resendFor are written again to a new connection, at most maxResend bytes:
+	// a receiver that died may not have read them, and syslog acknowledges nothing.
+	resendFor = 30 * time.Second
+	maxResend = 1 << 20
 	// syslogID names our structured data. 32473 is the enterprise number for examples: dvt has none of its own.
 	syslogID = "dvt@32473"
 )
@@ -41,6 +46,14 @@ type syslogger struct {
 
 	turn chan struct{} // holds one token: a turn at conn
 	conn *syslogConn
+	// recent are audit records that were written lately.
+	recent      []sentLine
+	recentBytes int
+}
+
+type sentLine struct {
+	at   time.Time
+	line []byte
 }
 
 func newSyslog(cfg destination.Config, opt Options) (*syslogger, error) {
@@ -78,6 +91,7 @@ func (s *syslogger) Send(ctx context.Context, m destination.Message) error {
 	case <-ctx.Done():
 		return transportError(ctx, ctx.Err())
 	}
+	s.forgetRecent()
 	reused := s.conn != nil && s.conn.alive()
 	err := s.write(ctx, line)
 	if err != nil && reused && ctx.Err() == nil {
@@ -86,7 +100,19 @@ func (s *syslogger) Send(ctx context.Context, m destination.Message) error {
 	if err != nil {
 		return transportError(ctx, err)
 	}
+	if m.Topic == destination.Audit {
+		s.recent = append(s.recent, sentLine{time.Now(), line})
+		s.recentBytes += len(line)
+	}
 	return nil
+}
+
+// forgetRecent drops records that a receiver has surely read.
+func (s *syslogger) forgetRecent() {
+	for len(s.recent) > 0 && (s.recentBytes > maxResend || time.Since(s.recent[0].at) > resendFor) {
+		s.recentBytes -= len(s.recent[0].line)
+		s.recent = s.recent[1:]
+	}
 }
 
 // write writes to the kept connection or to a new one. After an error there is no connection, because a part of a frame
@@ -101,6 +127,11 @@ func (s *syslogger) write(ctx context.Context, line []byte) error {
 			return err
 		}
 		s.conn = watch(conn)
+		again := make([]byte, 0, s.recentBytes+len(line))
+		for _, r := range s.recent {
+			again = append(again, r.line...)
+		}
+		line = append(again, line...)
 	}
 	conn := s.conn // the function may run after the connection was dropped
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetWriteDeadline(time.Now()) })
@@ -176,7 +207,10 @@ func (c *syslogConn) alive() bool {
 
 // format returns one message of RFC 5424.
 func (s *syslogger) format(m destination.Message) []byte {
-	limit := maxSyslogStream
+	limit, facility := maxSyslogStream, facilityLocal0
+	if m.Topic == destination.Audit { // a part of a record cannot be verified
+		limit, facility = destination.MaxMessage+maxSyslogStream, facilityAudit
+	}
 	if s.scheme == "udp" {
 		limit = maxSyslogDatagram
 	}
@@ -184,7 +218,7 @@ func (s *syslogger) format(m destination.Message) []byte {
 	if !m.At.IsZero() {
 		at = m.At.UTC().Format("2006-01-02T15:04:05.000000Z")
 	}
-	head := fmt.Sprintf("<%d>1 %s %s dvt - %s ", facilityLocal0*8+severityOf(m), at, s.own, syslogName(m.Type, 32))
+	head := fmt.Sprintf("<%d>1 %s %s dvt - %s ", facility*8+severityOf(m), at, s.own, syslogName(m.Type, 32))
 	text := "\ufeff" + s.syslogText(m) // the mark says that the text is UTF-8
 	line := head + structured(m, false, 128) + " " + text
 	if len(line) > limit {
@@ -206,6 +240,9 @@ func (s *syslogger) syslogText(m destination.Message) string {
 	var compact bytes.Buffer
 	if json.Compact(&compact, m.Data) != nil || compact.Len() == 0 {
 		return printable(m.Type, maxSyslogStream)
+	}
+	if m.Topic == destination.Audit { // every byte counts for the hash; JSON has no control characters
+		return compact.String()
 	}
 	return printable(compact.String(), compact.Len())
 }

@@ -158,6 +158,9 @@ func (w *webhook) event(m destination.Message) cloudEvent {
 		// The extension is a text whose order is that of the numbers.
 		e.Sequence = fmt.Sprintf("%020d", m.Seq)
 	}
+	if m.Topic == destination.Audit {
+		e.Type, e.Subject, e.PartitionKey = "dev.dvt.audit."+m.Type, "audit/"+m.TenantID, "audit/"+m.TenantID
+	}
 	if m.Topic == destination.Alerts {
 		e.Type = "dev.dvt.alert." + m.Type
 		if m.Alert != nil {

@@ -152,6 +152,11 @@ var Examples = map[string]string{
 	"dvt erasure confirm": "dvt erasure confirm 0b6f3c52-7d55-5f0e-9d8e-0c1b4d2a9f11 --reason \"asked by letter\"",
 	"dvt erasure list":    "dvt erasure list",
 	"dvt erasure verify":  "dvt erasure verify certificate.json --key heads.pub",
+	"dvt tenant export": "dvt tenant export acme --to /backup/acme --reason \"the contract ends\" --config owner.yaml\n" +
+		"dvt tenant export acme --to acme.tar.zst --rate 20M --reason \"the contract ends\" --config owner.yaml",
+	"dvt subject export": "dvt subject export ana@example.org --tenant acme --to ana.tar.gz --reason \"asked by letter\" " +
+		"--config owner.yaml",
+	"dvt export verify":   "dvt export verify /backup/acme\ndvt export verify acme.tar.zst -o json",
 	"dvt subject erase":   "dvt subject erase ana@example.org --reason \"asked by letter of 20 November\"",
 	"dvt tenant purge":    "dvt tenant purge acme --reason \"the contract has ended\"",
 	"dvt tenant freeze":   "dvt tenant freeze --reason \"month end\"",
