@@ -226,7 +226,7 @@ func assemble(
 	})
 	p.journal = journal.New(journal.Config{
 		Store: journal.On(p.store), Logs: p.artifacts, Blobs: p.artifacts, Queues: queues, MaxSteps: p.control.MaxSteps(),
-		Heavy: p.control.HeavyBucket, Ended: p.control.StepEnds.Note,
+		Heavy: p.control.HeavyBucket, Expiry: p.control.Expiries.OfWritten, Ended: p.control.StepEnds.Note,
 		Sandbox: p.authz.Sandbox, OperatorsTenant: cfg.OperatorsTenant, Traceparent: p.traceparent(),
 		Fetch: journal.NewFetcher(cfg.PlanRoots, guard), Tickets: p.tickets, Now: now,
 		WriteBudget: cfg.WriteBudget, Alerts: p.control.Alerts, Metrics: p.registry, Logger: log,
