@@ -457,9 +457,10 @@ type workerJournal interface {
 }
 
 // newRunner returns the runner for steps of data queues in this process. Until ctx ends it ends the leases of secrets
-// that killed workers held, and carries out orders about secrets.
+// that killed workers held, carries out orders about secrets, and
+// removes old workspaces.
 func newRunner(ctx context.Context, cfg config.Config, j workerJournal, queues []string, box *isolation,
-	m *executor.Meter, secrets *secretsWatch, log *slog.Logger) (*executor.Runner, error) {
+	m *executor.Meter, secrets *secretsWatch, metrics prometheus.Registerer, log *slog.Logger) (*executor.Runner, error) {
 	guard, err := newGuard(&cfg, cfg.AllowPrivate, log)
 	if err != nil {
 		return nil, err
@@ -474,8 +475,15 @@ func newRunner(ctx context.Context, cfg config.Config, j workerJournal, queues [
 	})
 	orders := &secretOrders{to: j, secrets: secrets.Resolver, worker: box.worker, queues: queues, log: log}
 	go orders.run(ctx)
+	most, err := cfg.WorkspaceBytes()
+	if err != nil {
+		return nil, err
+	}
+	workspaces := executor.NewWorkspaces(cfg.Workspace, executor.WorkspaceLimits{Bytes: most, Life: cfg.WorkspaceLife},
+		metrics, log)
+	go workspaces.Run(ctx)
 	return &executor.Runner{
-		Journal: j, WorkspaceRoot: cfg.Workspace, ProjectRoot: cfg.ProjectRoot, Log: log, Executors: executor.New(x),
+		Journal: j, WorkspaceRoot: cfg.Workspace, Workspaces: workspaces, ProjectRoot: cfg.ProjectRoot, Log: log, Executors: executor.New(x),
 		Secrets: secrets.Resolver, Meter: m, Worker: box.worker,
 	}, nil
 }
