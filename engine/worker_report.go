@@ -11,6 +11,7 @@ import (
 const (
 	MaxWorkerSteps      = 50 // steps that it names
 	MaxSecretsProviders = 20
+	MaxWorkspaces       = 100 // runs with a workspace that it names
 )
 
 // WorkerReport describes a data worker: the sandboxes that it can provide, and what it runs. The worker sends one when
@@ -44,6 +45,9 @@ type WorkerReport struct {
 	Drained bool `json:"drained,omitempty"`
 	// Secrets are the providers of secrets that the worker uses, by name, at most MaxSecretsProviders.
 	Secrets []SecretsProvider `json:"secrets,omitempty"`
+	// Workspaces are ids of runs whose files are on the worker's disk, at most MaxWorkspaces. The answer says which of
+	// them have ended. They are not stored.
+	Workspaces []string `json:"workspaces,omitempty"`
 }
 
 // SecretsProvider is what a worker knows of a provider of secrets.
@@ -68,6 +72,8 @@ type WorkerStep struct {
 type WorkerOrder struct {
 	// Drain means that the worker must begin no further steps until an order says otherwise. Its running steps go on.
 	Drain bool `json:"drain,omitempty"`
+	// EndedRuns are those of the report's Workspaces that have ended: the worker removes their files.
+	EndedRuns []string `json:"endedRuns,omitempty"`
 }
 
 // WorkerReporter accepts reports of one worker. A server's Journal implements it.

@@ -99,6 +99,7 @@ const (
 	CodeStepOOM             Code = "STEP_OOM"
 	CodeStepProcessLimit    Code = "STEP_PROCESS_LIMIT"
 	CodeStepDiskLimit       Code = "STEP_DISK_LIMIT"
+	CodeWorkspaceFull       Code = "WORKSPACE_FULL"
 	CodeSecretsUnavailable  Code = "SECRETS_UNAVAILABLE"
 	CodeSecretNotFound      Code = "SECRET_NOT_FOUND"
 	CodeSecretDenied        Code = "SECRET_DENIED"

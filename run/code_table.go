@@ -184,6 +184,8 @@ func CodeTable() []CodeInfo {
 			"Raise `sandbox.pids` of the step or `sandbox-pids` of the worker, or start fewer at once."},
 		{CodeStepDiskLimit, 0, false, "The program of a step wrote a file that is larger than allowed.",
 			"Raise `sandbox.disk` of the step or `sandbox-disk` of the worker, or write smaller files."},
+		{CodeWorkspaceFull, 0, false, "The files of a run take more room on its worker than they may.",
+			"Write less, remove files that later steps do not need, or raise `workspace-max` of the worker. Then rerun."},
 		{CodeSecretsUnavailable, 0, true, "A provider of secrets did not answer, so the step did not start its work.",
 			"The step is retried by its policy. Check that the provider runs and that the worker reaches it; the message says " +
 				"what it answered."},

@@ -120,7 +120,7 @@ func RunDev(ctx context.Context, cfg config.Config, log *slog.Logger, out io.Wri
 	if err != nil {
 		return err
 	}
-	runner, err := newRunner(ctx, p.cfg, p.journal, []string{cfg.DataQueue}, box, p.executions, secrets, p.log)
+	runner, err := newRunner(ctx, p.cfg, p.journal, []string{cfg.DataQueue}, box, p.executions, secrets, p.registry, p.log)
 	if err != nil {
 		return err
 	}
@@ -133,7 +133,7 @@ func RunDev(ctx context.Context, cfg config.Config, log *slog.Logger, out io.Wri
 			return box.whileIsolated(
 				work, func(ctx context.Context) error { return temporal.Run(ctx, p.temporal, w, p.journal, runner) })
 		}
-		g.Go(func() error { return newWorkerReports(p.journal, w, box, secrets, log).run(work) })
+		g.Go(func() error { return newWorkerReports(p.journal, w, box, secrets, runner.Workspaces, log).run(work) })
 		g.Go(func() error {
 			if !supervised {
 				return run()

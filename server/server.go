@@ -234,7 +234,7 @@ func assemble(
 	})
 	p.journal = journal.New(journal.Config{
 		Store: journal.On(p.store), Logs: p.artifacts, Blobs: p.artifacts, Queues: queues, MaxSteps: p.control.MaxSteps(),
-		Heavy: p.control.HeavyBucket, Ended: p.control.StepEnds.Note,
+		Heavy: p.control.HeavyBucket, Expiry: p.control.Expiries.OfWritten, Ended: p.control.StepEnds.Note,
 		Sandbox: p.authz.Sandbox, OperatorsTenant: cfg.OperatorsTenant, Traceparent: p.traceparent(),
 		Fetch: journal.NewFetcher(cfg.PlanRoots, guard), Tickets: p.tickets, Now: now,
 		WriteBudget: cfg.WriteBudget, Alerts: p.control.Alerts, Metrics: p.registry, Logger: log,
@@ -489,9 +489,10 @@ type workerJournal interface {
 }
 
 // newRunner returns the runner for steps of data queues in this process. Until ctx ends it ends the leases of secrets
-// that killed workers held, and carries out orders about secrets.
+// that killed workers held, carries out orders about secrets, and
+// removes old workspaces.
 func newRunner(ctx context.Context, cfg config.Config, j workerJournal, queues []string, box *isolation,
-	m *executor.Meter, secrets *secretsWatch, log *slog.Logger) (*executor.Runner, error) {
+	m *executor.Meter, secrets *secretsWatch, metrics prometheus.Registerer, log *slog.Logger) (*executor.Runner, error) {
 	guard, err := newGuard(&cfg, cfg.AllowPrivate, log)
 	if err != nil {
 		return nil, err
@@ -506,8 +507,15 @@ func newRunner(ctx context.Context, cfg config.Config, j workerJournal, queues [
 	})
 	orders := &secretOrders{to: j, secrets: secrets.Resolver, worker: box.worker, queues: queues, log: log}
 	go orders.run(ctx)
+	most, err := cfg.WorkspaceBytes()
+	if err != nil {
+		return nil, err
+	}
+	workspaces := executor.NewWorkspaces(cfg.Workspace, executor.WorkspaceLimits{Bytes: most, Life: cfg.WorkspaceLife},
+		metrics, log)
+	go workspaces.Run(ctx)
 	return &executor.Runner{
-		Journal: j, WorkspaceRoot: cfg.Workspace, ProjectRoot: cfg.ProjectRoot, Log: log, Executors: executor.New(x),
+		Journal: j, WorkspaceRoot: cfg.Workspace, Workspaces: workspaces, ProjectRoot: cfg.ProjectRoot, Log: log, Executors: executor.New(x),
 		Secrets: secrets.Resolver, Meter: m, Worker: box.worker,
 	}, nil
 }

@@ -39,7 +39,7 @@ func runDataWorker(ctx context.Context, cfg config.Config, w temporal.WorkerConf
 	if err != nil {
 		return err
 	}
-	runner, err := newRunner(ctx, cfg, journal, w.Data, box, executor.NewMeter(registry), secrets, log)
+	runner, err := newRunner(ctx, cfg, journal, w.Data, box, executor.NewMeter(registry), secrets, registry, log)
 	if err != nil {
 		return err
 	}
@@ -56,7 +56,7 @@ func runDataWorker(ctx context.Context, cfg config.Config, w temporal.WorkerConf
 	}
 	defer c.Close()
 	w.Metrics, w.Executions = registry, temporal.NewExecutions()
-	reports := newWorkerReports(journal, w, box, secrets, log)
+	reports := newWorkerReports(journal, w, box, secrets, runner.Workspaces, log)
 	// temporal.Run gets no journal: without control queues only the runner writes events, through its own journal.
 	return withMetrics(ctx, cfg, registry, log, func(ctx context.Context) error {
 		return whileGranted(ctx, journal, log, func(ctx context.Context) error {

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/dvt-engine/dvt/engine"
+	"github.com/dvt-engine/dvt/engine/executor"
 	"github.com/dvt-engine/dvt/engine/temporal"
 )
 
@@ -31,6 +32,7 @@ type workerReports struct {
 	queues  []string
 	current func() engine.WorkerReport
 	drain   func(bool)
+	ended   func(runIDs []string) // removes their workspaces
 	log     *slog.Logger
 
 	drained bool
@@ -41,13 +43,14 @@ type workerReports struct {
 
 // newWorkerReports reports the sandbox of a worker with what it runs, and its providers of secrets.
 func newWorkerReports(to engine.WorkerReporter, w temporal.WorkerConfig, box *isolation, secrets *secretsWatch,
-	log *slog.Logger) *workerReports {
+	workspaces *executor.Workspaces, log *slog.Logger) *workerReports {
 	version, started := buildVersion(), time.Now().UTC()
 	return &workerReports{
-		to: to, queues: w.Data, drain: w.Executions.Drain, log: log,
+		to: to, queues: w.Data, drain: w.Executions.Drain, ended: workspaces.Remove, log: log,
 		current: func() engine.WorkerReport {
 			r := w.Executions.Report(box.workerReport())
 			r.Version, r.StartedAt, r.Secrets = version, started, secrets.report()
+			r.Workspaces = workspaces.Ask(engine.MaxWorkspaces)
 			return r
 		},
 	}
@@ -142,6 +145,9 @@ func (r *workerReports) carryOut(ctx context.Context, order engine.WorkerOrder) 
 	}
 	r.drained = order.Drain
 	r.drain(order.Drain)
+	if len(order.EndedRuns) > 0 {
+		r.ended(order.EndedRuns)
+	}
 }
 
 func sendReport(ctx context.Context, to engine.WorkerReporter, queues []string,
@@ -153,6 +159,8 @@ func sendReport(ctx context.Context, to engine.WorkerReporter, queues []string,
 		r.Queues = part
 		said, failed := to.Report(ctx, r)
 		order.Drain = order.Drain || said.Drain
+		order.EndedRuns = append(order.EndedRuns, said.EndedRuns...)
+		r.Workspaces = nil // one part asks
 		err = errors.Join(err, failed)
 	}
 	return order, err

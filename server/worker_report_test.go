@@ -42,7 +42,7 @@ func (r *reports) Report(_ context.Context, w engine.WorkerReport) (engine.Worke
 
 // reportsTo are those of a worker without sandbox.
 func reportsTo(to engine.WorkerReporter, out io.Writer, queues ...string) *workerReports {
-	return &workerReports{to: to, queues: queues, current: unsandboxedReport, drain: func(bool) {},
+	return &workerReports{to: to, queues: queues, current: unsandboxedReport, drain: func(bool) {}, ended: func([]string) {},
 		log: slog.New(slog.NewTextHandler(out, nil))}
 }
 

@@ -42,6 +42,7 @@ func devCommand() *cobra.Command {
 	}, true, []string{
 		"listen", "data", "no-sample", "store", "redis", "temporal", "temporal-namespace", "temporal-binary",
 		"temporal-port", "temporal-ui-port", "artifacts",
+		"workspace-max", "workspace-life",
 		"project-root", "dbt", "secrets", "plan-roots", "concurrency", "slots-by-type", "slots-by-tenant", "rate-by-type",
 		"heartbeat", "write-budget", "rotate-after", "allow-plaintext", "metrics-listen",
 		"trace-runs", "trace-sample",

@@ -127,7 +127,7 @@ func NewWithApprovals(t *testing.T, required int, change ...func(*authz.Document
 func (w *World) NewJournal(change ...func(*journal.Config)) *journal.Journal {
 	cfg := journal.Config{
 		Store: journal.On(w.Store), Logs: w.Artifacts, Blobs: w.Artifacts, Queues: w.Config.Queues, MaxSteps: w.MaxSteps(),
-		Tickets: w.Tickets, Now: w.Clock.Now,
+		Tickets: w.Tickets, Now: w.Clock.Now, Expiry: w.Expiries.OfWritten,
 		Fetch: journal.NewFetcher([]string{w.Dir}, nil), WriteBudget: time.Minute, // no caller retries in these tests
 	}
 	for _, f := range change {

@@ -50,7 +50,7 @@ func (a *attempts) end(ctx context.Context, e engine.End) (engine.Receipt, error
 	if e.Hook {
 		batch, err = j.hookEndOf(e)
 	} else {
-		batch, err = j.endOf(f, e)
+		batch, err = j.endOf(ctx, f, e)
 	}
 	if err != nil {
 		return engine.Receipt{}, err
@@ -86,14 +86,18 @@ func endError(path, message string) error {
 
 // endOf builds the append of an attempt's end. A worker reports only the outcome of the work. The engine and the store
 // decide the signal, the reuse and the end of a retry window, so these fields of the worker are dropped.
-func (j *Journal) endOf(f *RunFacts, e engine.End) (store.Append, error) {
+func (j *Journal) endOf(ctx context.Context, f *RunFacts, e engine.End) (store.Append, error) {
 	now := j.cfg.Now()
 	draft := j.endDraft(e, now, e.EngineAttempt)
 	batch := store.Append{RunID: e.RunID, IfStarted: true}
 	var payload any
+	refs, err := j.stampArtifacts(ctx, f.run.TenantID, e, now)
+	if err != nil {
+		return batch, err
+	}
 	if e.Completed != nil {
 		p := *e.Completed
-		p.ArtifactRefs = withKnownKinds(p.ArtifactRefs)
+		p.ArtifactRefs = refs
 		p.RetryDeadline, p.Manual, p.Reused = nil, nil, nil
 		draft.Type, payload = run.StepCompletedEvent, p
 	} else {
@@ -103,14 +107,13 @@ func (j *Journal) endOf(f *RunFacts, e engine.End) (store.Append, error) {
 			return batch, endError("/failed/errorCode", "only the engine ends an attempt with "+p.ErrorCode)
 		}
 		p.RetryDeadline, p.Manual = nil, nil
-		p.ArtifactRefs = withKnownKinds(p.ArtifactRefs)
+		p.ArtifactRefs = refs
 		draft.Type, payload = run.StepFailedEvent, p
 		batch.SetGate = run.GateFailing
 	}
 	if window := f.run.Policy.For(f.plan).RetryWindowMS; window > 0 {
 		batch.RetryDeadline = now.Add(time.Duration(window) * time.Millisecond)
 	}
-	var err error
 	if draft.Payload, err = json.Marshal(payload); err != nil {
 		return batch, endError("/completed/result", err.Error())
 	}
@@ -118,14 +121,28 @@ func (j *Journal) endOf(f *RunFacts, e engine.End) (store.Append, error) {
 	return batch, nil
 }
 
-// withKnownKinds returns references with the kinds of the vocabulary. A worker may name any kind, and what is kept for
-// how long depends on it.
-func withKnownKinds(refs []run.ArtifactRef) []run.ArtifactRef {
-	out := slices.Clone(refs)
-	for i := range out {
-		out[i].Kind = out[i].Kind.Known()
+// stampArtifacts returns the references of an end with the kinds of the vocabulary and the times at which they expire.
+// A worker may name any kind and any time, but the tenant's policy decides how long artifacts are kept.
+func (j *Journal) stampArtifacts(ctx context.Context, tenantID string, e engine.End, now time.Time) (
+	[]run.ArtifactRef, error) {
+	var out []run.ArtifactRef
+	if e.Completed != nil {
+		out = slices.Clone(e.Completed.ArtifactRefs)
+	} else {
+		out = slices.Clone(e.Failed.ArtifactRefs)
 	}
-	return out
+	for i := range out {
+		out[i].Kind, out[i].ExpiresAt = out[i].Kind.Known(), nil
+		if j.cfg.Expiry == nil {
+			continue
+		}
+		at, err := j.cfg.Expiry(ctx, tenantID, out[i].Kind, now)
+		if err != nil {
+			return nil, err
+		}
+		out[i].ExpiresAt = at
+	}
+	return out, nil
 }
 
 func (j *Journal) endDraft(e engine.End, now time.Time, engineAttempt int) run.Draft {

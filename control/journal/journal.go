@@ -45,6 +45,9 @@ type Config struct {
 	Heavy func(tenantID, projectID string) store.Bucket
 	// Sandbox returns the ceiling of the sandboxes of a scope. It does no I/O. nil sets no ceiling.
 	Sandbox func(tenantID, projectID, environmentID string) (plan.SandboxCeiling, error)
+	// Expiry returns when an artifact expires that a run of a tenant writes at a time; nil when it is kept for ever. A nil
+	// Expiry sets no end.
+	Expiry func(ctx context.Context, tenantID string, kind run.ArtifactKind, at time.Time) (*time.Time, error)
 	// Ended is told the type of a step whose attempt ended, and whether it failed; also of a repeated report. It may be
 	// nil.
 	Ended func(stepType string, failed bool)

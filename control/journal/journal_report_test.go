@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/dvt-engine/dvt/authz"
@@ -19,7 +21,9 @@ import (
 	"github.com/dvt-engine/dvt/engine/remote"
 	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/run/runtest"
 	"github.com/dvt-engine/dvt/store"
+	"github.com/dvt-engine/dvt/storeadmin"
 )
 
 // A worker whose account does not cover a queue that it polls must end, because it takes steps that it cannot begin.
@@ -112,5 +116,37 @@ func TestReport_IsDeniedOverHTTPWithTheSameSentence(t *testing.T) {
 	r.Queues = []string{"tq-data-dev"}
 	if _, err := client.Report(t.Context(), r); err == nil || errors.Is(err, engine.ErrDenied) {
 		t.Errorf("a report without a store: %v, want an error that is not ErrDenied", err)
+	}
+}
+
+// A worker learns which of its runs have ended. About others it learns nothing.
+func TestReport_SaysWhichRunsOfTheWorkerHaveEnded(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	open := w.CreateRunning("open", "s1")
+	ended := w.CreateRunning("ended", "s1")
+	w.AppendEvents(ended, runtest.Draft(run.RunCompleted, "", 1))
+	theirs := runtest.ID
+	theirs.RunID, theirs.TenantID = uuid.NewString(), "globex"
+	if err := w.Raw.Import(t.Context(), store.NewRun{Run: store.Run{Identity: theirs, TriggeredBy: "eve",
+		CreatedAt: w.Clock.Now(), TriggerSource: storeadmin.TriggerImport}}, runtest.Log(
+		runtest.Draft(run.RunApproved, "", 1), runtest.Start("s1"), runtest.Draft(run.StepStartedEvent, "s1", 1),
+		runtest.Draft(run.StepCompletedEvent, "s1", 1), runtest.Draft(run.RunCompleted, "", 1))); err != nil {
+		t.Fatal(err)
+	}
+	r := controltest.ReportOf("w1", plan.SandboxMemory)
+	r.Workspaces = []string{open, ended, theirs.RunID, uuid.NewString(), "x\n", ended}
+	order, err := w.ReporterOf("acme-worker").Report(t.Context(), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{ended}, order.EndedRuns); diff != "" {
+		t.Errorf("ended runs (-want +got):\n%s", diff)
+	}
+	r.Workspaces = append(slices.Repeat([]string{open}, engine.MaxWorkspaces), ended)
+	order, err = w.ReporterOf("acme-worker").Report(t.Context(), r)
+	if err != nil || len(order.EndedRuns) > 0 {
+		t.Errorf("a report of more than %d workspaces: %v, error %v; want the others ignored", engine.MaxWorkspaces,
+			order.EndedRuns, err)
 	}
 }

@@ -3,6 +3,7 @@ package journal
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -48,17 +49,49 @@ var _ engine.WorkerReporter = (*attempts)(nil)
 func (a *attempts) Report(ctx context.Context, r engine.WorkerReport) (engine.WorkerOrder, error) {
 	order, err := engine.WorkerOrder{}, a.report(ctx, r)
 	if err == nil {
-		order, err = a.order(ctx, r.Worker)
+		order, err = a.order(ctx, r)
 	}
 	return order, a.journal.refusals.record(ctx, refusedCall{call: "report", actor: a.worker.ID, tenants: a.tenants()},
 		err)
 }
 
-func (a *attempts) order(ctx context.Context, worker string) (engine.WorkerOrder, error) {
+func (a *attempts) order(ctx context.Context, r engine.WorkerReport) (engine.WorkerOrder, error) {
 	drains, err := a.journal.cfg.Store.Workers.WorkerDrains(ctx, a.worker.ID)
-	return engine.WorkerOrder{Drain: slices.ContainsFunc(drains, func(d store.WorkerDrain) bool {
-		return d.Worker == worker
+	if err != nil {
+		return engine.WorkerOrder{}, err
+	}
+	ended, err := a.endedRuns(ctx, r.Workspaces)
+	return engine.WorkerOrder{EndedRuns: ended, Drain: slices.ContainsFunc(drains, func(d store.WorkerDrain) bool {
+		return d.Worker == r.Worker
 	})}, err
+}
+
+// endedRuns returns those of a worker's runs that have ended. About runs of tenants that the worker does not serve it
+// says nothing.
+func (a *attempts) endedRuns(ctx context.Context, runIDs []string) (ended []string, err error) {
+	runIDs = slices.DeleteFunc(slices.Clone(runIDs[:min(len(runIDs), engine.MaxWorkspaces)]),
+		func(id string) bool { return !isName(id) })
+	if len(runIDs) == 0 {
+		return nil, nil
+	}
+	heads, err := a.journal.cfg.Store.Log.Heads(ctx, runIDs)
+	if err != nil {
+		return nil, err
+	}
+	for _, id := range runIDs {
+		if !heads.ByRun[id].Terminal || slices.Contains(ended, id) {
+			continue
+		}
+		r, err := a.journal.identity(ctx, id)
+		switch {
+		case errors.Is(err, store.ErrNotFound): // deleted since
+		case err != nil:
+			return nil, err
+		case a.worker.MayServe(r.TenantID):
+			ended = append(ended, id)
+		}
+	}
+	return ended, nil
 }
 
 func (a *attempts) report(ctx context.Context, r engine.WorkerReport) error {

@@ -37,18 +37,26 @@ type describer interface {
 	Stat(ctx context.Context, uri string) (artifact.Info, error)
 }
 
+// artifactExpiry tells when artifacts expire.
+type artifactExpiry interface {
+	// Effective returns the artifacts of a run with the times at which they expire now.
+	Effective(ctx context.Context, state *run.State, refs []run.ArtifactRef) ([]run.ArtifactRef, error)
+}
+
 // ArtifactReader finds, opens and links the artifacts of runs. It is safe for concurrent use.
 type ArtifactReader struct {
 	rights *control.Rights
 	store  StateStore
 	blobs  artifact.Blobs
 	seals  Sealer
+	expiry artifactExpiry
 	linked *control.PerMinuteLimiter // links by principal
 }
 
 // NewArtifactReader makes an ArtifactReader. Without seals it makes no links.
-func NewArtifactReader(rights *control.Rights, store StateStore, blobs artifact.Blobs, seals Sealer) *ArtifactReader {
-	return &ArtifactReader{rights: rights, store: store, blobs: blobs, seals: seals,
+func NewArtifactReader(rights *control.Rights, store StateStore, blobs artifact.Blobs, seals Sealer,
+	expiry artifactExpiry) *ArtifactReader {
+	return &ArtifactReader{rights: rights, store: store, blobs: blobs, seals: seals, expiry: expiry,
 		linked: control.NewPerMinuteLimiter(rights.Now)}
 }
 
@@ -113,7 +121,11 @@ func (s *ArtifactReader) FindArtifact(ctx context.Context, p authz.Principal, ru
 	if !reported || !own {
 		return Artifact{}, control.Refuse(run.CodeNotFound, "The run has no such artifact.")
 	}
-	return Artifact{ArtifactRef: ref, ArtifactPlace: place, reader: s}, nil
+	now, err := s.expiry.Effective(ctx, &l.State, []run.ArtifactRef{ref})
+	if err != nil {
+		return Artifact{}, control.Translate(err)
+	}
+	return Artifact{ArtifactRef: now[0], ArtifactPlace: place, reader: s}, nil
 }
 
 // Open opens the content; the caller closes it. A read that finds other bytes than those that the step reported ends

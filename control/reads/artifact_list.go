@@ -66,7 +66,8 @@ func (s *ArtifactReader) ListArtifacts(ctx context.Context, p authz.Principal, q
 			out.Cursors = append(out.Cursors, strconv.Itoa(i+1))
 		}
 	}
-	return out, nil
+	out.Artifacts, err = s.expiry.Effective(ctx, &l.State, out.Artifacts)
+	return out, control.Translate(err)
 }
 
 // sameKind reports whether two names of kinds mean the same. Earlier versions wrote the artifacts of dbt with shorter

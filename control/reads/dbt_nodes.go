@@ -24,11 +24,12 @@ type DBTReader struct {
 	rights *control.Rights
 	store  StateStore
 	blobs  artifact.Blobs
+	expiry artifactExpiry
 }
 
 // NewDBTReader makes a DBTReader.
-func NewDBTReader(rights *control.Rights, store StateStore, blobs artifact.Blobs) *DBTReader {
-	return &DBTReader{rights: rights, store: store, blobs: blobs}
+func NewDBTReader(rights *control.Rights, store StateStore, blobs artifact.Blobs, expiry artifactExpiry) *DBTReader {
+	return &DBTReader{rights: rights, store: store, blobs: blobs, expiry: expiry}
 }
 
 const (

@@ -59,6 +59,9 @@ func (s *DBTReader) StepOutput(ctx context.Context, p authz.Principal, runID, st
 		return out, false, nil
 	}
 	a := step.Attempts[i]
+	if a.Artifacts, err = s.expiry.Effective(ctx, &l.State, a.Artifacts); err != nil {
+		return out, false, control.Translate(err)
+	}
 	out = StepOutput{TenantID: r.TenantID, Attempt: a,
 		Metrics: StepMetrics{StartedAt: a.StartedAt, FinishedAt: a.CompletedAt}}
 	if a.StartedAt != nil && a.CompletedAt != nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/dvt-engine/dvt/artifact"
@@ -29,6 +28,9 @@ type Pass struct {
 	Error     string     `json:"error,omitempty"`   // of the first failure
 	// Marks say up to which end of a run step logs and artifacts were removed, by what was removed and status.
 	Marks map[string]Mark `json:"marks,omitempty"`
+	// ArtifactDays are the days of the policy that the pass followed, by kind of artifacts, and Terms those of earlier ones.
+	ArtifactDays map[string]int `json:"artifactDays,omitempty"`
+	Terms        []Term         `json:"terms,omitempty"`
 	// LiftedAt is the newest lift of a hold that the marks know of. A later one resets them.
 	LiftedAt time.Time `json:"liftedAt,omitzero"`
 }
@@ -89,6 +91,8 @@ type passOf struct {
 	days   Days
 	now    time.Time
 	out    *Pass
+	// unreadable says that the policy cannot be read, so days keep everything.
+	unreadable bool
 }
 
 // do carries the pass out. It returns an error that ends the whole pass: the end of ctx or the loss of the lease.
@@ -318,101 +322,6 @@ func (p *passOf) isFree(ctx context.Context, runID string) (bool, error) {
 		err = &store.ObstacleError{RunID: runID, Obstacle: obstacle}
 	}
 	return err == nil, err
-}
-
-// removeObjects removes all objects of a kind of a run.
-func (p *passOf) removeObjects(ctx context.Context, kind artifact.Kind, runID string) error {
-	for more := true; more; {
-		removed, err := p.w.cfg.Bucket.Remove(ctx, artifact.Scope{Kind: kind, TenantID: p.tenant, RunID: runID}, pageObjects)
-		if err != nil {
-			return err
-		}
-		p.out.Objects += removed.Objects
-		more = removed.More
-	}
-	return nil
-}
-
-func (p *passOf) removeLogs(ctx context.Context) error {
-	return p.sweep(ctx, "logs", p.days.StepLogs, func(runID string) error {
-		return p.removeObjects(ctx, artifact.KindLogs, runID)
-	})
-}
-
-func (p *passOf) removeArtifacts(ctx context.Context) error {
-	for _, kind := range kinds {
-		err := p.sweep(ctx, kind, p.days.Artifacts[kind], func(runID string) error {
-			l, err := p.w.cfg.Store.Load(ctx, runID)
-			if err != nil {
-				return err
-			}
-			for _, ref := range l.State.Artifacts {
-				if kindOf(ref.Kind) != kind {
-					continue
-				}
-				if err := p.w.cfg.Bucket.RemoveArtifact(ctx, ref.URI); err != nil && !errors.Is(err, artifact.ErrNotFound) {
-					return err
-				}
-				p.out.Objects++
-			}
-			return nil
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// sweep calls remove for every ended run that is older than days, and continues after its marks in the next pass.
-func (p *passOf) sweep(ctx context.Context, what string, days int, remove func(runID string) error) error {
-	until := before(p.now, days)
-	if until.IsZero() {
-		return nil
-	}
-	for _, status := range ended {
-		name := what + "/" + string(status)
-		m := p.out.Marks[name]
-		again, kept := m.Skipped, []string{}
-		one := func(runID string) error {
-			return p.each(ctx, runID, func() error {
-				free, err := p.isFree(ctx, runID)
-				if store.ObstacleOf(err) == store.ObstacleUnknown {
-					return nil
-				}
-				if err == nil && free {
-					err = remove(runID)
-				}
-				if err != nil {
-					kept = append(kept, runID)
-				}
-				return err
-			})
-		}
-		for _, runID := range again {
-			if err := one(runID); err != nil {
-				return err
-			}
-		}
-		err := p.endedRuns(ctx, status, until, m, func(r store.EndedRun) error {
-			if err := one(r.RunID); err != nil {
-				return err
-			}
-			if len(kept) <= maxSkipped {
-				m.At, m.RunID, m.Skipped = r.EndedAt, r.RunID, slices.Clone(kept)
-				p.out.Marks[name] = m
-			}
-			return nil
-		})
-		if err != nil {
-			return err
-		}
-		if len(kept) <= maxSkipped {
-			m.Skipped = kept
-			p.out.Marks[name] = m
-		}
-	}
-	return nil
 }
 
 func (p *passOf) trimRows(ctx context.Context) error {

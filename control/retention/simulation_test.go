@@ -39,6 +39,7 @@ type month struct {
 	began   time.Time
 	day     int
 	runs    int
+	samples int // days for which samples are kept
 }
 
 const monthDays = 30
@@ -54,7 +55,7 @@ func newMonth(t *testing.T, s store.Store, size func() int64) *month {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = bucket.Close() })
-	return &month{T: t, store: s, reading: archive.Reading(s, bucket), bucket: bucket, dir: dir, size: size,
+	return &month{T: t, store: s, reading: archive.Reading(s, bucket), bucket: bucket, dir: dir, size: size, samples: 2,
 		began: time.Now().UTC().Truncate(time.Second).AddDate(0, 0, -monthDays)}
 }
 
@@ -72,7 +73,7 @@ func (m *month) worker(owner string) *retention.Worker {
 		Installed: retention.Installation{RunsPerMinute: 1_000_000, Document: retention.Document{
 			Runs:     retention.RunDays{ArchiveAfterDays: days(3), DeleteArchiveAfterDays: days(10)},
 			StepLogs: days(5), Receipts: days(4), DeadLetters: days(5), Alerts: days(5),
-			Artifacts: map[string]int{"dataset-sample": 2, retention.KindOther: 6},
+			Artifacts: map[string]int{"dataset-sample": m.samples, retention.KindOther: 6},
 		}},
 	})
 }
@@ -90,6 +91,9 @@ func (m *month) run() run.Identity {
 		uri, sum, size, err := m.bucket.Put(m.Context(), name, bytes.NewReader(bytes.Repeat([]byte(kind), 100)))
 		m.ok(err)
 		refs = append(refs, run.ArtifactRef{URI: uri, Kind: run.ArtifactKind(kind), SHA256: sum, SizeBytes: size})
+		if kind == "dataset-sample" && m.samples > 0 {
+			refs[len(refs)-1].ExpiresAt = new(m.now().AddDate(0, 0, m.samples))
+		}
 	}
 	done := runtest.Draft(run.StepCompletedEvent, "s1", 1)
 	done.Payload = runtest.JSON(map[string]any{"durationMs": 1000, "artifactRefs": refs,
@@ -234,4 +238,42 @@ func TestPass_KeepsStoreAndBucketFlatFor30Days(t *testing.T) {
 			t.Errorf("verify found %d differences in %d runs: %v", out.Differences, out.Runs, out.Found)
 		}
 	})
+}
+
+// A policy that keeps artifacts longer does so for new ones: the older ones are removed at the end that they had.
+func TestPass_LongerPolicyDoesNotExtendWhatWasWritten(t *testing.T) {
+	t.Parallel()
+	m := sqliteMonth(t)
+	exists := func(id run.Identity) bool {
+		m.Helper()
+		l, err := m.store.Load(m.Context(), id.RunID)
+		m.ok(err)
+		for _, ref := range l.State.Artifacts {
+			if ref.Kind != run.KindDatasetSample {
+				continue
+			}
+			body, err := m.bucket.Open(m.Context(), ref.URI)
+			if err == nil {
+				_ = body.Close()
+			}
+			return err == nil
+		}
+		return false
+	}
+	m.day = 1
+	older := m.run()
+	m.pass()
+	m.samples = 0 // for ever
+	m.day = 2
+	newer := m.run()
+	m.pass()
+	if !exists(older) || !exists(newer) {
+		t.Fatal("a sample was removed before its end")
+	}
+	m.day = 4
+	m.pass()
+	if exists(older) || !exists(newer) {
+		t.Errorf("on day 4 the sample of day 1 exists: %v, that of day 2: %v; want only the one that has no end",
+			exists(older), exists(newer))
+	}
 }

@@ -214,7 +214,8 @@ func (w *Worker) passTenant(ctx context.Context, tenant string) error {
 	if err != nil {
 		return err
 	}
-	p := &passOf{w: w, tenant: tenant, now: now, out: &Pass{StartedAt: w.cfg.Now(), Marks: map[string]Mark{}}}
+	p := &passOf{w: w, tenant: tenant, now: now, out: &Pass{StartedAt: w.cfg.Now(), Marks: map[string]Mark{},
+		ArtifactDays: map[string]int{}}}
 	if err := p.prepare(ctx); err != nil {
 		return err
 	}
@@ -261,6 +262,7 @@ func (p *passOf) prepare(ctx context.Context) error {
 	if len(rows) > 0 {
 		if err := json.Unmarshal(rows[0].Doc, &doc); err != nil {
 			p.fail("", fmt.Errorf("version %d of the policy cannot be read: %w", rows[0].Version, err))
+			p.unreadable = true
 			doc = KeepAll()
 			doc.Artifacts = map[string]int{}
 			for _, kind := range kinds {
@@ -276,6 +278,10 @@ func (p *passOf) prepare(ctx context.Context) error {
 	old := Pass{}
 	if err == nil && json.Unmarshal(last, &old) == nil && old.Marks != nil {
 		p.out.Marks, p.out.LiftedAt = old.Marks, old.LiftedAt
+		p.out.Terms = old.Terms
+		if old.ArtifactDays != nil {
+			p.out.ArtifactDays = old.ArtifactDays
+		}
 	}
 	holds, err := p.w.cfg.Store.ListHolds(ctx, store.HoldFilter{TenantID: p.tenant, Limit: store.MaxPage})
 	if err != nil {

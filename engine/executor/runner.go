@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"runtime/debug"
 	"strconv"
 	"strings"
@@ -56,6 +54,7 @@ type Runner struct {
 	// WorkspaceRoot is the parent of the workspaces of runs. ProjectRoot is the directory to which relative paths of plans
 	// refer. Both are absolute.
 	WorkspaceRoot, ProjectRoot string
+	Workspaces                 *Workspaces       // bounds and removes workspaces; nil: they stay
 	Env                        map[string]string // Config.Env, whose secret values the Runner redacts
 	Secrets                    Secrets           // nil: no provider, so a step that names a secret fails
 	Log                        *slog.Logger      // nil: no log
@@ -398,13 +397,19 @@ func (r *Runner) execute(ctx context.Context, x execution, t Task, h *host) (res
 		return Result{}, &Failure{Code: CodeTypeUnsupported, Category: run.CategoryPlatform, Class: plan.ClassValidation,
 			Message: fmt.Sprintf("this worker does not run steps of type %s", t.Step.Type)}
 	}
-	workspace := filepath.Join(r.WorkspaceRoot, filepath.Base(x.RunID))
-	if err := os.MkdirAll(workspace, 0o700); err != nil {
-		return Result{}, fmt.Errorf("workspace: %s", reason(err))
-	}
 	t.LogicalAttempt, t.EngineAttempt = x.LogicalAttempt, x.storedAttempt()
+	if t.Step.Type == plan.Noop { // it needs no files, and servers run it too
+		return executor.Execute(ctx, t, h)
+	}
+	workspace, release, err := openWorkspace(r.WorkspaceRoot, x.RunID)
+	if err != nil {
+		return Result{}, err
+	}
+	defer release()
 	t.Workspace, t.ProjectRoot = workspace, r.ProjectRoot
-	return executor.Execute(ctx, t, h)
+	return r.Workspaces.within(ctx, x.RunID, workspace, func(ctx context.Context) (Result, error) {
+		return executor.Execute(ctx, t, h)
+	})
 }
 
 // cutMessage keeps the beginning and the end, because the last line of a traceback names the error.

@@ -66,8 +66,13 @@ type Config struct {
 	TemporalPort      int    `koanf:"temporal-port"`      // port that opens its API on loopback; 0: only dvt reaches it
 	TemporalUIPort    int    `koanf:"temporal-ui-port"`   // port of the UI of the server that dev starts; 0: no UI
 
-	Artifacts   string `koanf:"artifacts"`    // bucket URL, such as file:///DIRECTORY; empty: a directory under data
-	Workspace   string `koanf:"workspace"`    // directory of the runs' workspaces; empty: under data
+	Artifacts string `koanf:"artifacts"` // bucket URL, such as file:///DIRECTORY; empty: a directory under data
+	Workspace string `koanf:"workspace"` // directory of the runs' workspaces; empty: under data
+	// WorkspaceMax bounds the files of one run in its workspace, and WorkspaceLife how long it stays after the last step
+	// there; 0 means no bound.
+	WorkspaceMax  string        `koanf:"workspace-max"`
+	WorkspaceLife time.Duration `koanf:"workspace-life"`
+
 	ProjectRoot string `koanf:"project-root"` // where relative directories of plans resolve
 	DBT         string `koanf:"dbt"`          // the dbt program
 	Secrets     string `koanf:"secrets"`      // file of the providers of secrets; empty: none, but of dvt dev
@@ -197,7 +202,7 @@ func Defaults(dev bool) map[string]any {
 		"no-worker-after": "5m", "stop-within": "2m", "pause-drain-timeout": "5m", "recovery": "observe",
 		"audit-heads-interval": "5m", "project-root": ".", "dbt": "dbt",
 		"temporal-tls": tlsAuto, "log-level": "info", "heartbeat": "30s", "write-budget": "3s", "rotate-after": 50,
-		"approval-ttl": "24h", "health-interval": "15s", "concurrency": 4,
+		"approval-ttl": "24h", "health-interval": "15s", "concurrency": 4, "workspace-max": "10Gi", "workspace-life": "24h",
 		"requests-per-minute": 12_000, "address-requests-per-minute": 30_000, "signed-downloads": true,
 		"session-life": "12h", "session-idle": "2h", "clock-skew": "60s", "duties": []string{"api", "project", "dispatch",
 			"deliver", "reconcile", "trace", "notify", "retain"}, "trace-runs": 1.0, "trace-sample": 0.1,
@@ -222,11 +227,13 @@ func Flags(f *pflag.FlagSet, names ...string) {
 		"temporal":           "host:port of a Temporal server",
 		"temporal-namespace": "Temporal namespace", "temporal-binary": "the Temporal CLI to start",
 		"artifacts": "address of the bucket of logs and artifacts: file:///DIRECTORY, s3://, gs:// or azblob://",
-		"workspace": "directory of the runs' workspaces", "project-root": "where relative directories of plans resolve",
-		"dbt":           "the dbt program",
-		"secrets":       "YAML file of the providers from which steps get secrets; none by default",
-		"control-queue": "queue of workflows and control steps; {env} and {tenant} stand for those of a run",
-		"data-queue":    "queue of data steps", "isolation-queue": "data queue of each of --isolation-tenants",
+		"workspace": "directory of the runs' workspaces", "workspace-max": "size of the files of one run in its workspace, such as 10Gi; 0: no bound",
+		"workspace-life": "how long a workspace stays after the last step in it; 0: until the run ends",
+		"project-root":   "where relative directories of plans resolve",
+		"dbt":            "the dbt program",
+		"secrets":        "YAML file of the providers from which steps get secrets; none by default",
+		"control-queue":  "queue of workflows and control steps; {env} and {tenant} stand for those of a run",
+		"data-queue":     "queue of data steps", "isolation-queue": "data queue of each of --isolation-tenants",
 		"no-worker-after":      "how long a queue with waiting steps may have no worker before dvt reports it",
 		"stop-within":          "how long the engine may take to stop a run before dvt ends it",
 		"pause-drain-timeout":  "how long a paused run may drain before dvt raises an alert",
@@ -414,7 +421,7 @@ var listKeys = map[string]bool{ //nolint:gochecknoglobals // a table
 func knownKeys() map[string]bool {
 	out := map[string]bool{}
 	for _, k := range strings.Fields(`listen data store redis app-role temporal temporal-namespace temporal-binary temporal-port temporal-ui-port
-		artifacts workspace project-root dbt
+		artifacts workspace workspace-max workspace-life project-root dbt
 		plan-roots control-queue data-queue isolation-queue isolation-tenants known-queues queues no-worker-after stop-within
 		pause-drain-timeout recovery concurrency
 		slots-by-type slots-by-tenant rate-by-type queue-rate-by-type metrics-listen
@@ -450,6 +457,12 @@ func (c *Config) verify() (errs []error) {
 	}
 	if c.Workspace, err = filepath.Abs(c.Workspace); err != nil {
 		bad("%v", err)
+	}
+	if _, err := c.WorkspaceBytes(); err != nil {
+		bad("%v", err)
+	}
+	if c.WorkspaceLife != 0 && c.WorkspaceLife < time.Minute {
+		bad("workspace-life must be at least 1m, or 0 to keep workspaces until their runs end")
 	}
 	if c.Artifacts == "" {
 		c.Artifacts = (&url.URL{Scheme: "file", Path: filepath.Join(c.Data, "artifacts"),

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -187,6 +188,15 @@ func parseSize(text string) (int64, error) {
 		return 0, fmt.Errorf("%q is not a size", text)
 	}
 	return n * unit, nil
+}
+
+// WorkspaceBytes returns the bound of the files of one run in its workspace; 0 means none.
+func (c *Config) WorkspaceBytes() (int64, error) {
+	n, err := parseSize(cmp.Or(c.WorkspaceMax, "0"))
+	if err != nil || n != 0 && n < 1<<20 {
+		return 0, fmt.Errorf("workspace-max must be a size of at least 1Mi, such as 10Gi, or 0, not %q", c.WorkspaceMax)
+	}
+	return n, nil
 }
 
 // HiddenFiles returns the absolute paths that the sandbox hides from programs even below the project root: the data of

@@ -126,6 +126,7 @@ type UseCases struct {
 	*retention.Editor
 	*retention.HoldKeeper
 	*retention.ArchiveReader
+	Expiries *retention.Expiries // of artifacts; the Journal sets them
 	*health.Checks
 	*health.Reports
 	*health.Meter
@@ -299,8 +300,9 @@ func New(cfg Config) *UseCases {
 	s.Differ = reads.NewDiffer(s.Views, s.EventReader)
 	s.LogReader = reads.NewLogReader(s.Rights, st, cfg.Logs)
 	s.LogSearcher = reads.NewLogSearcher(s.Rights, st, cfg.Logs, cfg.Searching)
-	s.ArtifactReader = reads.NewArtifactReader(s.Rights, st, cfg.Blobs, cfg.Seals)
-	s.DBTReader = reads.NewDBTReader(s.Rights, st, cfg.Blobs)
+	s.Expiries = retention.NewExpiries(st, cfg.Retention, now)
+	s.ArtifactReader = reads.NewArtifactReader(s.Rights, st, cfg.Blobs, cfg.Seals, s.Expiries)
+	s.DBTReader = reads.NewDBTReader(s.Rights, st, cfg.Blobs, s.Expiries)
 	s.EvidenceReader = reads.NewEvidenceReader(s.Rights, st, cfg.Blobs)
 	s.Debugger = reads.NewDebugger(s.Rights, st, cfg.Engine, s.ReceiptReader, cfg.Logs)
 	s.DeadLetterDesk = reads.NewDeadLetterDesk(s.Rights, st, cfg.Redriver)

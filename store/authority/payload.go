@@ -86,6 +86,13 @@ func withoutStamps(t run.EventType, payload json.RawMessage) (map[string]any, bo
 			return nil, false
 		}
 	}
+	if refs, ok := fields["artifactRefs"].([]any); ok {
+		for _, ref := range refs {
+			if ref, ok := ref.(map[string]any); ok {
+				delete(ref, "expiresAt") // the Journal sets it by the time of the report, which a repetition has again
+			}
+		}
+	}
 	if t == run.RunPaused {
 		delete(fields, "runningStepsCount")
 	}

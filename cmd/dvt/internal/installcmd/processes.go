@@ -76,6 +76,7 @@ func Worker() *cobra.Command {
 		"queues", "store", "redis", "temporal", "temporal-namespace", "artifacts", "workspace", "project-root", "dbt",
 		"secrets",
 		"server", "concurrency",
+		"workspace-max", "workspace-life",
 		"slots-by-type", "slots-by-tenant", "rate-by-type", "queue-rate-by-type", "metrics-listen",
 		"control-queue", "data-queue", "isolation-queue", "isolation-tenants", "known-queues", "plan-roots", "allow-private",
 		"write-budget",
