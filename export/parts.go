@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/url"
 	"slices"
 	"strconv"
@@ -18,6 +19,7 @@ import (
 	"github.com/dvt-engine/dvt/store/auditdoc"
 	"github.com/dvt-engine/dvt/store/owner"
 	"github.com/dvt-engine/dvt/storeadmin"
+	"github.com/dvt-engine/dvt/storeadmin/archive"
 )
 
 // rowsPath names the file of a part with rows.
@@ -273,11 +275,19 @@ func (e *exporter) writeRuns(ctx context.Context) error {
 				return err
 			}
 			lines := &lineCounter{out: f}
-			if _, err := storeadmin.ExportAt(ctx, e.Store, e.work.state.StartedAt, []string{id}, lines, nil); err != nil {
+			_, err = storeadmin.ExportAt(ctx, e.Store, e.work.state.StartedAt, []string{id}, lines, nil)
+			if errors.Is(err, fs.ErrNotExist) || errors.Is(err, archive.ErrTorn) { // its archive is damaged; the others go on
 				f.drop()
-				return err
+				err = e.work.add(File{Path: f.Path, Problem: err.Error()})
+			} else if err == nil {
+				err = f.keep()
+			} else {
+				f.drop()
 			}
-			if err := e.next(f, id); err != nil {
+			if err == nil {
+				err = e.next(id)
+			}
+			if err != nil {
 				return err
 			}
 		}
@@ -302,12 +312,8 @@ func (e *exporter) runsAfter(ctx context.Context) (ids []string, err error) {
 	return ids, err
 }
 
-// next keeps a file of its own and moves the position behind it.
-func (e *exporter) next(f *out, cursor string) error {
-	if err := f.keep(); err != nil {
-		return err
-	}
-	var err error
+// next moves the position.
+func (e *exporter) next(cursor string) (err error) {
 	if e.work.state.Cursor, err = json.Marshal(cursor); err != nil {
 		return err
 	}
@@ -399,10 +405,7 @@ func (e *exporter) walk(ctx context.Context, kind artifact.Kind, write func(key 
 			return err
 		}
 		after = next
-		if e.work.state.Cursor, err = json.Marshal(next); err != nil {
-			return err
-		}
-		return e.work.commitSome()
+		return e.next(next)
 	})
 }
 
