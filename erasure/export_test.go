@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,6 +17,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -30,12 +32,20 @@ import (
 	"github.com/dvt-engine/dvt/store/postgres"
 	"github.com/dvt-engine/dvt/store/sqlite"
 	"github.com/dvt-engine/dvt/store/subject"
+	"github.com/dvt-engine/dvt/storeadmin"
 	"github.com/dvt-engine/dvt/storeadmin/archive"
 )
 
 func (i *installation) exportOf(dir, person string) export.Config {
-	return export.Config{Store: i.store, Owner: i.owner, Bucket: i.bucket, Keys: i.keys, Dir: dir, FileBytes: 300,
-		Of: owner.Scope{TenantID: "tenant-" + gone, Subject: person}, Reason: "an export of " + gone}
+	return export.Config{Store: i.store, Run: runsOf(i.store), Owner: i.owner, Bucket: i.bucket, Keys: i.keys,
+		Dir: dir, FileBytes: 300, Of: owner.Scope{TenantID: "tenant-" + gone, Subject: person}, Reason: "an export of " + gone}
+}
+
+func runsOf(s store.Store) func(context.Context, time.Time, string, io.Writer) error {
+	return func(ctx context.Context, at time.Time, runID string, w io.Writer) error {
+		_, err := storeadmin.ExportAt(ctx, s, at, []string{runID}, w, nil)
+		return err
+	}
 }
 
 // readFiles returns the content of all files of an export, by path.
@@ -261,6 +271,7 @@ func (c child) export(ctx context.Context) error {
 	}
 	cfg := export.Config{Keys: keys, Dir: c.Dir, FileBytes: 300, Of: owner.Scope{TenantID: c.TenantID, Subject: c.Subject},
 		Reason: "an export of " + gone}
+	var opened store.Store
 	if c.PG {
 		s, err := postgres.Open(ctx, c.DSN, postgres.Options{MaxConns: 4})
 		if err != nil {
@@ -270,7 +281,8 @@ func (c child) export(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		cfg.Store, cfg.Owner = decorate.SealAudit(s, keys), owner.New(db, owner.Postgres)
+		opened = decorate.SealAudit(s, keys)
+		cfg.Owner = owner.New(db, owner.Postgres)
 	} else {
 		s, err := sqlite.Open(ctx, c.DSN, sqlite.Options{})
 		if err != nil {
@@ -280,8 +292,10 @@ func (c child) export(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		cfg.Store, cfg.Owner = decorate.SealAudit(s, keys), owner.New(db, owner.SQLite)
+		opened = decorate.SealAudit(s, keys)
+		cfg.Owner = owner.New(db, owner.SQLite)
 	}
+	cfg.Store, cfg.Run = opened, runsOf(opened)
 	if cfg.Bucket, err = artifact.Open(ctx, "file://"+c.Bucket); err != nil {
 		return err
 	}
@@ -505,7 +519,7 @@ func TestExport_HasArchivedRuns(t *testing.T) {
 			t.Fatalf("%d events were deleted, %v; want all", n, err)
 		}
 		cfg := i.exportOf(filepath.Join(t.TempDir(), "export"), "")
-		cfg.Store = archive.Reading(i.store, i.bucket)
+		cfg.Run = runsOf(archive.Reading(i.store, i.bucket))
 		_ = must[export.Manifest](t)(export.Run(ctx, cfg))
 		// the seed says of one run that it is archived, and its object is missing
 		if v := i.verifyExport(cfg.Dir); len(v.Notes) != 1 || !strings.Contains(v.Notes[0], "runs/run-gone-0.ndjson") {

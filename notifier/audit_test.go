@@ -47,8 +47,8 @@ func recordID(tenant string, n int) string {
 	return fmt.Sprintf("%08x-0000-4000-8000-%012d", len(tenant), n)
 }
 
-// checkChain checks records of one tenant in the order of their arrival: no gap, equal ids of repetitions, and each hash
-// continues the one before.
+// checkChain checks records of one tenant in the order of their arrival: no gap, equal hashes of repetitions, and each
+// hash continues the one before.
 func checkChain(t *testing.T, docs []auditdoc.Doc, want int) (repeated int) {
 	t.Helper()
 	last := int64(0)
@@ -157,8 +157,9 @@ func TestAudit_ARefusalOfEverythingMakesOneDeadLetter(t *testing.T) {
 	}
 	refuse.Store(false)
 	f.waitFor("the other records", func() bool { return len(f.receivers["siem"].messages()) == 19 })
-	if _, err := f.store.PutDestinationOrder(t.Context(), store.DestinationOrder{ID: "00000000-0000-4000-8000-00000000000a",
-		Destination: "siem", Kind: store.OrderRedrive, Doc: []byte(`{}`)}); err != nil {
+	order := store.DestinationOrder{ID: "00000000-0000-4000-8000-00000000000a", Destination: "siem",
+		Kind: store.OrderRedrive, Doc: []byte(`{}`)}
+	if _, err := f.store.PutDestinationOrder(t.Context(), order); err != nil {
 		t.Fatal(err)
 	}
 	f.waitFor("the dead letter", func() bool { return len(f.receivers["siem"].messages()) == 20 })
@@ -247,15 +248,16 @@ func init() {
 	os.Exit(0)
 }
 
-// The real senders of a file and of webhooks work in a process that is killed again and again, while the receiver of the
-// webhooks answers 500, redirects, hangs and ends the connection: each record is there, in order, with the same id.
+// The real senders of a file and of webhooks work in a process that is killed again and again, while the receiver of
+// the webhooks answers 500, redirects, hangs and ends the connection: each record is there, in order, with the same id.
 func TestAudit_NothingIsLostOverKillsAndOutages(t *testing.T) {
 	t.Parallel()
 	const kills, each = 8, 25
 	dir := t.TempDir()
 	p := auditProcess{Store: filepath.Join(dir, "dvt.db"), File: filepath.Join(dir, "audit.ndjson"),
 		Secret: filepath.Join(dir, "key")}
-	if err := os.WriteFile(p.Secret, []byte("whsec_"+base64.StdEncoding.EncodeToString(make([]byte, 32))), 0o600); err != nil {
+	key := "whsec_" + base64.StdEncoding.EncodeToString(make([]byte, 32))
+	if err := os.WriteFile(p.Secret, []byte(key), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	s, err := sqlite.Open(t.Context(), p.Store, sqlite.Options{})

@@ -15,7 +15,8 @@ import (
 
 func auditMessage(n int, text string) destination.Message {
 	m := eventMessage()
-	m.ID, m.Topic, m.Type, m.Seq, m.TenantID = fmt.Sprint("record-", n), destination.Audit, "AuditRecord", uint64(n), "acme"
+	m.ID, m.Topic, m.Type, m.Seq = fmt.Sprint("record-", n), destination.Audit, "AuditRecord", uint64(n)
+	m.TenantID = "acme"
 	m.RunID, m.ProjectID, m.EnvironmentID, m.PlanID = "", "", "", ""
 	doc, _ := json.Marshal(map[string]any{"no": n, "reason": text})
 	m.Data = doc
@@ -119,13 +120,15 @@ func TestFile_SaysWhyItCannotBeWritten(t *testing.T) {
 	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
 		t.Fatal(err)
 	}
-	for path, want := range map[string]string{full: "full", locked: "another process", filepath.Join(dir, "no", "x"): "directory"} {
+	for path, want := range map[string]string{full: "full", locked: "another process",
+		filepath.Join(dir, "no", "x"): "directory"} {
 		err := fileOf(t, path, "").Send(t.Context(), auditMessage(1, "a"))
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s gives %v, want %q", path, err, want)
 		}
 	}
-	for _, url := range []string{"file://relative", "file:///a/../b", "file:///a?maxMB=0", "file:///a?more=1", "https:///a"} {
+	for _, url := range []string{"file://relative", "file:///a/../b", "file:///a?maxMB=0", "file:///a?more=1",
+		"https:///a"} {
 		if _, err := send.New(destination.Config{Kind: destination.File, URL: url}, send.Options{}); err == nil {
 			t.Errorf("the address %s was accepted", url)
 		}

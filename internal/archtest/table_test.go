@@ -43,7 +43,7 @@ var imports = map[string][]string{
 	"erasure": {"store", "store/owner", "store/subject", "artifact", "engine", "run"},
 	// It reads everything of a tenant into files; the document of an audit record is that of destinations, too.
 	"store/auditdoc": {"store", "run"},
-	"export": {"store", "store/auditdoc", "store/owner", "store/subject", "storeadmin", "storeadmin/archive", "artifact"},
+	"export":         {"store", "store/auditdoc", "store/owner", "store/subject", "storeadmin/archive", "artifact"},
 	// One arithmetic of quotas for both adapters.
 	"store/admission": {"store", "run"},
 	"store/postgres":  {"store", "store/admission", "run", "plan"},
@@ -88,7 +88,8 @@ var imports = map[string][]string{
 	// The exporter of traces is a consumer of the feed, beside the projector.
 	"tracer": {"store", "store/feed", "otlp", "run", "run/trace", "internal/sizedlru"},
 	// So is the delivery to other systems. Senders stand behind a port.
-	"notifier":      {"store", "store/auditdoc", "store/feed", "run", "destination", "internal/contain", "internal/sizedlru"},
+	"notifier": {"store", "store/auditdoc", "store/feed", "run", "destination", "internal/contain",
+		"internal/sizedlru"},
 	"live":          {"store", "run", "plan", "authz", "internal/contain"},
 	"live/redisbus": {"live", "run"},
 	"authz":         {"run", "plan"},        // a policy bounds the sandboxes that plans ask for

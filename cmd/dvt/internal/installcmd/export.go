@@ -24,7 +24,7 @@ import (
 var exporting = []string{"artifacts", "subject-keys-file"}
 
 // whoExports is what both commands say about rights and repetitions.
-const whoExports = "The command opens the store and the bucket itself, so whoever has their credentials may export; the API " +
+const whoExports = "The command opens the store and the bucket itself: everybody who has their credentials may export, and the API " +
 	"gives no\n" +
 	"export. A record in the audit of the tenant comes first. Give the same command again after an interruption: it " +
 	"continues.\n" +
