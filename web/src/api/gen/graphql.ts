@@ -355,6 +355,7 @@ export type DeliveryOrderState =
 
 export type DestinationKind =
   | 'EMAIL'
+  | 'FILE'
   | 'PAGERDUTY'
   | 'SLACK'
   | 'SYSLOG'
