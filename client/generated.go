@@ -2268,6 +2268,7 @@ const (
 	DestinationKindSlack     DestinationKind = "SLACK"
 	DestinationKindEmail     DestinationKind = "EMAIL"
 	DestinationKindSyslog    DestinationKind = "SYSLOG"
+	DestinationKindFile      DestinationKind = "FILE"
 	DestinationKindUnknown   DestinationKind = "UNKNOWN"
 )
 
@@ -2277,6 +2278,7 @@ var AllDestinationKind = []DestinationKind{
 	DestinationKindSlack,
 	DestinationKindEmail,
 	DestinationKindSyslog,
+	DestinationKindFile,
 	DestinationKindUnknown,
 }
 
@@ -2372,7 +2374,7 @@ func (v *DestinationLine) GetRoute() *DestinationLineRouteDestinationRoute { ret
 //
 // Which messages go to a destination. Empty lists do not restrict.
 type DestinationLineRouteDestinationRoute struct {
-	// events, alerts
+	// events, alerts, audit
 	Topics   []string `json:"topics"`
 	Tenants  []string `json:"tenants"`
 	Projects []string `json:"projects"`
@@ -2380,7 +2382,7 @@ type DestinationLineRouteDestinationRoute struct {
 	Types  []string     `json:"types"`
 	Levels []AlertLevel `json:"levels"`
 	Codes  []string     `json:"codes"`
-	// Alerts about the installation too, when tenants or projects restrict.
+	// Alerts and records about the installation too, when tenants or projects restrict.
 	Installation bool `json:"installation"`
 	// What it selects, as a sentence: also that of an empty route, which depends on the kind.
 	Text string `json:"text"`

@@ -65,7 +65,7 @@ func (e Entry) Words() string {
 			return "Alerts with the level HIGH."
 		case Slack, Email:
 			return "Alerts with the level MEDIUM or HIGH."
-		case Webhook, Syslog:
+		case Webhook, Syslog, File:
 		}
 		return "All events and alerts."
 	}
@@ -75,6 +75,8 @@ func (e Entry) Words() string {
 		what = "Alerts"
 	case slices.Equal(r.Topics, []Topic{Events}):
 		what = "Events"
+	case slices.Contains(r.Topics, Audit):
+		what = auditWords(r.Topics)
 	}
 	add := func(name string, list []string) {
 		if len(list) > 0 {
@@ -87,7 +89,26 @@ func (e Entry) Words() string {
 	add("levels of alerts", r.Levels)
 	add("codes of alerts", r.Codes)
 	if r.Installation && len(r.Tenants)+len(r.Projects) > 0 {
-		what += "; and alerts about the installation"
+		about := "alerts"
+		if slices.Equal(r.Topics, []Topic{Audit}) {
+			about = "records"
+		}
+		what += "; and " + about + " about the installation"
 	}
 	return what + "."
+}
+
+// auditWords names topics, of which one is the audit.
+func auditWords(topics []Topic) string {
+	const records = "ecords of the audit"
+	events, alerts := slices.Contains(topics, Events), slices.Contains(topics, Alerts)
+	switch {
+	case events && alerts:
+		return "Events, alerts and r" + records
+	case events:
+		return "Events and r" + records
+	case alerts:
+		return "Alerts and r" + records
+	}
+	return "R" + records
 }

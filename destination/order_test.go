@@ -18,6 +18,11 @@ func TestEntry_SaysWhatItSelectsAndHidesTheRest(t *testing.T) {
 			Types: []string{"RunFailed"}}},
 		"Alerts; tenants: acme; and alerts about the installation.": {Kind: destination.Email, Route: destination.Route{
 			Tenants: []string{"acme"}, Installation: true}},
+		"Records of the audit; tenants: acme; and records about the installation.": {Kind: destination.File,
+			Route: destination.Route{Topics: []destination.Topic{destination.Audit}, Tenants: []string{"acme"},
+				Installation: true}},
+		"Events, alerts and records of the audit.": {Kind: destination.Webhook, Route: destination.Route{
+			Topics: []destination.Topic{destination.Audit, destination.Events, destination.Alerts}}},
 	} {
 		if got := c.Entry().Words(); got != want {
 			t.Errorf("a destination of the kind %s with %+v says %q, want %q", c.Kind, c.Route, got, want)

@@ -2,9 +2,9 @@ package destination
 
 import "slices"
 
-// Selects reports whether a message goes to the destination. The kinds that people read take alerts only. A destination
-// without a route takes what its kind is for, and never the audit: PagerDuty, which wakes people, alerts with the level HIGH; Slack and
-// e-mail those from MEDIUM; webhook and syslog everything.
+// Selects reports whether a message goes to the destination. The kinds that people read take alerts only. A
+// destination without a route takes what its kind is for: PagerDuty, which wakes people, alerts with the level HIGH;
+// Slack and e-mail those from MEDIUM; webhook and syslog all events and alerts. The audit needs a route that names it.
 func (c Config) Selects(m Message) bool {
 	if m.Topic == Audit {
 		return c.SelectsAudit(m.TenantID)

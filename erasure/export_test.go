@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,11 +17,14 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/dvt-engine/dvt/artifact"
 	"github.com/dvt-engine/dvt/export"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/run/runtest"
 	"github.com/dvt-engine/dvt/store"
 	"github.com/dvt-engine/dvt/store/auditdoc"
 	"github.com/dvt-engine/dvt/store/decorate"
@@ -28,11 +32,20 @@ import (
 	"github.com/dvt-engine/dvt/store/postgres"
 	"github.com/dvt-engine/dvt/store/sqlite"
 	"github.com/dvt-engine/dvt/store/subject"
+	"github.com/dvt-engine/dvt/storeadmin"
+	"github.com/dvt-engine/dvt/storeadmin/archive"
 )
 
 func (i *installation) exportOf(dir, person string) export.Config {
-	return export.Config{Store: i.store, Owner: i.owner, Bucket: i.bucket, Keys: i.keys, Dir: dir, FileBytes: 300,
-		Of: owner.Scope{TenantID: "tenant-" + gone, Subject: person}, Reason: "an export of " + gone}
+	return export.Config{Store: i.store, Run: runsOf(i.store), Owner: i.owner, Bucket: i.bucket, Keys: i.keys,
+		Dir: dir, FileBytes: 300, Of: owner.Scope{TenantID: "tenant-" + gone, Subject: person}, Reason: "an export of " + gone}
+}
+
+func runsOf(s store.Store) func(context.Context, time.Time, string, io.Writer) error {
+	return func(ctx context.Context, at time.Time, runID string, w io.Writer) error {
+		_, err := storeadmin.ExportAt(ctx, s, at, []string{runID}, w, nil)
+		return err
+	}
 }
 
 // readFiles returns the content of all files of an export, by path.
@@ -258,6 +271,7 @@ func (c child) export(ctx context.Context) error {
 	}
 	cfg := export.Config{Keys: keys, Dir: c.Dir, FileBytes: 300, Of: owner.Scope{TenantID: c.TenantID, Subject: c.Subject},
 		Reason: "an export of " + gone}
+	var opened store.Store
 	if c.PG {
 		s, err := postgres.Open(ctx, c.DSN, postgres.Options{MaxConns: 4})
 		if err != nil {
@@ -267,7 +281,8 @@ func (c child) export(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		cfg.Store, cfg.Owner = decorate.SealAudit(s, keys), owner.New(db, owner.Postgres)
+		opened = decorate.SealAudit(s, keys)
+		cfg.Owner = owner.New(db, owner.Postgres)
 	} else {
 		s, err := sqlite.Open(ctx, c.DSN, sqlite.Options{})
 		if err != nil {
@@ -277,8 +292,10 @@ func (c child) export(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		cfg.Store, cfg.Owner = decorate.SealAudit(s, keys), owner.New(db, owner.SQLite)
+		opened = decorate.SealAudit(s, keys)
+		cfg.Owner = owner.New(db, owner.SQLite)
 	}
+	cfg.Store, cfg.Run = opened, runsOf(opened)
 	if cfg.Bucket, err = artifact.Open(ctx, "file://"+c.Bucket); err != nil {
 		return err
 	}
@@ -475,6 +492,42 @@ func TestExport_OfAPerson(t *testing.T) {
 		}
 		if !bytes.Contains([]byte(audit), []byte(strconv.Quote("(erased)"))) {
 			t.Error("the reasons of the erased person do not read as erased")
+		}
+	})
+}
+
+// The log of a run whose events lie in the archive is exported as if they were in the store.
+// contract: T180
+func TestExport_HasArchivedRuns(t *testing.T) {
+	onEach(t, func(i *installation) {
+		t := i.T
+		i.seed(gone)
+		ctx, id := t.Context(), runtest.ID
+		id.RunID, id.TenantID, id.ProjectID = "run-old", "tenant-"+gone, "project-"+gone
+		events := runtest.Log(runtest.Draft(run.RunApproved, "", 1), runtest.Start("s1"),
+			runtest.Draft(run.StepStartedEvent, "s1", 1), runtest.Draft(run.StepCompletedEvent, "s1", 1),
+			runtest.Draft(run.RunCompleted, "", 1))
+		check(t, i.store.Import(ctx, store.NewRun{Run: store.Run{Identity: id, RequestKey: "old", CreatedAt: runtest.Epoch}},
+			events))
+		loaded := must[store.Loaded](t)(i.store.Load(ctx, id.RunID))
+		_, err := i.store.Save(ctx, loaded.State, loaded.Changes)
+		check(t, err)
+		check(t, i.store.MarkPublished(ctx, id.RunID, loaded.Head.LastSeq, loaded.Head.OpsRev))
+		archived := must[store.ArchivedRun](t)(archive.Write(ctx, i.store, i.bucket, id.RunID))
+		check(t, i.store.MarkArchived(ctx, archived))
+		if n, err := i.store.DeleteArchivedEvents(ctx, id.RunID, store.MaxPage); err != nil || n == 0 {
+			t.Fatalf("%d events were deleted, %v; want all", n, err)
+		}
+		cfg := i.exportOf(filepath.Join(t.TempDir(), "export"), "")
+		cfg.Run = runsOf(archive.Reading(i.store, i.bucket))
+		_ = must[export.Manifest](t)(export.Run(ctx, cfg))
+		// the seed says of one run that it is archived, and its object is missing
+		if v := i.verifyExport(cfg.Dir); len(v.Notes) != 1 || !strings.Contains(v.Notes[0], "runs/run-gone-0.ndjson") {
+			t.Errorf("verify has the notes %q, want the run whose archive is missing", v.Notes)
+		}
+		file := i.readFiles(cfg.Dir)["runs/run-old.ndjson"]
+		if n := strings.Count(file, "\n"+`{"event"`); n != len(events) {
+			t.Errorf("the export has %d events of the archived run, want %d", n, len(events))
 		}
 	})
 }

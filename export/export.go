@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"syscall"
 	"time"
@@ -28,10 +29,19 @@ const (
 	ActionSubject = "EXPORT_SUBJECT"
 )
 
+// Store is the part of a store that an export reads through its use cases.
+type Store interface {
+	store.Audits
+	Epoch(ctx context.Context) (string, error)
+	PolicyHistory(ctx context.Context, tenantID string, before int64, limit int) ([]store.StoredPolicy, error)
+}
+
 // Config has what an export reads and where it writes.
 type Config struct {
-	// Store answers with archived runs, too (archive.Reading).
-	Store store.Store
+	Store Store
+	// Run writes the export of one run, whose header names a time. It knows archived runs, too. Its errors
+	// fs.ErrNotExist and archive.ErrTorn say that the archive of the run is damaged.
+	Run   func(ctx context.Context, at time.Time, runID string, w io.Writer) error
 	Owner *owner.DB
 	// Bucket may be nil: then no artifact and no log was ever stored.
 	Bucket *artifact.Store

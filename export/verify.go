@@ -51,7 +51,7 @@ func (v *verifier) problem(format string, args ...any) {
 }
 
 // Verify checks a finished export, a directory or an archive that Pack made, without a store: the hash of the manifest,
-// each file, and the chain of the audit. What is wrong is in the result; the error says that at cannot be read, or is
+// each file, and the chain of the audit. The result has the problems; the error says that at cannot be read, or is
 // ErrManifest.
 func Verify(at string) (Verified, error) {
 	info, err := os.Stat(at)

@@ -84,7 +84,7 @@ var groups = []struct {
 	{"Administration of a tenant:", func() []*cobra.Command {
 		return []*cobra.Command{policyCommand(), quotaCommand(), retentionCommand(), holdCommand(), breakGlassCommand(),
 			tokenCommand(), tenantCommand(), subjectCommand(), erasureCommand(), secretsCommand(), auditCommand(),
-			installcmd.Export()}
+			exportCommand()}
 	}},
 	{"Operation of an installation:", func() []*cobra.Command {
 		return []*cobra.Command{installcmd.Server(), installcmd.Worker(), installcmd.Migrate(), installcmd.Store(),

@@ -27,6 +27,11 @@ func tenantCommand() *cobra.Command {
 		erasecmd.Purge(s.shared()))
 }
 
+func exportCommand() *cobra.Command {
+	s := &session{}
+	return s.command("export", "Check an export of a tenant or a person", installcmd.VerifyExport(&s.output))
+}
+
 func (s *session) serviceStatus() *cobra.Command {
 	return &cobra.Command{
 		Use: "status", Short: "Show whether new runs start, and if not, why", Args: cmdline.ExactArgs(0),

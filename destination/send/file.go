@@ -25,8 +25,8 @@ const (
 	tailBytes     = 4096 // that are read at once to find the end of the last whole line
 )
 
-// filer appends JSON lines to a file. A message is accepted when the disk has it. At a size the file gets the suffix .1,
-// and older ones the next number; those beyond keep are removed.
+// filer appends JSON lines to a file. A message is accepted when the disk has it. At a size the file gets the suffix
+// .1, and older ones the next number; those beyond keep are removed.
 type filer struct {
 	path string
 	most int64

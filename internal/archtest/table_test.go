@@ -42,6 +42,9 @@ var imports = map[string][]string{
 	"store/coalesce": {"store", "internal/contain"},
 	// It erases what all the others keep, with the rights of the store's owner.
 	"erasure": {"store", "store/owner", "store/subject", "artifact", "engine", "run"},
+	// It reads everything of a tenant into files; the document of an audit record is that of destinations, too.
+	"store/auditdoc": {"store", "run"},
+	"export":         {"store", "store/auditdoc", "store/owner", "store/subject", "storeadmin/archive", "artifact"},
 	// One arithmetic of quotas for both adapters.
 	"store/admission": {"store", "run"},
 	// owner lists the tables that an erasure empties; adapters count their rows for a preview.
@@ -87,7 +90,8 @@ var imports = map[string][]string{
 	// The exporter of traces is a consumer of the feed, beside the projector.
 	"tracer": {"store", "store/feed", "otlp", "run", "run/trace", "internal/sizedlru"},
 	// So is the delivery to other systems. Senders stand behind a port.
-	"notifier":      {"store", "store/feed", "run", "destination", "internal/contain", "internal/sizedlru"},
+	"notifier": {"store", "store/auditdoc", "store/feed", "run", "destination", "internal/contain",
+		"internal/sizedlru"},
 	"live":          {"store", "run", "plan", "authz", "internal/contain"},
 	"live/redisbus": {"live", "run"},
 	"authz":         {"run", "plan"},        // a policy bounds the sandboxes that plans ask for
@@ -160,7 +164,7 @@ var imports = map[string][]string{
 	"cmd/dvt/internal/erasecmd": {"client", "cmd/dvt/internal/cmdline", "cmd/dvt/internal/console",
 		"cmd/dvt/internal/runtext", "server"},
 	"cmd/dvt/internal/installcmd": {"cmd/dvt/internal/cmdline", "cmd/dvt/internal/document", "erasure",
-		"internal/logfold", "server", "server/config", "store", "store/owner"},
+		"export", "internal/logfold", "server", "server/config", "store", "store/owner"},
 	"cmd/dvt/internal/plancmd": {"cmd/dvt/internal/cmdline", "cmd/dvt/internal/console", "cmd/dvt/internal/document",
 		"engine/mock", "plan", "run"},
 	"cmd/dvt/internal/runtext": {"client"},

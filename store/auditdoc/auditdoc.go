@@ -1,5 +1,5 @@
-// Package auditdoc has the JSON document of one link of the audit, as exports and destinations of the audit show it. Its
-// names are those of the API's type AuditEntry and do not change; new ones may come.
+// Package auditdoc has the JSON document of one link of the audit, as exports and destinations of the audit show it.
+// Its names are those of the API's type AuditEntry and do not change; new ones may come.
 package auditdoc
 
 import (
@@ -28,7 +28,8 @@ type Doc struct {
 	Redacted bool `json:"redacted,omitempty"`
 }
 
-// Row is the row of a link. Names are opened as an auditor reads them; Sealed has the stored texts that the hash covers.
+// Row is the row of a link. Names are opened as an auditor reads them; Sealed has the stored texts that the hash
+// covers.
 type Row struct {
 	At         string  `json:"at"` // RFC 3339 in UTC with six digits
 	TenantID   string  `json:"tenantId"`

@@ -140,7 +140,8 @@ func (d *DB) Read(ctx context.Context, s Scope, name string, after []string, eac
 	} else {
 		selected = append(selected, list)
 	}
-	query := d.q(fmt.Sprintf("SELECT %s FROM %s WHERE %s ORDER BY %s", strings.Join(selected, ", "), t.name, where, t.keys))
+	query := d.q(fmt.Sprintf("SELECT %s FROM %s WHERE %s ORDER BY %s", strings.Join(selected, ", "), t.name, where,
+		t.keys))
 	if d.dialect == SQLite {
 		return d.readSQLite(ctx, t.name, columns, len(keys), query, args, each)
 	}

@@ -15199,7 +15199,7 @@ type IncidentPayload {
   incident: Incident!
   change: ChangeReceipt!
 }
-enum DestinationKind { WEBHOOK PAGERDUTY SLACK EMAIL SYSLOG UNKNOWN }
+enum DestinationKind { WEBHOOK PAGERDUTY SLACK EMAIL SYSLOG FILE UNKNOWN }
 enum DestinationState {
   "A process works for it and it accepts messages."
   SENDING
@@ -15249,7 +15249,7 @@ type Destination {
 }
 "Which messages go to a destination. Empty lists do not restrict."
 type DestinationRoute {
-  "events, alerts"
+  "events, alerts, audit"
   topics: [String!]!
   tenants: [String!]!
   projects: [String!]!
@@ -15257,7 +15257,7 @@ type DestinationRoute {
   types: [String!]!
   levels: [AlertLevel!]!
   codes: [String!]!
-  "Alerts about the installation too, when tenants or projects restrict."
+  "Alerts and records about the installation too, when tenants or projects restrict."
   installation: Boolean!
   "What it selects, as a sentence: also that of an empty route, which depends on the kind."
   text: String!

@@ -1029,7 +1029,7 @@ type DestinationPayload struct {
 
 // Which messages go to a destination. Empty lists do not restrict.
 type DestinationRoute struct {
-	// events, alerts
+	// events, alerts, audit
 	Topics   []string `json:"topics"`
 	Tenants  []string `json:"tenants"`
 	Projects []string `json:"projects"`
@@ -1037,7 +1037,7 @@ type DestinationRoute struct {
 	Types  []string     `json:"types"`
 	Levels []AlertLevel `json:"levels"`
 	Codes  []string     `json:"codes"`
-	// Alerts about the installation too, when tenants or projects restrict.
+	// Alerts and records about the installation too, when tenants or projects restrict.
 	Installation bool `json:"installation"`
 	// What it selects, as a sentence: also that of an empty route, which depends on the kind.
 	Text string `json:"text"`
@@ -4509,6 +4509,7 @@ const (
 	DestinationKindSLACk     DestinationKind = "SLACK"
 	DestinationKindEmail     DestinationKind = "EMAIL"
 	DestinationKindSyslog    DestinationKind = "SYSLOG"
+	DestinationKindFile      DestinationKind = "FILE"
 	DestinationKindUnknown   DestinationKind = "UNKNOWN"
 )
 
@@ -4518,12 +4519,13 @@ var AllDestinationKind = []DestinationKind{
 	DestinationKindSLACk,
 	DestinationKindEmail,
 	DestinationKindSyslog,
+	DestinationKindFile,
 	DestinationKindUnknown,
 }
 
 func (e DestinationKind) IsValid() bool {
 	switch e {
-	case DestinationKindWebhook, DestinationKindPagerduty, DestinationKindSLACk, DestinationKindEmail, DestinationKindSyslog, DestinationKindUnknown:
+	case DestinationKindWebhook, DestinationKindPagerduty, DestinationKindSLACk, DestinationKindEmail, DestinationKindSyslog, DestinationKindFile, DestinationKindUnknown:
 		return true
 	}
 	return false

@@ -19,6 +19,7 @@ export const deliveries = {
     SLACK: "Slack",
     EMAIL: "E-mail",
     SYSLOG: "Syslog",
+    FILE: "File",
     UNKNOWN: "Unknown",
   } satisfies Record<DestinationKind, string>,
   state: "State",

@@ -24,7 +24,7 @@ import (
 var exporting = []string{"artifacts", "subject-keys-file"}
 
 // whoExports is what both commands say about rights and repetitions.
-const whoExports = "The command opens the store and the bucket itself, so whoever has their credentials may export; the API " +
+const whoExports = "The command opens the store and the bucket itself: everybody who has their credentials may export, and the API " +
 	"gives no\n" +
 	"export. A record in the audit of the tenant comes first. Give the same command again after an interruption: it " +
 	"continues.\n" +
@@ -115,12 +115,9 @@ func showExport(p export.Progress) {
 	fmt.Fprintf(os.Stderr, "part %d of %d (%s): %d files, %d bytes\n", p.Parts, p.Of, p.Part, p.Files, p.Bytes)
 }
 
-// Export returns the command `dvt export`, whose part verify needs no server.
-func Export() *cobra.Command {
-	c := &cobra.Command{Use: "export", Short: "Check an export of a tenant or a person"}
-	var output document.Format
-	document.AddFlag(c, &output)
-	c.AddCommand(&cobra.Command{
+// VerifyExport returns the command `dvt export verify`.
+func VerifyExport(output *document.Format) *cobra.Command {
+	return &cobra.Command{
 		Use: "verify DIR", Short: "Check an export without a server: hashes of all files, and the chain of its audit",
 		Long: "Computes the hash of the manifest, of each file and of each row of the audit again. DIR is a directory or a " +
 			"packed export.\n" +
@@ -128,9 +125,8 @@ func Export() *cobra.Command {
 			"the signed\n" +
 			"heads (dvt audit verify). Exit status 1: something was changed, is missing or is too much.",
 		Args: cmdline.ExactArgs(1),
-		RunE: func(c *cobra.Command, args []string) error { return verifyExport(c, output, args[0]) },
-	})
-	return c
+		RunE: func(c *cobra.Command, args []string) error { return verifyExport(c, *output, args[0]) },
+	}
 }
 
 func verifyExport(c *cobra.Command, output document.Format, at string) error {

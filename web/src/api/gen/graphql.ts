@@ -364,6 +364,7 @@ export type DeliveryOrderState =
 
 export type DestinationKind =
   | 'EMAIL'
+  | 'FILE'
   | 'PAGERDUTY'
   | 'SLACK'
   | 'SYSLOG'
