@@ -14,7 +14,7 @@ import (
 	"github.com/creack/pty"
 )
 
-// onTerminal runs a command on a terminal of so many columns and returns what it prints, without colours.
+// onTerminal runs a command on a terminal with that number of columns and returns its output without colours.
 func onTerminal(t *testing.T, columns uint16, address string, args ...string) string {
 	t.Helper()
 	c := exec.CommandContext(t.Context(), os.Args[0], args...)

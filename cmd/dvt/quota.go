@@ -273,8 +273,8 @@ func (s *session) queueList() *cobra.Command {
 					case q.EstimatedWaitMs != nil:
 						about = time.Duration(*q.EstimatedWaitMs * float64(time.Millisecond)).Round(time.Second).String()
 					}
-					t.Row(id(q.RunId), q.PlanId+"@"+q.PlanVersion, q.ProjectId+"/"+q.EnvironmentId, q.TriggeredBy, position, q.Priority,
-						s.when(&q.CreatedAt), waits, about)
+					t.Row(id(q.RunId), q.PlanId+"@"+q.PlanVersion, q.ProjectId+"/"+q.EnvironmentId, q.TriggeredBy, position,
+						q.Priority, s.when(&q.CreatedAt), waits, about)
 				}
 				return t
 			})

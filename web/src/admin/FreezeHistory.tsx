@@ -3,6 +3,7 @@ import { AuditDocument, type AuditQuery } from "../api/gen/graphql";
 import { instant } from "../api/model";
 import { useQuery } from "../api/useQuery";
 import { m } from "../messages";
+import { audit as auditWords } from "../messages/audit";
 import { service as serviceWords } from "../messages/service";
 import { Problem } from "../page/Problem";
 import css from "../styles/Form.module.css";
@@ -29,7 +30,7 @@ interface Freeze {
 }
 
 const columns: Column<Freeze>[] = [
-  { head: m.audit.what, main: true, cell: ({ frozen }) => (frozen ? serviceWords.froze : serviceWords.unfroze) },
+  { head: auditWords.what, main: true, cell: ({ frozen }) => (frozen ? serviceWords.froze : serviceWords.unfroze) },
   { head: m.policy.by, cell: ({ actor }) => actor },
   { head: m.policy.at, cell: ({ at }) => <Time at={instant(at)} format="full" /> },
   { head: m.policy.reason, text: true, cell: ({ reason }) => reason },

@@ -5,7 +5,7 @@ import { newId } from "../api/newId";
 import { SetShareLinksDocument } from "../api/gen/graphql";
 import { request } from "../api/request";
 import { ReasonDialog } from "../forms/ReasonDialog";
-import { m } from "../messages";
+import { audit as auditWords } from "../messages/audit";
 import { service as serviceWords } from "../messages/service";
 import { DoneLine } from "../receipts/DoneLine";
 import { recordDone } from "../session/done";
@@ -46,7 +46,7 @@ export function ShareLinks({ hours: now, refresh }: { hours: number; refresh: ()
     const { setShareLinks } = await request(SetShareLinksDocument, { input: { requestId, hours: chosen, reason } });
     recordDone({
       topic: "share",
-      what: what === "revoke" ? m.audit.did.revokedLinks(chosen) : m.audit.did.links(chosen),
+      what: what === "revoke" ? auditWords.did.revokedLinks(chosen) : auditWords.did.links(chosen),
       effect: { page: "service" },
       change: setShareLinks.change,
     });

@@ -1,6 +1,7 @@
 import { Link } from "@tanstack/react-router";
 import { type FormEvent, useEffect, useId, useRef, useState } from "react";
 import { m } from "../messages";
+import { audit as auditWords } from "../messages/audit";
 import css from "../styles/Form.module.css";
 import { Button } from "../ui/Button";
 import { momentOf } from "../runlist/query";
@@ -21,12 +22,12 @@ export function criteria(search: AuditSearch): string {
   return FIELDS.flatMap((field) => {
     const text = search[field];
     if (!text) return [];
-    return [m.audit.criteria[field](field === "outcome" ? (m.audit.outcomes[text] ?? text) : text)];
+    return [auditWords.criteria[field](field === "outcome" ? (auditWords.outcomes[text] ?? text) : text)];
   }).join(", ");
 }
 
 /** What auditors ask most, each one click. */
-const PRESETS: Readonly<Record<keyof typeof m.audit.preset, AuditSearch>> = {
+const PRESETS: Readonly<Record<keyof typeof auditWords.preset, AuditSearch>> = {
   refused: { outcome: "DENIED" },
   day: { from: "-24h" },
   policy: { action: "set policy" },
@@ -38,10 +39,10 @@ const PRESETS: Readonly<Record<keyof typeof m.audit.preset, AuditSearch>> = {
 function Presets({ search }: { search: AuditSearch }) {
   const chosen = criteria(search);
   return (
-    <nav className={css.row} aria-label={m.audit.presets}>
+    <nav className={css.row} aria-label={auditWords.presets}>
       {Object.entries(PRESETS).map(([name, preset]) => (
         <Link key={name} to="/audit" search={preset} data-current={criteria(preset) === chosen || undefined}>
-          {m.audit.preset[name as keyof typeof m.audit.preset]}
+          {auditWords.preset[name as keyof typeof auditWords.preset]}
         </Link>
       ))}
     </nav>
@@ -56,7 +57,7 @@ export function AuditFilterForm({ search, find }: { search: AuditSearch; find: (
   const shown = JSON.stringify(search);
   // The fields take the values of the address without losing the focus.
   useEffect(() => form.current?.reset(), [shown]);
-  useKeys({ "/": { does: m.audit.filter, run: () => form.current?.querySelector("input")?.focus() } });
+  useKeys({ "/": { does: auditWords.filter, run: () => form.current?.querySelector("input")?.focus() } });
   const submit = (event: FormEvent<HTMLFormElement>): void => {
     event.preventDefault();
     const fields = new FormData(event.currentTarget);
@@ -87,7 +88,7 @@ export function AuditFilterForm({ search, find }: { search: AuditSearch; find: (
         <Presets search={search} />
         <p>
           <Button expanded={false} onClick={() => setUnfolded(true)}>
-            {m.audit.filter}…
+            {auditWords.filter}…
           </Button>
         </p>
       </>
@@ -96,8 +97,8 @@ export function AuditFilterForm({ search, find }: { search: AuditSearch; find: (
     <>
       <Presets search={search} />
       <form ref={form} className={css.row} onSubmit={submit}>
-        <Field name="actor" label={m.audit.actor} value={search.actor} />
-        <Field name="action" label={m.audit.action} value={search.action} list={actions} />
+        <Field name="actor" label={auditWords.actor} value={search.actor} />
+        <Field name="action" label={auditWords.action} value={search.action} list={actions} />
         <datalist id={actions}>
           {suggestedActions().map(({ value, word }) => (
             <option key={value} value={value}>
@@ -106,33 +107,33 @@ export function AuditFilterForm({ search, find }: { search: AuditSearch; find: (
           ))}
         </datalist>
         <label className={css.field}>
-          <span>{m.audit.outcome}</span>
+          <span>{auditWords.outcome}</span>
           <select key={search.outcome} name="outcome" defaultValue={search.outcome ?? ""}>
-            <option value="">{m.audit.any}</option>
+            <option value="">{auditWords.any}</option>
             {AUDIT_OUTCOMES.map((outcome) => (
               <option key={outcome} value={outcome}>
-                {m.audit.outcomes[outcome]}
+                {auditWords.outcomes[outcome]}
               </option>
             ))}
           </select>
         </label>
-        <Field name="run" label={m.audit.run} value={search.run} />
-        {search.request && <Field name="request" label={m.audit.request} value={search.request} />}
+        <Field name="run" label={auditWords.run} value={search.run} />
+        {search.request && <Field name="request" label={auditWords.request} value={search.request} />}
         <Field
           name="from"
-          label={m.audit.from}
+          label={auditWords.from}
           value={search.from}
-          placeholder={m.audit.moments}
+          placeholder={auditWords.moments}
           wrong={wrong.includes("from")}
         />
         <Field
           name="to"
-          label={m.audit.to}
+          label={auditWords.to}
           value={search.to}
-          placeholder={m.audit.moments}
+          placeholder={auditWords.moments}
           wrong={wrong.includes("to")}
         />
-        <Button type="submit">{m.audit.find}</Button>
+        <Button type="submit">{auditWords.find}</Button>
         {criteria(search) !== "" && (
           <Link to="/audit" search={{}} className={css.beside}>
             {m.runs.clearFilter}
@@ -170,7 +171,7 @@ function Field({ name, label, value, wrong = false, ...rest }: FieldProps) {
       />
       {wrong && (
         <span id={why} role="alert" className={css.tone} data-tone="bad">
-          {m.audit.notAMoment}
+          {auditWords.notAMoment}
         </span>
       )}
     </label>

@@ -1,4 +1,4 @@
-import { m } from "../messages";
+import { audit as auditWords } from "../messages/audit";
 import css from "../styles/Form.module.css";
 import { Button } from "../ui/Button";
 
@@ -6,9 +6,9 @@ import { Button } from "../ui/Button";
 export function Seals({ shown, show }: { shown: boolean; show: (shown: boolean) => void }) {
   return (
     <p className={css.note}>
-      {shown ? m.audit.sealsShown : m.audit.sealsHidden}{" "}
+      {shown ? auditWords.sealsShown : auditWords.sealsHidden}{" "}
       <Button kind="quiet" onClick={() => show(!shown)}>
-        {shown ? m.audit.hideSeals : m.audit.showSeals}
+        {shown ? auditWords.hideSeals : auditWords.showSeals}
       </Button>
     </p>
   );

@@ -3,6 +3,7 @@ import type { AuditFieldsFragment } from "../api/gen/graphql";
 import { instant } from "../api/model";
 import { shortId } from "../format/format";
 import { m } from "../messages";
+import { audit as auditWords } from "../messages/audit";
 import css from "../styles/Form.module.css";
 import prose from "../styles/Prose.module.css";
 import { ChangedLines } from "../page/ChangedLines";
@@ -15,26 +16,26 @@ import { reasonWords } from "./words";
 
 export const auditColumns: Column<AuditLine>[] = [
   {
-    head: m.audit.no,
+    head: auditWords.no,
     wide: true,
     cell: ({ entry, firstNo }) => (entry.no === firstNo ? entry.no : `${firstNo}–${entry.no}`),
   },
   {
-    head: m.audit.at,
-    cell: ({ entry }) => (entry.row ? <Time at={instant(entry.row.at)} format="full" /> : m.audit.gone),
+    head: auditWords.at,
+    cell: ({ entry }) => (entry.row ? <Time at={instant(entry.row.at)} format="full" /> : auditWords.gone),
   },
-  { head: m.audit.actor, cell: ({ entry }) => entry.row && <Who actor={entry.row.actor} /> },
+  { head: auditWords.actor, cell: ({ entry }) => entry.row && <Who actor={entry.row.actor} /> },
   {
-    head: m.audit.what,
+    head: auditWords.what,
     main: true,
     text: true,
     cell: ({ entry: { row } }) => row && <What row={row} />,
   },
-  { head: m.audit.outcome, cell: (line) => line.entry.row && <Outcome row={line.entry.row} count={line.count} /> },
-  { head: m.audit.on, cell: ({ entry }) => entry.row && <Subject row={entry.row} /> },
-  { head: m.audit.reason, text: true, cell: ({ entry }) => entry.row && reasonWords(entry.row) },
+  { head: auditWords.outcome, cell: (line) => line.entry.row && <Outcome row={line.entry.row} count={line.count} /> },
+  { head: auditWords.on, cell: ({ entry }) => entry.row && <Subject row={entry.row} /> },
+  { head: auditWords.reason, text: true, cell: ({ entry }) => entry.row && reasonWords(entry.row) },
   {
-    head: m.audit.detail,
+    head: auditWords.detail,
     wide: true,
     cell: ({ entry }) => entry.row?.detail && <Detail text={entry.row.detail} />,
   },
@@ -76,7 +77,7 @@ function More({ to, children }: { to: Sentence["to"]; children: string }) {
 /** Leads to all records of the person within the rest of the filter. */
 function Who({ actor }: { actor: string }) {
   return (
-    <Link to="/audit" search={(old: object) => ({ ...old, actor })} aria-label={m.audit.only(actor)}>
+    <Link to="/audit" search={(old: object) => ({ ...old, actor })} aria-label={auditWords.only(actor)}>
       {actor}
     </Link>
   );
@@ -87,15 +88,15 @@ function Outcome({ row, count }: { row: Row; count: number }) {
   if (row.outcome === "ESCALATED")
     return (
       <span className={css.tone} data-tone="warn" title={row.code}>
-        ▲ {m.audit.outcomes.ESCALATED}
+        ▲ {auditWords.outcomes.ESCALATED}
       </span>
     );
   const good = row.outcome === "ACCEPTED";
   return (
     <span className={css.tone} data-tone={good ? "good" : "bad"} title={row.code}>
-      {good ? "✓" : "✕"} {good ? m.audit.outcomes.ACCEPTED : m.audit.refused}{" "}
-      {row.code !== "" && m.audit.why[row.code] === undefined && <code>{row.code}</code>}{" "}
-      {count > 1 && <span className={css.twice}>{m.audit.times(count)}</span>}
+      {good ? "✓" : "✕"} {good ? auditWords.outcomes.ACCEPTED : auditWords.refused}{" "}
+      {row.code !== "" && auditWords.why[row.code] === undefined && <code>{row.code}</code>}{" "}
+      {count > 1 && <span className={css.twice}>{auditWords.times(count)}</span>}
     </span>
   );
 }
@@ -133,9 +134,9 @@ function Subject({ row: { runId, signalId, outcome } }: { row: Row }) {
           to="/moment/$runId/$signalId"
           params={{ runId, signalId }}
           preload={false}
-          aria-label={m.audit.momentOf(shortId(runId))}
+          aria-label={auditWords.momentOf(shortId(runId))}
         >
-          {m.audit.moment}
+          {auditWords.moment}
         </Link>
       )}
     </span>

@@ -4,6 +4,7 @@ import type { AuditFieldsFragment } from "../api/gen/graphql";
 import { instant } from "../api/model";
 import { dateTime, type Zone, zoneName } from "../format/format";
 import { m } from "../messages";
+import { audit as auditWords } from "../messages/audit";
 import { service as serviceWords } from "../messages/service";
 import { actionWords, type Known, known, nameOf, objectWords } from "./words";
 
@@ -43,7 +44,7 @@ function grants(value: unknown): string {
   if (!Array.isArray(value)) return "";
   return value
     .map((grant: Partial<Record<"role" | "project" | "environment", unknown>>) =>
-      m.audit.did.grant(
+      auditWords.did.grant(
         role(grant.role),
         grant.project === "*" ? m.policy.everywhere : m.policy.scope(text(grant.project), text(grant.environment)),
       ),
@@ -53,11 +54,11 @@ function grants(value: unknown): string {
 
 /** The sentence of an accepted record; null when its action and object say it. */
 function deed(row: Row, detail: Known, named: string, zone: Zone): string | null {
-  const { did } = m.audit;
+  const { did } = auditWords;
   const { action } = row;
   const modes: Readonly<Record<string, string>> = serviceWords.modes;
   const outcomes: Readonly<Record<string, string>> = m.inbox.outcome;
-  const plan = m.audit.plan(text(detail.planId), text(detail.planVersion));
+  const plan = auditWords.plan(text(detail.planId), text(detail.planVersion));
   const where = `${text(detail.projectId)} / ${text(detail.environmentId)}`;
   const needs = number(detail.approvals) > 0 ? did.needs(number(detail.approvals)) : "";
   switch (action) {
@@ -100,7 +101,7 @@ function deed(row: Row, detail: Known, named: string, zone: Zone): string | null
           )
         : null;
     case "REVOKE_TOKEN":
-      return did.revoked(text(detail.name) || m.audit.did.aToken);
+      return did.revoked(text(detail.name) || auditWords.did.aToken);
     case "ACKNOWLEDGE_ALERT":
       return operations.acknowledged(text(detail.code));
     case "SILENCE_ALERTS":
@@ -127,7 +128,7 @@ function deed(row: Row, detail: Known, named: string, zone: Zone): string | null
     case "CANCEL":
       return did.sent(named);
     default:
-      return m.audit.done[action] ?? null;
+      return auditWords.done[action] ?? null;
   }
 }
 
@@ -157,11 +158,11 @@ function target(action: string, detail: Known): Sentence["to"] {
 export function sentenceOf(row: Row, zone: Zone): Sentence {
   const detail = known(row.detail);
   const named = [actionWords(row), objectWords(row)].filter((part) => part !== "").join(": ");
-  if (row.outcome === "ESCALATED") return { text: m.audit.escalated(row.code), lines: [], to: null };
+  if (row.outcome === "ESCALATED") return { text: auditWords.escalated(row.code), lines: [], to: null };
   if (row.outcome !== "ACCEPTED") {
-    const why = m.audit.why[row.code] ?? m.audit.whyOther;
-    const more = number(detail.repeatedBefore) > 0 ? `. ${m.audit.more(number(detail.repeatedBefore))}` : "";
-    const asked = row.action === "READ" ? m.audit.askedToSee : m.audit.asked(named);
+    const why = auditWords.why[row.code] ?? auditWords.whyOther;
+    const more = number(detail.repeatedBefore) > 0 ? `. ${auditWords.more(number(detail.repeatedBefore))}` : "";
+    const asked = row.action === "READ" ? auditWords.askedToSee : auditWords.asked(named);
     return { text: `${asked}; ${why}${more}`, lines: [], to: null };
   }
   const lines = Array.isArray(detail.changed) ? detail.changed.map(String) : [];

@@ -2,6 +2,7 @@
 import { operationNames, operations } from "../messages/auditOperations";
 import type { AuditFieldsFragment } from "../api/gen/graphql";
 import { m } from "../messages";
+import { audit as auditWords } from "../messages/audit";
 import { service as serviceWords } from "../messages/service";
 
 type Row = NonNullable<AuditFieldsFragment["row"]>;
@@ -54,11 +55,11 @@ export function known(detail: string): Known {
 /** The name of an action; an unknown one keeps the server's name, so that a filter by it works. */
 export function nameOf(action: string): string {
   const shared: Readonly<Record<string, string>> = m.action;
-  return operationNames[action] ?? m.audit.actions[action] ?? shared[action] ?? action;
+  return operationNames[action] ?? auditWords.actions[action] ?? shared[action] ?? action;
 }
 
 export function actionWords({ action, detail }: Pick<Row, "action" | "detail">): string {
-  return action === "FREEZE_TENANT" && known(detail).frozen === false ? m.audit.unfreeze : nameOf(action);
+  return action === "FREEZE_TENANT" && known(detail).frozen === false ? auditWords.unfreeze : nameOf(action);
 }
 
 /** The object of an action within or beside its run, such as "step load"; empty when the detail names none. */
@@ -68,15 +69,15 @@ export function objectWords({ action, outcome, detail }: Pick<Row, "action" | "o
   const made = outcome === "ACCEPTED" && ["SET_POLICY", "BREAK_GLASS"].includes(action) ? policyVersion : quotaVersion;
   const modes: Readonly<Record<string, string>> = serviceWords.modes;
   return [
-    typeof stepId === "string" ? m.audit.step(stepId) : "",
-    force === true ? m.audit.forced : "",
+    typeof stepId === "string" ? auditWords.step(stepId) : "",
+    force === true ? auditWords.forced : "",
     typeof planId !== "string" || planId === ""
       ? ""
       : typeof planVersion === "string"
-        ? m.audit.plan(planId, planVersion)
+        ? auditWords.plan(planId, planVersion)
         : operations.plan(planId),
-    typeof mode === "string" ? m.audit.mode(modes[mode] ?? mode) : "",
-    typeof made === "number" ? m.audit.version(made) : "",
+    typeof mode === "string" ? auditWords.mode(modes[mode] ?? mode) : "",
+    typeof made === "number" ? auditWords.version(made) : "",
   ]
     .filter((part) => part !== "")
     .join(", ");
@@ -92,7 +93,7 @@ export function reasonWords({ action, reason, detail }: Pick<Row, "action" | "re
 
 /** The names of actions for the suggestions of the filter, as the server finds them: `retry step` is RETRY_STEP. */
 export function suggestedActions(): { value: string; word: string }[] {
-  const names = { ...m.action, ...m.audit.actions, ...operationNames };
+  const names = { ...m.action, ...auditWords.actions, ...operationNames };
   return Object.entries(names).map(([action, word]) => ({
     value: action.toLowerCase().replaceAll("_", " "),
     word,

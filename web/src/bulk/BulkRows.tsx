@@ -3,6 +3,7 @@ import { ReceiptStages } from "../receipts/Receipt";
 import type { BulkRowFieldsFragment } from "../api/gen/graphql";
 import { instant, toSignal } from "../api/model";
 import { m } from "../messages";
+import { audit as auditWords } from "../messages/audit";
 import { runLook } from "../status/look";
 import { Where } from "../ui/Env";
 import { StatusBadge } from "../ui/Status";
@@ -34,7 +35,7 @@ const COLUMNS: Column<BulkRowFieldsFragment>[] = [
     ),
   },
   { head: m.bulk.cause, text: true, cell: (row) => <Cause row={row} /> },
-  { head: m.audit.at, wide: true, cell: (row) => row.at && <Time at={instant(row.at)} format="clock" /> },
+  { head: auditWords.at, wide: true, cell: (row) => row.at && <Time at={instant(row.at)} format="clock" /> },
 ];
 
 /** The runs of a bulk: what became of the action, and what became of the run. */

@@ -201,7 +201,7 @@ function EventRow({ event, after, open, toggle }: EventRowProps) {
       >
         <span className={css.seq}>{event.runSeq}</span>
         <Time at={event.persistedAt} format="precise" />
-        <span className={css.after}>{after === null ? "" : `+${duration(after)}`}</span>
+        <span className={css.after}>{after === null ? "" : sinceLast(after)}</span>
         <strong className={css.type} title={event.eventType}>
           {m.events.type(event.eventType)}
         </strong>
@@ -211,4 +211,10 @@ function EventRow({ event, after, open, toggle }: EventRowProps) {
       {open && <pre className={`${prose.said} ${css.payload}`}>{JSON.stringify(event.payload, null, 2)}</pre>}
     </>
   );
+}
+
+/** The time since the event before: "+1.2 s", and "< 0.1 s" without a sign, which would read as a sum. */
+function sinceLast(ms: number): string {
+  const words = duration(ms);
+  return words.startsWith("<") ? words : `+${words}`;
 }

@@ -15,7 +15,6 @@ import { bulk } from "./bulk";
 import { start } from "./start";
 import { inbox } from "./inbox";
 import { queue } from "./queue";
-import { audit } from "./audit";
 import { admin, policy, breakGlass } from "./admin";
 
 export const m = {
@@ -57,7 +56,6 @@ export const m = {
   start,
   inbox,
   queue,
-  audit,
   admin,
   policy,
   breakGlass,

@@ -10,6 +10,7 @@ import { Seals } from "../audit/Seals";
 import { auditCsv, auditLines } from "../audit/export";
 import { count, type Zone } from "../format/format";
 import { m } from "../messages";
+import { audit as auditWords } from "../messages/audit";
 import { List, PageHead } from "../page/List";
 import { Problem } from "../page/Problem";
 import { momentOf } from "../runlist/query";
@@ -41,14 +42,14 @@ function filterOf(search: AuditSearch & { seals?: "yes" | undefined }, now: numb
 
 export function AuditPage(): ReactNode {
   return (
-    <Gate action="READ_AUDIT" title={m.audit.title}>
+    <Gate action="READ_AUDIT" title={auditWords.title}>
       <Records />
     </Gate>
   );
 }
 
 function Records(): ReactNode {
-  useDocumentStatus(m.audit.title);
+  useDocumentStatus(auditWords.title);
   const search = route.useSearch();
   const { tz: _, seals, ...chosen } = search;
   const navigate = route.useNavigate();
@@ -68,10 +69,10 @@ function Records(): ReactNode {
       const { audit }: AuditQuery = await request(AuditDocument, { filter: whole, first: EXPORT_PAGE, after });
       all.push(...audit.edges.map((edge) => edge.node));
       after = audit.pageInfo.hasNextPage ? audit.pageInfo.endCursor : null;
-      setExporting(m.audit.exporting(all.length));
+      setExporting(auditWords.exporting(all.length));
     } while (after !== null && all.length < EXPORT_MOST);
     save(`audit.${kind}`, kind === "csv" ? auditCsv(all) : auditLines(all));
-    setExporting(after === null ? null : m.audit.cut(EXPORT_MOST));
+    setExporting(after === null ? null : auditWords.cut(EXPORT_MOST));
   };
   const start = (kind: "csv" | "jsonl"): void => {
     exportAs(kind).catch((cause: unknown) => setExporting(cause instanceof Error ? cause.message : String(cause)));
@@ -81,16 +82,16 @@ function Records(): ReactNode {
   if (pages.error?.code === "FORBIDDEN")
     return (
       <>
-        <PageHead title={m.audit.title} asOf={0} refresh={pages.refresh} />
+        <PageHead title={auditWords.title} asOf={0} refresh={pages.refresh} />
         <Problem error={pages.error} retry={pages.refresh} />
       </>
     );
   const searched = pages.first?.searched;
   return (
     <>
-      <PageHead title={m.audit.title} asOf={pages.asOf} refresh={pages.refresh}>
-        <Button onClick={() => start("csv")}>{m.audit.csv}</Button>
-        <Button onClick={() => start("jsonl")}>{m.audit.jsonl}</Button>
+      <PageHead title={auditWords.title} asOf={pages.asOf} refresh={pages.refresh}>
+        <Button onClick={() => start("csv")}>{auditWords.csv}</Button>
+        <Button onClick={() => start("jsonl")}>{auditWords.jsonl}</Button>
       </PageHead>
       <p role="status" className={css.hint}>
         {exporting}
@@ -105,34 +106,34 @@ function Records(): ReactNode {
           show={(shown) => void navigate({ search: (old) => ({ ...old, seals: shown ? "yes" : undefined }) })}
         />
       )}
-      {criteria(chosen) !== "" && <p className={css.hint}>{m.audit.filtered}</p>}
+      {criteria(chosen) !== "" && <p className={css.hint}>{auditWords.filtered}</p>}
       <List
-        label={m.audit.title}
+        label={auditWords.title}
         pages={lines}
         columns={auditColumns}
         rowKey={({ entry }) => entry.id}
         empty={
           criteria(chosen) === "" ? (
-            <p>{m.audit.none}</p>
+            <p>{auditWords.none}</p>
           ) : (
             <>
               <p>
-                {m.audit.empty} {m.audit.searchedFor(criteria(chosen))}
+                {auditWords.empty} {auditWords.searchedFor(criteria(chosen))}
               </p>
-              {searched && <p>{m.audit.searched(count(searched.from), count(searched.to))}</p>}
+              {searched && <p>{auditWords.searched(count(searched.from), count(searched.to))}</p>}
               {pages.hasMore ? (
                 <Button onClick={pages.more} refusal={pages.loading ? m.sync.LOADING : null}>
-                  {m.audit.searchMore}
+                  {auditWords.searchMore}
                 </Button>
               ) : (
-                <p>{m.audit.widen}</p>
+                <p>{auditWords.widen}</p>
               )}
             </>
           )
         }
       />
       <p className={css.note}>
-        {m.audit.verify} <code>dvt audit verify</code>
+        {auditWords.verify} <code>dvt audit verify</code>
       </p>
     </>
   );

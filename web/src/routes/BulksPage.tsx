@@ -9,6 +9,7 @@ import { instant } from "../api/model";
 import { useConnection } from "../api/useConnection";
 import { useQuery } from "../api/useQuery";
 import { m } from "../messages";
+import { audit as auditWords } from "../messages/audit";
 import { useDocumentStatus } from "../ui/documentStatus";
 import { List, PageHead } from "../page/List";
 import type { Column } from "../ui/Table";
@@ -35,7 +36,7 @@ const columnsWith = (runs: ReadonlyMap<string, Runs>): Column<BulkFieldsFragment
       </Link>
     ),
   },
-  { head: m.audit.reason, text: true, cell: (bulk) => bulk.reason },
+  { head: auditWords.reason, text: true, cell: (bulk) => bulk.reason },
   {
     head: m.bulk.result,
     text: true,

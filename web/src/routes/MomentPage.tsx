@@ -1,7 +1,7 @@
 import { getRouteApi, Link, redirect } from "@tanstack/react-router";
 import { SignalSeqDocument } from "../api/gen/graphql";
 import { request } from "../api/request";
-import { m } from "../messages";
+import { audit as auditWords } from "../messages/audit";
 import { useDocumentStatus } from "../ui/documentStatus";
 import { Notice } from "../ui/Page";
 
@@ -19,11 +19,11 @@ export async function openMoment(runId: string, signalId: string): Promise<void>
 
 export function MomentPage() {
   const { runId } = route.useParams();
-  useDocumentStatus(m.audit.title);
+  useDocumentStatus(auditWords.title);
   return (
-    <Notice title={m.audit.noMoment} heading>
+    <Notice title={auditWords.noMoment} heading>
       <Link to="/runs/$runId" params={{ runId }}>
-        {m.audit.toRun}
+        {auditWords.toRun}
       </Link>
     </Notice>
   );

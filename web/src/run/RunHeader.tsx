@@ -210,16 +210,16 @@ function WaitWords({ wait, words }: { wait: Wait; words: string | null }) {
     <p className={css.words} role="status" data-testid="waits" title={[message, help, who].join(" ").trim()}>
       {!stops && words !== null && `${words} · `}
       {message}
-      {since !== null && (
-        <>
-          {" "}
-          {m.run.waitsSince} <Time at={instant(since)} />
-        </>
-      )}
       {until !== null && (
         <>
           {" "}
           {m.run.waitsUntil} <Time at={instant(until)} format="clock" />
+        </>
+      )}
+      {since !== null && (
+        <>
+          {" "}
+          {m.run.waitsSince} <Time at={instant(since)} />
         </>
       )}
       {stops && words !== null && ` · ${words}`}

@@ -48,6 +48,6 @@ it("counts the approvals and names who gave them", () => {
   const decisions = [{ principal: "ben", decision: "APPROVE" as const, reason: null, at: "" }];
   const approval = { required: 2, expiresAt: new Date(NOW + 7_200_000).toISOString(), decisions };
   expect(statusWords(WAITING, NOW, { ...AVAILABLE, approval }, undefined)).toBe(
-    "1 of 2 approvals (ben) · waiting for 3 m 0 s · cancelled in 2 h 00 m",
+    "1 of 2 approvals (ben) · cancelled in 2 h 00 m · waiting for 3 m 0 s",
   );
 });

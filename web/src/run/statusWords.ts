@@ -86,8 +86,9 @@ function waitingWords(header: RunHeader, now: number, actions: AvailableActions 
       isStuck(may, approval) &&
         m.run.stuck(may?.outcome === "APPLY" ? [m.run.you, ...may.whoCould] : (may?.whoCould ?? [])),
       m.run.approvals(said.length, approval.required, said.map(({ principal }) => principal).join(", ")),
-      since,
+      // A narrow header cuts the end: the time that is left matters more than the time that has passed.
       m.run.approvalEnds(ticking(instant(approval.expiresAt) - now)),
+      since,
     ]);
   }
   if (!queue) return since;

@@ -139,7 +139,10 @@ export function Timeline({ runId, chosen, choose }: TimelineProps) {
   }, [critical, firstOnPath < 0]);
   const failedRow = rows.indexOf(chosen ?? failedStep(header) ?? "");
   useEffect(() => {
-    if (critical === undefined && failedRow > 0) virtual.scrollToIndex(failedRow, { align: "center" });
+    // Rows stay whole at the top, and nothing moves when the failed one is in sight.
+    const seen = Math.floor((virtual.scrollRect?.height ?? 0) / ROW) - 1;
+    if (critical === undefined && failedRow >= seen)
+      virtual.scrollToIndex(Math.max(0, failedRow - Math.floor(seen / 2)), { align: "start" });
     // Once, when the steps are known: rows must not move while they are read.
     // oxlint-disable-next-line react/exhaustive-deps
   }, [failedRow < 0]);
