@@ -234,13 +234,17 @@ func (s *session) fill(ctx context.Context, now time.Time) error {
 		if !idle {
 			continue
 		}
-		if err := s.readAlerts(ctx); err != nil {
+		more, err := s.readAlerts(ctx)
+		if err != nil {
 			return err
 		}
-		s.nextRead = nextLook(time.Now(), s.cfg.Timing.Idle)
+		if s.nextRead = nextLook(time.Now(), s.cfg.Timing.Idle); more {
+			s.nextRead = now // as soon as there is room
+		}
 		return nil
 	}
-	return s.readAlerts(ctx) // alerts do not wait for a long feed
+	_, err := s.readAlerts(ctx) // alerts do not wait for a long feed
+	return err
 }
 
 // nextLook returns the time of the next look at the feed. It is the same for all destinations, so that the first of
