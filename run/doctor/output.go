@@ -44,7 +44,7 @@ var signs = []sign{
 	{
 		// Databases and ssh go on after "permission denied"; shells and libraries end with it, or give its number.
 		CodeFileRefused,
-		regexp.MustCompile(`(?i): permission denied$|\[errno 13\]|\beacces\b|read-only file system`),
+		regexp.MustCompile(`(?im): permission denied( \([^()]* ended with exit status -?\d+\))?$|\[errno 13\]|\beacces\b|read-only file system`),
 		"A file may not be read, written or executed.",
 		"Check the owner and the mode of the file, and that the disk is writable, on the worker.",
 	},
