@@ -10,28 +10,45 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// readAlerts reads the next changes of alerts, and the open alerts that are due again.
-func (s *session) readAlerts(ctx context.Context) error {
-	changes, err := s.cfg.Store.AlertChanges(ctx, s.change, feedPage)
-	if err != nil {
-		return err
-	}
-	if len(changes) > 0 {
-		part := s.openBatch()
-		s.change = changes[len(changes)-1].N
-		for _, c := range changes {
-			if c.At.Before(s.at.Since) {
-				continue
-			}
-			if err := s.addChange(part, c); err != nil {
-				return err
-			}
+const (
+	feedPage = 200 // changes of one read
+	// maxPages bounds the reads of one look, so that tries that end meanwhile are handled. Thousands of alerts that open
+	// at once must not hold up the one behind them.
+	maxPages = 20
+)
+
+// readAlerts reads the next changes of alerts while there is room, and the open alerts that are due again. more says
+// that changes are left which could be read at once.
+func (s *session) readAlerts(ctx context.Context) (more bool, err error) {
+	for range maxPages {
+		if more, err = s.readChanges(ctx); err != nil {
+			return false, err
+		}
+		if !more || !s.hasRoom() {
+			break
 		}
 	}
-	return s.repeatAlerts(ctx)
+	return more, s.repeatAlerts(ctx)
 }
 
-const feedPage = 200 // changes of one read
+// readChanges reads one page of the changes of alerts.
+func (s *session) readChanges(ctx context.Context) (more bool, err error) {
+	changes, err := s.cfg.Store.AlertChanges(ctx, s.change, feedPage)
+	if err != nil || len(changes) == 0 {
+		return false, err
+	}
+	part := s.openBatch()
+	s.change = changes[len(changes)-1].N
+	for _, c := range changes {
+		if c.At.Before(s.at.Since) {
+			continue
+		}
+		if err := s.addChange(part, c); err != nil {
+			return false, err
+		}
+	}
+	return len(changes) == feedPage, nil
+}
 
 // isOwn reports whether an alert says that this destination fails. Its message would fail too, and raise the next one.
 func (s *session) isOwn(a store.AlertState) bool {

@@ -240,20 +240,23 @@ func (s *session) fill(ctx context.Context, now time.Time) error {
 		if !idle {
 			continue
 		}
-		if err := s.readAlerts(ctx); err != nil {
-			return err
-		}
-		more, err := s.readAudit(ctx)
+		alerts, err := s.readAlerts(ctx)
 		if err != nil {
 			return err
 		}
-		if more {
+		records, err := s.readAudit(ctx)
+		if err != nil {
+			return err
+		}
+		if records {
 			continue
 		}
-		s.nextRead = nextLook(time.Now(), s.cfg.Timing.Idle)
+		if s.nextRead = nextLook(time.Now(), s.cfg.Timing.Idle); alerts {
+			s.nextRead = now // as soon as there is room
+		}
 		return nil
 	}
-	if err := s.readAlerts(ctx); err != nil { // alerts and the audit do not wait for a long feed
+	if _, err := s.readAlerts(ctx); err != nil { // alerts and the audit do not wait for a long feed
 		return err
 	}
 	_, err := s.readAudit(ctx)

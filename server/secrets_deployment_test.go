@@ -205,8 +205,8 @@ func (x *traces) search() {
 }
 
 // With a process for each component, runs whose steps print and send their secrets leave no form of them in PostgreSQL,
-// Redis, Temporal, buckets, workspaces, metrics, frames of streams, answers, and logs of processes. Each read is
-// recorded.
+// Redis, Temporal, buckets, workspaces, metrics, frames of streams, answers, spans, messages to other systems, and logs
+// of processes. Each read is recorded.
 // contract: X01, R085
 func TestSecrets_LeaveNoTraceInADeployment(t *testing.T) {
 	t.Parallel()
@@ -215,7 +215,9 @@ func TestSecrets_LeaveNoTraceInADeployment(t *testing.T) {
 	}))
 	t.Cleanup(receiver.Close)
 	dsn := testserver.Postgres(t)
-	p := startDeploymentOn(t, dsn)
+	sent := newSinks(t)
+	p := startDeploymentOn(t, dsn, sent.settings(t)...)
+	p.traced(t, sent)
 	x := &traces{t: t, canaries: make([]string, *secretRuns), places: map[string][]byte{}}
 	secrets := ""
 	for i := range x.canaries {
@@ -271,6 +273,12 @@ func TestSecrets_LeaveNoTraceInADeployment(t *testing.T) {
 	if want := 4 * len(ids); rows != want {
 		t.Errorf("%d reads are recorded, want %d: two secrets of two steps of each run", rows, want)
 	}
+	for _, id := range ids { // the root of a trace and the last event come at the end of the run
+		waitUntil(t, "the end of "+id+" reaches the other systems", time.Minute, func() bool {
+			return bytes.Contains(sent.spans.bytes(), []byte(id)) &&
+				bytes.Contains(sent.deliveries.bytes(), []byte(id)) && bytes.Contains(sent.deliveries.bytes(), []byte("RunFailed"))
+		})
+	}
 	stop()
 	frames.all.Wait()
 	messages.all.Wait()
@@ -282,7 +290,8 @@ func TestSecrets_LeaveNoTraceInADeployment(t *testing.T) {
 	x.places["messages of Redis"], x.places["frames"] = messages.bytes(), frames.bytes()
 	x.places["histories of Temporal"], x.places["answers of the API"] = p.histories(t), answers.Bytes()
 	x.places["metrics"] = []byte(get(t, p.urlA+"/metrics", "Authorization: Bearer "+samToken).body)
-	for _, place := range []string{"dump of PostgreSQL", "messages of Redis", "frames", "histories of Temporal",
+	x.places["spans"], x.places["messages to other systems"] = sent.spans.bytes(), sent.deliveries.bytes()
+	for _, place := range []string{"spans", "messages to other systems", "dump of PostgreSQL", "messages of Redis", "frames", "histories of Temporal",
 		"metrics"} {
 		if len(x.places[place]) < 1000 {
 			t.Errorf("%s has %d bytes: the test does not see it", place, len(x.places[place]))

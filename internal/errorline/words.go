@@ -30,7 +30,8 @@ var (
 		`|^Exception in thread "|^Caused by: |^panic: |^fatal error: |^thread '.*' panicked at `)
 	// raised matches the line after a traceback, whatever the name of the exception.
 	raised = regexp.MustCompile(`^[A-Za-z_][\w.]*(?:: |:?$)`)
-	prefix = regexp.MustCompile(`(?i)(?:^|[\s:\]│])(?:error|fatal|failure)(?:\[[^\]]*\]|\s*\([^)]*\))?:\s*\S`)
+	// curl explains its error in the lines after it.
+	prefix = regexp.MustCompile(`(?i)^curl: \(\d+\) |(?:^|[\s:\]│])(?:error|fatal|failure)(?:\[[^\]]*\]|\s*\([^)]*\))?:\s*\S`)
 	// system matches what shells and programs print when a call of the system fails.
 	system = regexp.MustCompile(`(?i): (?:no such file or directory|permission denied|connection refused|is a directory` +
 		`|(?:command )?not found|unbound variable|parameter not set)$`)
@@ -103,7 +104,7 @@ var triggers = []string{
 	"error", "exception", "exit status", "exit code", "exited with", "fail", "fatal", "panic", "parameter not set",
 	"traceback", "timed out", "caused by", "critical", "cannot", "can't", "could not", "core dumped", "not found",
 	"no such", "no rule", "non-zero", "unbound", "unable to", "undefined", "denied", "does not exist", "refused",
-	"invalid", "interrupt", "killed", "segmentation", "severe",
+	"invalid", "interrupt", "killed", "segmentation", "severe", "curl: (",
 }
 
 // triggersBy lists the triggers by their first two letters. Other pairs of bytes may have the same index.

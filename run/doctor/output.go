@@ -42,29 +42,62 @@ var signs = []sign{
 		"The program ran out of memory.", "Give the step more memory, or less to do at once.",
 	},
 	{
+		// Databases and ssh go on after "permission denied"; shells and libraries end with it, or give its number.
+		CodeFileRefused,
+		regexp.MustCompile(`(?im): permission denied( \([^()]* ended with exit status -?\d+\))?$|\[errno 13\]|\beacces\b|read-only file system`),
+		"A file may not be read, written or executed.",
+		"Check the owner and the mode of the file, and that the disk is writable, on the worker.",
+	},
+	{
+		CodeCertificate,
+		regexp.MustCompile(`(?i)certificate[ _]verif(y|ication)[ _]failed|certificate (has expired|signed by unknown authority)|` +
+			`ssl certificate problem|self[- ]signed certificate|unable to (verify the first|get local issuer) certificate`),
+		"The certificate of a service is not accepted.",
+		"Renew the certificate, or give the step the authority that issued it. Check the clock of the worker.",
+	},
+	{
 		CodeCredentials, regexp.MustCompile(`(?i)(password )?authentication failed|access denied|permission denied|` +
-			`not authori[sz]ed|unauthori[sz]ed|invalid (password|credentials|api key)|expired token|token (has )?expired|` +
-			`\b40[13] (forbidden|unauthorized)|status 40[13]\b`),
+			`not authori[sz]ed|unauthori[sz]ed|invalid (username|password|credentials|api key)|expired token|` +
+			`token (has )?expired|incorrect (user ?name|password)|log[io]n (denied|failed)|insufficient privileges|` +
+			`\b(role|user) \S{1,80} does not exist|\b40[13] (client error|forbidden|unauthorized)|status 40[13]\b`),
 		"Access was refused.", "Check the credentials and the grants that the step uses.",
 	},
 	{
-		CodeRateLimited, regexp.MustCompile(`(?i)too many requests|rate limit|throttl|status 429\b|quota exceeded`),
+		CodeRateLimited, regexp.MustCompile(`(?i)too many (requests|clients|connections)|rate ?limit|throttl|status 429\b|` +
+			`quota exceeded|connection slots are reserved`),
 		"A service refused further calls for now.", "Wait. Run less at once if it comes back.",
 	},
 	{
-		CodeContention, regexp.MustCompile(`(?i)deadlock|could not serialize|lock wait timeout|could not obtain lock|` +
+		CodeContention, regexp.MustCompile(`(?i)deadlock|could not serialize|lock (wait )?timeout|could not obtain lock|` +
 			`database is locked|concurrent (update|transaction)`),
 		"The step met another writer of the same data.", "If it comes back, look what else writes these tables at this time.",
 	},
 	{
+		CodeStatementTimeout,
+		regexp.MustCompile(`(?i)due to statement timeout|(query|statement) (execution )?(timed out|time(out)? exceeded)|` +
+			`maximum (statement )?execution time exceeded`),
+		"The database ended a statement that took too long.",
+		"Look at what the statement reads and who else uses the database, or raise its limit.",
+	},
+	{
 		CodeUnreachable,
-		regexp.MustCompile(`(?i)connection (was )?(refused|reset|timed out|closed)|could not connect|` +
+		regexp.MustCompile(`(?i)connection (was )?(refused|reset|timed out|closed)|could(n't| not) connect|` +
+			`failed to connect|could not resolve|unknownhost|\b(econnrefused|econnreset|etimedout|enotfound|eai_again)\b|` +
+			`read (operation )?timed out|\b50[234] server error|` +
 			`name or service not known|no such host|temporary failure in name resolution|no route to host|` +
 			`network is unreachable|i/o timeout|connect: |connection to server .* failed|server closed the connection|` +
 			`\b50[234] (bad gateway|service unavailable|gateway timeout)|no connection could be made|there was no answer in time|` +
 			`the name could not be resolved`),
 		"Something that the step needs does not answer.", "Check that the service or database runs and can be " +
 			"reached from the worker.",
+	},
+	{
+		CodeDataRefused,
+		regexp.MustCompile(`(?i)duplicate (key|entry)|violates .{0,40}constraint|unique constraint .{0,120}violated|` +
+			`invalid input syntax for|value too long for|division by zero|divide by zero|numeric .{0,40}out of range|` +
+			`truncated (wrong|incorrect) `),
+		"The data do not fit the statement or the table.",
+		"Look at the rows that the message names, and at the load that brought them.",
 	},
 	{
 		CodeMissingVariable,

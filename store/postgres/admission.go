@@ -113,7 +113,7 @@ func (s *Store) admitSome(ctx context.Context, terms func(string, string) store.
 	limit int) (rows []store.QueueRow, full bool, err error) {
 	err = s.do(ctx, "admit", func(ctx context.Context, c *pgx.Conn) error {
 		rows, full = nil, false
-		t := &tx{conn: c}
+		t := &tx{conn: c, alerts: &s.alertRoom}
 		queueBegin(&t.batch)
 		t.batch.Queue(lockLanesSQL)
 		t.batch.Queue(wakeSQL, maxWakes)

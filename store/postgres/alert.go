@@ -21,7 +21,10 @@ const alertColumns = `a.id::text, a.at, a.tenant_id, a.project_id, a.run_id, a.s
   s.subject, s.shared, s.note, a.actor, s.environment_id, s.plan_id, s.count, s.last_seen, s.resolved_at, s.resolution,
   s.acknowledged_at, s.acknowledged_by, s.ack_note, ` + silencedSQL
 
-const fromAlerts = ` FROM alert_state s JOIN alert a USING (pos) `
+const (
+	fromAlerts = ` FROM alert_state s JOIN alert a USING (pos) `
+	alertSQL   = `SELECT ` + alertColumns + fromAlerts + `WHERE a.id = $1::uuid`
+)
 
 func scanAlert(row pgx.CollectableRow) (a store.AlertState, err error) {
 	return a, row.Scan(&a.ID, utc{&a.At}, &a.TenantID, &a.ProjectID, &a.RunID, &a.StepID, &a.SignalID, &a.Level, &a.Code,
@@ -66,7 +69,7 @@ const (
 // RaiseAlert implements store.Alerts.
 func (s *Store) RaiseAlert(ctx context.Context, a store.Alert) (out store.AlertRaised, err error) {
 	err = s.inAlerts(ctx, "raise alert", nil, func(ctx context.Context, c *pgx.Conn) (bool, error) {
-		pos, opened, err := raiseAlert(ctx, c, a)
+		pos, opened, err := raiseAlert(ctx, c, &s.alertRoom, a)
 		if err != nil {
 			return false, err
 		}
@@ -78,7 +81,8 @@ func (s *Store) RaiseAlert(ctx context.Context, a store.Alert) (out store.AlertR
 }
 
 // raiseAlert opens or updates an alert within the transaction of c.
-func raiseAlert(ctx context.Context, c *pgx.Conn, a store.Alert) (pos int64, opened bool, err error) {
+func raiseAlert(ctx context.Context, c *pgx.Conn, room *store.AlertRoom, a store.Alert) (pos int64, opened bool,
+	err error) {
 	a = a.Fit()
 	if _, err := c.Exec(ctx, lockAlertsSQL, a.TenantID); err != nil {
 		return 0, false, err
@@ -92,12 +96,15 @@ func raiseAlert(ctx context.Context, c *pgx.Conn, a store.Alert) (pos int64, ope
 	if !errors.Is(err, pgx.ErrNoRows) {
 		return pos, false, err
 	}
-	open, err := one(ctx, c, pgx.RowTo[int], openAlertsSQL, a.TenantID, store.MaxOpenAlerts)
-	if err != nil {
-		return 0, false, err
-	}
-	if open >= store.MaxOpenAlerts && a.Code != run.CodeAlertsOverflow {
-		return raiseAlert(ctx, c, store.OverflowAlert(a))
+	if a.Code != run.CodeAlertsOverflow && !room.Take(a.TenantID, time.Now()) {
+		open, err := one(ctx, c, pgx.RowTo[int], openAlertsSQL, a.TenantID, store.MaxOpenAlerts)
+		if err != nil {
+			return 0, false, err
+		}
+		if open >= store.MaxOpenAlerts {
+			return raiseAlert(ctx, c, room, store.OverflowAlert(a))
+		}
+		room.Counted(a.TenantID, open+1, time.Now())
 	}
 	pos, err = one(ctx, c, pgx.RowTo[int64], insertAlertSQL, a.ID, a.TenantID, a.ProjectID, a.RunID, a.StepID,
 		a.SignalID, a.Level, a.Code, a.Note, a.Actor)
@@ -121,7 +128,7 @@ func one[T any](ctx context.Context, c *pgx.Conn, scan pgx.RowToFunc[T], sql str
 func (r runTx) Raise(ctx context.Context, a store.Alert) error {
 	err := r.t.flush(ctx)
 	if err == nil {
-		_, _, err = raiseAlert(ctx, r.t.conn, a)
+		_, _, err = raiseAlert(ctx, r.t.conn, r.t.alerts, a)
 	}
 	r.t.batch.Queue(alertsMovedSQL)
 	return translate(ctx, err)
@@ -169,11 +176,11 @@ func (s *Store) AcknowledgeAlert(ctx context.Context, id, by, note string,
 	audit ...store.AuditRow) (out store.AlertState, err error) {
 	err = s.inAlerts(ctx, "acknowledge alert", audit, func(ctx context.Context, c *pgx.Conn) (bool, error) {
 		tag, err := c.Exec(ctx, `UPDATE alert_state s SET acknowledged_at = clock_timestamp(), acknowledged_by = $2, ack_note = $3
-			FROM alert a WHERE a.pos = s.pos AND a.id::text = $1 AND s.resolved_at IS NULL`, id, by, note)
+			FROM alert a WHERE a.pos = s.pos AND a.id = $1::uuid AND s.resolved_at IS NULL`, uuidOrNil(id), by, note)
 		if err != nil {
 			return false, err
 		}
-		out, err = one(ctx, c, scanAlert, `SELECT `+alertColumns+fromAlerts+`WHERE a.id::text = $1`, id)
+		out, err = one(ctx, c, scanAlert, alertSQL, uuidOrNil(id))
 		switch {
 		case errors.Is(err, pgx.ErrNoRows):
 			return false, store.ErrNotFound
@@ -185,9 +192,17 @@ func (s *Store) AcknowledgeAlert(ctx context.Context, id, by, note string,
 	return out, err
 }
 
+// uuidOrNil returns an id as the column has it, so that the index finds it; nil, which equals no id, for another text.
+func uuidOrNil(id string) any {
+	if known, err := uuid.Parse(id); err != nil || known.String() != id {
+		return nil
+	}
+	return id
+}
+
 // GetAlert implements store.Alerts.
 func (s *Store) GetAlert(ctx context.Context, id string) (store.AlertState, error) {
-	out, err := collect(ctx, s, "alert", scanAlert, `SELECT `+alertColumns+fromAlerts+`WHERE a.id::text = $1`, id)
+	out, err := collect(ctx, s, "alert", scanAlert, alertSQL, uuidOrNil(id))
 	if err != nil || len(out) == 1 {
 		return append(out, store.AlertState{})[0], err
 	}
@@ -236,7 +251,7 @@ func alertTerms(af store.AlertFilter) *filter {
 		f.add("a.at >= ?", af.Since)
 	}
 	if af.Before != "" {
-		f.add("s.pos < (SELECT pos FROM alert WHERE id::text = ?)", af.Before)
+		f.add("s.pos < (SELECT pos FROM alert WHERE id = ?::uuid)", uuidOrNil(af.Before))
 	}
 	return f
 }
@@ -252,7 +267,11 @@ func (s *Store) ListAlerts(ctx context.Context, af store.AlertFilter) ([]store.A
 // CountAlerts implements store.Alerts.
 func (s *Store) CountAlerts(ctx context.Context, af store.AlertFilter) (int, error) {
 	f := alertTerms(af)
-	query := `SELECT count(*) FROM (SELECT` + fromAlerts + `WHERE ` + f.String() +
+	from := ` FROM alert_state s `
+	if !af.Since.IsZero() { // else the rows of their openings are not needed
+		from = fromAlerts
+	}
+	query := `SELECT count(*) FROM (SELECT` + from + `WHERE ` + f.String() +
 		f.bind(` LIMIT ?`, pageSize(af.Limit)) + `) c`
 	n, err := collect(ctx, s, "count alerts", pgx.RowTo[int], query, f.args...)
 	return append(n, 0)[0], err

@@ -226,7 +226,7 @@ func (s *Store) Import(ctx context.Context, n store.NewRun, evs []run.Event) err
 		}
 		made := &creation{NewRun: n}
 		made.Run.CreatedAt = r.CreatedAt
-		t := &tx{conn: c, id: r.Identity}
+		t := &tx{conn: c, id: r.Identity, alerts: &s.alertRoom}
 		queueBegin(&t.batch)
 		if err := queueRuns(&t.batch, []*creation{made}); err != nil {
 			return err

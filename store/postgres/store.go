@@ -75,6 +75,7 @@ type Store struct {
 	waiting    atomic.Int64
 	log        *slog.Logger
 	identities *lru.Cache[string, run.Identity]
+	alertRoom  store.AlertRoom
 }
 
 var (

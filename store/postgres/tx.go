@@ -62,13 +62,14 @@ type tx struct {
 	now    time.Time  // the store's clock after the lock was taken
 	ops    bool       // operational state changed, so OpsRev grows by one (contract T204)
 	batch  pgx.Batch
+	alerts *store.AlertRoom
 }
 
 // withHeadLock runs f under the head lock of a run and commits if f returns nil. After a deadlock, which rolls
 // everything back, it runs f again. It returns store.ErrNotFound for an unknown run.
 func (s *Store) withHeadLock(ctx context.Context, what, runID string, f func(context.Context, *tx) error) error {
 	return s.do(ctx, what, func(ctx context.Context, c *pgx.Conn) error {
-		t := &tx{conn: c, id: run.Identity{RunID: runID}, locked: store.Head{RunID: runID}}
+		t := &tx{conn: c, id: run.Identity{RunID: runID}, locked: store.Head{RunID: runID}, alerts: &s.alertRoom}
 		queueBegin(&t.batch)
 		h := &t.locked
 		t.batch.Queue(lockSQL, runID).QueryRow(func(row pgx.Row) error {
