@@ -364,3 +364,30 @@ func TestLedger_AForgedEntryStopsTheServer(t *testing.T) {
 		}
 	})
 }
+
+// A process may die, or be overtaken by a decision, between the entry of the ledger and the start.
+func TestLedger_ACancelledErasureIsNotRepeated(t *testing.T) {
+	onEach(t, func(i *installation) {
+		t := i.T
+		i.seed(gone)
+		i.ask(request, store.EraseTenant, "")
+		cancelled := i.backup()
+		_, err := i.runner(func(string, string) error { return errKilled }).Run(t.Context(), request)
+		if !errors.Is(err, errKilled) {
+			t.Fatalf("the erasure ended with %v, want the death at its first step", err)
+		}
+		ledger := must[*erasure.Ledger](t)(erasure.OpenLedger(t.Context(), i.ledger, i.keys))
+		t.Cleanup(func() { _ = ledger.Close() })
+		if err := ledger.Check(t.Context(), cancelled.store); err == nil {
+			t.Error("a store that lacks the start of an erasure passes the check")
+		}
+		before := cancelled.scan(gone)
+		_, err = cancelled.store.DecideErasure(t.Context(), "tenant-"+gone, request, "bo", false)
+		check(t, err)
+		check(t, ledger.Check(t.Context(), cancelled.store))
+		out := must[erasure.Replayed](t)(cancelled.runner(nil).Replay(t.Context(), cancelled.store))
+		if out.Erasures != 0 || len(cancelled.scan(gone)) < len(before) {
+			t.Errorf("the replay erased the tenant although two people had cancelled it: %+v", out)
+		}
+	})
+}
