@@ -122,8 +122,8 @@ func (s *ErasureDesk) RequestErasure(ctx context.Context, p authz.Principal, in 
 
 // DecideErasure confirms or cancels a request of the caller's tenant. The person who asked cannot confirm it. It is
 // safe to repeat. Errors: FORBIDDEN without READ_AUDIT on the whole tenant, or for a confirmation of one's own request
-// or by a service; NOT_FOUND, BAD_USER_INPUT; INVALID_TRANSITION when it was decided before, has expired or has begun; UNAVAILABLE.
-// Accepted and refused decisions are audited.
+// or by a service; NOT_FOUND, BAD_USER_INPUT; INVALID_TRANSITION when it was decided before, has expired or has begun;
+// UNAVAILABLE. Accepted and refused decisions are audited.
 func (s *ErasureDesk) DecideErasure(ctx context.Context, p authz.Principal, in Decision) (Decided, error) {
 	row := store.AuditRow{Action: ActionCancel, Reason: control.Clip(in.Reason), RequestID: in.RequestID}
 	if in.Confirm {
