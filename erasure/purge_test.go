@@ -391,3 +391,39 @@ func TestLedger_ACancelledErasureIsNotRepeated(t *testing.T) {
 		}
 	})
 }
+
+// Two administrators start the same purge. One certificate is signed, and it counts everything.
+func TestRun_OfTwoProcessesOneStops(t *testing.T) {
+	onEach(t, func(i *installation) {
+		t := i.T
+		i.seed(gone)
+		i.seed(kept)
+		preview := must[map[string]int64](t)(i.runner(nil).Preview(t.Context(), owner.Scope{TenantID: "tenant-" + gone}))
+		i.ask(request, store.EraseTenant, "")
+		other := *i
+		other.owner = owner.New(i.db, owner.SQLite)
+		if i.pg {
+			other.owner = owner.New(i.db, owner.Postgres)
+		}
+		var doc json.RawMessage
+		_, err := i.runner(func(phase, _ string) error {
+			if phase == erasure.PhaseRows && doc == nil {
+				doc = must[json.RawMessage](t)(other.runner(nil).Run(t.Context(), request))
+			}
+			return nil
+		}).Run(t.Context(), request)
+		if !errors.Is(err, owner.ErrOvertaken) {
+			t.Errorf("the process that was overtaken ended with %v, want an error that says so", err)
+		}
+		c := i.certificate(doc)
+		for place, n := range preview {
+			if place != "bucket bytes" && c.Erased[place] < n {
+				t.Errorf("the certificate counts %d of %s, the preview %d", c.Erased[place], place, n)
+			}
+		}
+		if again := must[json.RawMessage](t)(i.runner(nil).Run(t.Context(), request)); string(again) != string(doc) {
+			t.Errorf("the store has the certificate %s, want the one that was signed: %s", again, doc)
+		}
+		i.checkNothingLeft(gone)
+	})
+}
