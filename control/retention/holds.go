@@ -16,8 +16,7 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// Actions in audit rows about holds. They need the right READ_AUDIT, which admins and auditors have: both may keep
-// evidence.
+// Actions in audit rows about holds. They need the right READ_AUDIT: people who may read evidence may keep it.
 const (
 	ActionPlaceHold = "PLACE_HOLD"
 	ActionLiftHold  = "LIFT_HOLD"
