@@ -30,15 +30,15 @@ func (s *Store) PutArchived(ctx context.Context, name string, body io.Reader) er
 	defer abandon() // closing the writer after abandon discards it
 	w, err := s.bucket.NewWriter(ctx, key, &blob.WriterOptions{ContentType: "application/gzip"})
 	if err != nil {
-		return fmt.Errorf("artifact: archive: %w", err)
+		return failed("archive", err)
 	}
 	if _, err := io.Copy(w, body); err != nil {
 		abandon()
 		_ = w.Close()
-		return fmt.Errorf("artifact: archive: %w", err)
+		return failed("archive", err)
 	}
 	if err := w.Close(); err != nil {
-		return fmt.Errorf("artifact: archive: %w", err)
+		return failed("archive", err)
 	}
 	return nil
 }
@@ -54,7 +54,7 @@ func (s *Store) OpenArchived(ctx context.Context, name string) (io.ReadCloser, e
 		return nil, fs.ErrNotExist
 	}
 	if err != nil {
-		return nil, fmt.Errorf("artifact: archive: %w", err)
+		return nil, failed("archive", err)
 	}
 	return r, nil
 }
@@ -84,7 +84,7 @@ func (s *Store) RemoveArchived(ctx context.Context, name string) error {
 	}
 	for _, key := range keys {
 		if err := s.bucket.Delete(ctx, key); err != nil && gcerrors.Code(err) != gcerrors.NotFound {
-			return fmt.Errorf("artifact: archive: %w", err)
+			return failed("archive", err)
 		}
 	}
 	return nil

@@ -139,7 +139,8 @@ type Requests interface {
 }
 
 // Check compares the store with the ledger before a server serves anybody. Error: *RestoredError when an erasure of the
-// ledger is missing in the store, has not started there, or ended and has not ended there.
+// ledger is missing in the store, has not started there, or ended and has not ended there. An erasure that people
+// cancelled before it started is no difference.
 func (l *Ledger) Check(ctx context.Context, s Requests) error {
 	missing, err := l.missing(ctx, s)
 	if err != nil || len(missing) == 0 {
@@ -179,6 +180,11 @@ func (l *Ledger) missing(ctx context.Context, s Requests) (out []entry, err erro
 	}
 	for id, e := range entries {
 		k, ok := known[id]
+		// The entry is written before the erasure starts. People may cancel it in between, and then it never started: a store
+		// that has the decision refuses the start.
+		if ok && k.CancelledAt != nil && k.StartedAt == nil && !e.Finished {
+			continue
+		}
 		if !ok || k.StartedAt == nil || e.Finished && k.FinishedAt == nil {
 			out = append(out, e)
 		}
@@ -286,7 +292,7 @@ func (r *Runner) Preview(ctx context.Context, s owner.Scope) (map[string]int64, 
 	if s.Subject != "" {
 		return out, nil
 	}
-	for _, kind := range []artifact.Kind{artifact.KindArtifacts, artifact.KindLogs} {
+	for _, kind := range []artifact.Kind{artifact.KindArtifacts, artifact.KindLogs, artifact.KindArchive} {
 		m, err := r.cfg.Bucket.Measure(ctx, artifact.Scope{Kind: kind, TenantID: s.TenantID}, previewObjects)
 		if err != nil {
 			return nil, err

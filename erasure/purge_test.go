@@ -364,3 +364,66 @@ func TestLedger_AForgedEntryStopsTheServer(t *testing.T) {
 		}
 	})
 }
+
+// A process may die, or be overtaken by a decision, between the entry of the ledger and the start.
+func TestLedger_ACancelledErasureIsNotRepeated(t *testing.T) {
+	onEach(t, func(i *installation) {
+		t := i.T
+		i.seed(gone)
+		i.ask(request, store.EraseTenant, "")
+		cancelled := i.backup()
+		_, err := i.runner(func(string, string) error { return errKilled }).Run(t.Context(), request)
+		if !errors.Is(err, errKilled) {
+			t.Fatalf("the erasure ended with %v, want the death at its first step", err)
+		}
+		ledger := must[*erasure.Ledger](t)(erasure.OpenLedger(t.Context(), i.ledger, i.keys))
+		t.Cleanup(func() { _ = ledger.Close() })
+		if err := ledger.Check(t.Context(), cancelled.store); err == nil {
+			t.Error("a store that lacks the start of an erasure passes the check")
+		}
+		before := cancelled.scan(gone)
+		_, err = cancelled.store.DecideErasure(t.Context(), "tenant-"+gone, request, "bo", false)
+		check(t, err)
+		check(t, ledger.Check(t.Context(), cancelled.store))
+		out := must[erasure.Replayed](t)(cancelled.runner(nil).Replay(t.Context(), cancelled.store))
+		if out.Erasures != 0 || len(cancelled.scan(gone)) < len(before) {
+			t.Errorf("the replay erased the tenant although two people had cancelled it: %+v", out)
+		}
+	})
+}
+
+// Two administrators start the same purge. One certificate is signed, and it counts everything.
+func TestRun_OfTwoProcessesOneStops(t *testing.T) {
+	onEach(t, func(i *installation) {
+		t := i.T
+		i.seed(gone)
+		i.seed(kept)
+		preview := must[map[string]int64](t)(i.runner(nil).Preview(t.Context(), owner.Scope{TenantID: "tenant-" + gone}))
+		i.ask(request, store.EraseTenant, "")
+		other := *i
+		other.owner = owner.New(i.db, owner.SQLite)
+		if i.pg {
+			other.owner = owner.New(i.db, owner.Postgres)
+		}
+		var doc json.RawMessage
+		_, err := i.runner(func(phase, _ string) error {
+			if phase == erasure.PhaseRows && doc == nil {
+				doc = must[json.RawMessage](t)(other.runner(nil).Run(t.Context(), request))
+			}
+			return nil
+		}).Run(t.Context(), request)
+		if !errors.Is(err, owner.ErrOvertaken) {
+			t.Errorf("the process that was overtaken ended with %v, want an error that says so", err)
+		}
+		c := i.certificate(doc)
+		for place, n := range preview {
+			if place != "bucket bytes" && c.Erased[place] < n {
+				t.Errorf("the certificate counts %d of %s, the preview %d", c.Erased[place], place, n)
+			}
+		}
+		if again := must[json.RawMessage](t)(i.runner(nil).Run(t.Context(), request)); string(again) != string(doc) {
+			t.Errorf("the store has the certificate %s, want the one that was signed: %s", again, doc)
+		}
+		i.checkNothingLeft(gone)
+	})
+}

@@ -92,6 +92,9 @@ func OpenErasing(ctx context.Context, cfg config.Config, log *slog.Logger) (out 
 			err = errors.Join(err, out.Close())
 		}
 	}()
+	if err := checkErasing(cfg); err != nil {
+		return out, err
+	}
 	if err := setDefaultStore(&cfg); err != nil {
 		return out, err
 	}
@@ -153,6 +156,24 @@ func OpenErasing(ctx context.Context, cfg config.Config, log *slog.Logger) (out 
 	out.close = append(out.close, out.Store.Close)
 	out.Runner, err = erasure.New(work)
 	return out, err
+}
+
+// checkErasing refuses settings with which an erasure would look for objects and histories in the places of dvt dev. It
+// would find nothing there, and certify that everything is erased.
+func checkErasing(cfg config.Config) error {
+	if !strings.HasPrefix(cfg.Store, "postgres") {
+		return nil
+	}
+	var errs []error
+	if cfg.HasDefaultArtifacts() {
+		errs = append(errs, errors.New("artifacts is missing: name the bucket of the servers, else the logs, artifacts and "+
+			"archives in it stay"))
+	}
+	if cfg.Temporal == "" {
+		errs = append(errs, errors.New("temporal is missing: name the Temporal server of the servers, else the histories in it "+
+			"stay"))
+	}
+	return errors.Join(errs...)
 }
 
 func openOwner(ctx context.Context, cfg *config.Config, log *slog.Logger) (*owner.DB, error) {

@@ -78,10 +78,13 @@ func tenantOf(p authz.Principal) authz.Object {
 }
 
 // RequestErasure stores a request, which another person must confirm within seven days. Nothing is erased before. It is
-// safe to repeat. Errors: FORBIDDEN without SET_POLICY on the whole tenant, BAD_USER_INPUT, REQUEST_ID_CONFLICT,
-// UNAVAILABLE. Accepted and refused requests are audited.
+// safe to repeat. Errors: FORBIDDEN without SET_POLICY on the whole tenant and for a service, BAD_USER_INPUT,
+// REQUEST_ID_CONFLICT, UNAVAILABLE. Accepted and refused requests are audited.
 func (s *ErasureDesk) RequestErasure(ctx context.Context, p authz.Principal, in Request) (Decided, error) {
 	row := store.AuditRow{Action: ActionRequest, Reason: control.Clip(in.Reason), RequestID: in.RequestID}
+	if err := s.checkPerson(ctx, p, row); err != nil {
+		return Decided{}, err
+	}
 	if err := s.rights.MayOperateAs(ctx, p, authz.SetPolicy, row, tenantOf(p)); err != nil {
 		return Decided{}, err
 	}
@@ -116,13 +119,18 @@ func (s *ErasureDesk) RequestErasure(ctx context.Context, p authz.Principal, in 
 }
 
 // DecideErasure confirms or cancels a request of the caller's tenant. The person who asked cannot confirm it. It is
-// safe to repeat. Errors: FORBIDDEN without READ_AUDIT on the whole tenant, or for a confirmation of one's own request;
-// NOT_FOUND, BAD_USER_INPUT; INVALID_TRANSITION when it was decided before, has expired or has begun; UNAVAILABLE.
-// Accepted and refused decisions are audited.
+// safe to repeat. Errors: FORBIDDEN without READ_AUDIT on the whole tenant, or for a confirmation of one's own request
+// or by a service; NOT_FOUND, BAD_USER_INPUT; INVALID_TRANSITION when it was decided before, has expired or has begun;
+// UNAVAILABLE. Accepted and refused decisions are audited.
 func (s *ErasureDesk) DecideErasure(ctx context.Context, p authz.Principal, in Decision) (Decided, error) {
 	row := store.AuditRow{Action: ActionCancel, Reason: control.Clip(in.Reason), RequestID: in.RequestID}
 	if in.Confirm {
 		row.Action = ActionConfirm
+	}
+	if in.Confirm {
+		if err := s.checkPerson(ctx, p, row); err != nil {
+			return Decided{}, err
+		}
 	}
 	if err := s.rights.MayOperateAs(ctx, p, authz.ReadAudit, row, tenantOf(p)); err != nil {
 		return Decided{}, err
@@ -154,6 +162,16 @@ func (s *ErasureDesk) DecideErasure(ctx context.Context, p authz.Principal, in D
 	}
 	shown, err := look(ctx, s.store, e, s.rights.Now())
 	return Decided{shown, s.receipt(p, row)}, err
+}
+
+// checkPerson refuses services: an Admin makes their tokens and their rights, so the Admin could ask as one of them and
+// confirm as another one.
+func (s *ErasureDesk) checkPerson(ctx context.Context, p authz.Principal, row store.AuditRow) error {
+	if !authz.IsService(p.ID) {
+		return nil
+	}
+	return s.rights.AuditRefused(ctx, p, row, control.Refuse(run.CodeForbidden,
+		"Two people decide about an erasure, and a service is none: use the account or the sign-in of a person."))
 }
 
 // find reads an erasure of the caller's tenant. NOT_FOUND, also for one of another tenant.

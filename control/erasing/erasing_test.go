@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 
+	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/control"
 	"github.com/dvt-engine/dvt/control/controltest"
 	"github.com/dvt-engine/dvt/control/erasing"
@@ -83,6 +84,25 @@ func TestErasure_OnePersonAsksAndAnotherConfirms(t *testing.T) {
 	want := []string{"REQUEST_ERASURE ACCEPTED", "CONFIRM_ERASURE REJECTED", "CONFIRM_ERASURE ACCEPTED"}
 	if !slices.Equal(actions, want) {
 		t.Errorf("the audit has %q, want %q", actions, want)
+	}
+}
+
+// One Admin makes services and gives them rights, so two of them are no two people.
+// contract: T165
+func TestErasure_AServiceIsNoSecondPerson(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	ctx, admin := t.Context(), w.Principal("dev-admin")
+	service := admin
+	service.ID = authz.ServiceID("ci")
+	service.Grants = []authz.Grant{{Role: authz.Admin, ProjectID: "*", EnvironmentID: "*"}}
+	if code := codeOf(w.RequestErasure(ctx, service, purge)); code != run.CodeForbidden {
+		t.Errorf("a request by a service gives %s, want FORBIDDEN", code)
+	}
+	asked := controltest.Must[erasing.Decided](t)(w.RequestErasure(ctx, admin, purge)).Erasure
+	decide := erasing.Decision{RequestID: "q2", ID: asked.ID, Confirm: true, Reason: "mine"}
+	if _, err := w.DecideErasure(ctx, service, decide); err == nil || !strings.Contains(err.Error(), "a service is none") {
+		t.Errorf("a confirmation by a service gives %v, want that it is no person", err)
 	}
 }
 

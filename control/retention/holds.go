@@ -16,8 +16,7 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// Actions in audit rows about holds. They need the right READ_AUDIT, which admins and auditors have: both may keep
-// evidence.
+// Actions in audit rows about holds. They need the right READ_AUDIT: people who may read evidence may keep it.
 const (
 	ActionPlaceHold = "PLACE_HOLD"
 	ActionLiftHold  = "LIFT_HOLD"
@@ -37,11 +36,17 @@ type (
 // HoldKeeper places, lifts and lists legal holds. It is safe for concurrent use.
 type HoldKeeper struct {
 	rights *control.Rights
-	store  store.Holds
+	store  HoldStore
+}
+
+// HoldStore keeps holds, and knows the runs.
+type HoldStore interface {
+	store.Holds
+	Get(ctx context.Context, runID string) (store.Run, error)
 }
 
 // NewHoldKeeper makes a HoldKeeper.
-func NewHoldKeeper(rights *control.Rights, s store.Holds) *HoldKeeper {
+func NewHoldKeeper(rights *control.Rights, s HoldStore) *HoldKeeper {
 	return &HoldKeeper{rights: rights, store: s}
 }
 
@@ -74,9 +79,9 @@ func (s *HoldKeeper) mayHold(ctx context.Context, p authz.Principal, row store.A
 		authz.Object{TenantID: p.TenantID, ProjectID: "*", EnvironmentID: "*"})
 }
 
-// PlaceHold places a hold in the caller's tenant. It is safe to repeat. The subject need not exist: a hold on a plan or
-// a person also covers runs that come later. Errors: FORBIDDEN without READ_AUDIT on the whole tenant, BAD_USER_INPUT,
-// REQUEST_ID_CONFLICT.
+// PlaceHold places a hold in the caller's tenant. It is safe to repeat. A plan or a person need not exist, because the
+// hold also covers runs that come later. A run must exist: a hold on a misspelt id would keep nothing, and nobody would
+// know. Errors: FORBIDDEN without READ_AUDIT on the whole tenant, BAD_USER_INPUT, NOT_FOUND, REQUEST_ID_CONFLICT.
 func (s *HoldKeeper) PlaceHold(ctx context.Context, p authz.Principal, in PlaceHold) (store.Hold, error) {
 	row := store.AuditRow{Action: ActionPlaceHold, Reason: control.Clip(in.Reason), RequestID: in.RequestID}
 	if err := s.mayHold(ctx, p, row); err != nil {
@@ -92,6 +97,15 @@ func (s *HoldKeeper) PlaceHold(ctx context.Context, p authz.Principal, in PlaceH
 	}
 	if len(vs) > 0 {
 		return store.Hold{}, s.rights.AuditRefused(ctx, p, row, control.BadInput(vs))
+	}
+	if in.Kind == store.HoldRun {
+		switch r, err := s.store.Get(ctx, in.Subject); {
+		case errors.Is(err, store.ErrNotFound) || err == nil && r.TenantID != p.TenantID:
+			return store.Hold{}, s.rights.AuditRefused(ctx, p, row, control.Refuse(run.CodeNotFound,
+				"There is no such run, or it is not yours. A hold on it would keep nothing: check the id."))
+		case err != nil:
+			return store.Hold{}, control.Translate(err)
+		}
 	}
 	detail, err := json.Marshal(map[string]any{"kind": in.Kind, "subject": in.Subject})
 	if err != nil {
@@ -132,6 +146,9 @@ func (s *HoldKeeper) LiftHold(ctx context.Context, p authz.Principal, in LiftHol
 	}
 	s.rights.Stamp(p, &row, "ACCEPTED", string(detail))
 	out, _, err := s.store.LiftHold(ctx, p.TenantID, in.ID, p.ID, in.Reason, row)
+	if errors.Is(err, store.ErrNotFound) {
+		return out, control.Refuse(run.CodeNotFound, "Your tenant has no such hold; dvt hold list --all lists them.")
+	}
 	return out, control.Translate(err)
 }
 

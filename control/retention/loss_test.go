@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -108,6 +109,9 @@ func TestPass_DeletesNoEventsOfAnArchiveThatTheBucketLost(t *testing.T) {
 	if pass.Failed != 1 || pass.Events != 0 {
 		t.Errorf("the pass failed %d times and deleted %d events, want one failure and no deletion", pass.Failed, pass.Events)
 	}
+	if !strings.HasPrefix(pass.Error, "run run-003: its archive is missing in the bucket") {
+		t.Errorf("the pass says %q, want that the archive is missing", pass.Error)
+	}
 	if exported(t, s) != before {
 		t.Error("the pass deleted events whose archive is gone")
 	}
@@ -148,5 +152,29 @@ func waitForPass(t *testing.T, m *month) {
 		if time.Now().After(deadline) {
 			t.Fatal("no pass began after the clock was corrected")
 		}
+	}
+}
+
+// closedBucket does not answer. Its errors name the address with the signature of its access.
+type closedBucket struct{ artifact.Remover }
+
+func (closedBucket) Remove(context.Context, artifact.Scope, int) (artifact.Removed, error) {
+	return artifact.Removed{}, errors.New("get https://bucket.internal/c?sig=secret-signature: connection refused")
+}
+
+func TestPass_TellsATenantNoAddress(t *testing.T) {
+	t.Parallel()
+	m := sqliteMonth(t)
+	m.run()
+	m.day = monthDays
+	w := retention.NewWorker(retention.WorkerConfig{Store: m.store, Archive: archive.Archive{Store: m.store,
+		Objects: m.bucket}, Bucket: closedBucket{}, Owner: "a", Metrics: prometheus.NewRegistry(),
+		Installed: retention.Installation{RunsPerMinute: 1_000_000, Document: retention.Document{StepLogs: days(1)}}})
+	m.ok(w.PassNow(m.Context()))
+	doc, err := m.store.RetentionPass(m.Context(), runtest.ID.TenantID)
+	m.ok(err)
+	if text := string(doc); !strings.Contains(text, `"failed":1`) || strings.Contains(text, "bucket.internal") ||
+		strings.Contains(text, "signature") {
+		t.Errorf("the pass is %s, want one failure without the address of the bucket", text)
 	}
 }

@@ -3,7 +3,6 @@ package retention
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/dvt-engine/dvt/artifact"
@@ -104,7 +103,7 @@ func (p *passOf) do(ctx context.Context) error {
 			if isFinal(ctx, err) {
 				return err
 			}
-			p.fail("", err)
+			p.fail(ctx, "", err)
 		}
 	}
 	return nil
@@ -112,17 +111,6 @@ func (p *passOf) do(ctx context.Context) error {
 
 func isFinal(ctx context.Context, err error) bool {
 	return ctx.Err() != nil || errors.Is(err, errLeaseLost)
-}
-
-// fail counts a failure.
-func (p *passOf) fail(runID string, err error) {
-	p.out.Failed++
-	if p.out.Error == "" {
-		p.out.Error = err.Error()
-		if runID != "" {
-			p.out.Error = fmt.Sprintf("run %s: %v", runID, err)
-		}
-	}
 }
 
 // each does the work on one run: it waits for its turn, and counts obstacles and failures.
@@ -142,7 +130,7 @@ func (p *passOf) each(ctx context.Context, runID string, f func() error) error {
 	case obstacle != "":
 		p.out.Waiting++
 	default:
-		p.fail(runID, err)
+		p.fail(ctx, runID, err)
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/control/controltest"
 	"github.com/dvt-engine/dvt/control/retention"
 	"github.com/dvt-engine/dvt/run"
@@ -213,6 +214,34 @@ func TestRetention_NeedsRights(t *testing.T) {
 	}
 	if page, err := w.Holds(ctx, stranger, true, 10, ""); err == nil && len(page.Holds) > 0 {
 		t.Errorf("a stranger sees %+v", page.Holds)
+	}
+}
+
+// A hold on a misspelt run would keep nothing. The run of another tenant is as unknown as one that does not exist.
+func TestPlaceHold_RefusesARunThatDoesNotExist(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	ctx, admin := t.Context(), w.Principal("dev-admin")
+	oldRun(t, w, "old-1")
+	stranger := w.Principal("dev-mallory")
+	var texts []string
+	for _, c := range []struct {
+		who authz.Principal
+		run string
+	}{{admin, "old-2"}, {stranger, "old-1"}, {stranger, "old-2"}} {
+		_, err := w.PlaceHold(ctx, c.who, retention.PlaceHold{RequestID: "h", Kind: store.HoldRun, Subject: c.run,
+			Reason: "a case"})
+		if code := controltest.CodeOf(err); code != run.CodeNotFound {
+			t.Errorf("a hold of %s on %s: %v, want NOT_FOUND", c.who.ID, c.run, err)
+		}
+		texts = append(texts, fmt.Sprint(err))
+	}
+	if texts[1] != texts[2] {
+		t.Errorf("the run of another tenant answers %q, a missing one %q", texts[1], texts[2])
+	}
+	_, err := w.LiftHold(ctx, admin, retention.LiftHold{RequestID: "l", ID: "no-such-hold", Reason: "x"})
+	if e := controltest.Refusal(t, err, run.CodeNotFound); !strings.Contains(e.Message, "no such hold") {
+		t.Errorf("an unknown hold answers %q, want a text about holds", e.Message)
 	}
 }
 

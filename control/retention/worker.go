@@ -261,7 +261,7 @@ func (p *passOf) prepare(ctx context.Context) error {
 	doc := Document{}
 	if len(rows) > 0 {
 		if err := json.Unmarshal(rows[0].Doc, &doc); err != nil {
-			p.fail("", fmt.Errorf("version %d of the policy cannot be read: %w", rows[0].Version, err))
+			p.fail(ctx, "", fmt.Errorf("%w: version %d: %w", errPolicy, rows[0].Version, err))
 			p.unreadable = true
 			doc = KeepAll()
 			doc.Artifacts = map[string]int{}
@@ -329,8 +329,8 @@ func (w *Worker) alert(ctx context.Context, p *passOf) error {
 	if p.out.Failed == 0 {
 		return w.cfg.Alerts.Resolve(ctx, "A pass ended without a failure.", a)
 	}
-	a.Note = fmt.Sprintf("The last pass of the retention failed %d times, and what failed is kept. The first failure: %s",
-		p.out.Failed, run.Text(p.out.Error, 500))
+	a.Note = fmt.Sprintf("The last pass of the retention had %s, and what failed is kept. The first one: %s",
+		control.Plural(int(p.out.Failed), "failure", "failures"), run.Text(p.out.Error, 500))
 	_, err := w.cfg.Alerts.Raise(ctx, a)
 	return err
 }

@@ -437,6 +437,14 @@ func knownKeys() map[string]bool {
 	return out
 }
 
+// HasDefaultArtifacts reports whether the setting artifacts was left out, so that it is the directory under data.
+func (c Config) HasDefaultArtifacts() bool { return c.Artifacts == c.defaultArtifacts() }
+
+func (c Config) defaultArtifacts() string {
+	return (&url.URL{Scheme: "file", Path: filepath.Join(c.Data, "artifacts"),
+		RawQuery: "create_dir=true&no_tmp_dir=true"}).String()
+}
+
 // verify returns all errors in the general settings. It also makes paths absolute and sets defaults that depend on
 // other settings.
 func (c *Config) verify() (errs []error) {
@@ -465,8 +473,7 @@ func (c *Config) verify() (errs []error) {
 		bad("workspace-life must be at least 1m, or 0 to keep workspaces until their runs end")
 	}
 	if c.Artifacts == "" {
-		c.Artifacts = (&url.URL{Scheme: "file", Path: filepath.Join(c.Data, "artifacts"),
-			RawQuery: "create_dir=true&no_tmp_dir=true"}).String()
+		c.Artifacts = c.defaultArtifacts()
 	}
 	if c.Store != "" && !strings.HasPrefix(c.Store, "postgres://") && !strings.HasPrefix(c.Store, "postgresql://") &&
 		!strings.HasPrefix(c.Store, "sqlite:") {

@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/dvt-engine/dvt/run"
@@ -37,10 +38,58 @@ const (
 type DB struct {
 	db      *sql.DB
 	dialect Dialect
+	mu      sync.Mutex
+	seen    map[string]progress // by erasure
 }
 
+// progress is what an erasure had reached when this DB read or saved it last. Every save compares it with the store, so
+// that of two processes that carry out one erasure only one goes on: two of them would sign two certificates, each with
+// a part of the counts.
+type progress struct{ phase, position, counts string }
+
+// ErrOvertaken says that another process carries out the erasure. It is a store.ErrConflict.
+var ErrOvertaken = fmt.Errorf("%w: another process carries out this erasure, so this one stops: wait until the other one "+
+	"has ended, then run the command again for the certificate", store.ErrConflict)
+
 // New returns a DB on a connection with the owner's rights, which DB.Close closes.
-func New(db *sql.DB, d Dialect) *DB { return &DB{db, d} }
+func New(db *sql.DB, d Dialect) *DB { return &DB{db: db, dialect: d, seen: map[string]progress{}} }
+
+func (d *DB) remember(id string, p progress) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.seen[id] = p
+}
+
+func (d *DB) remembered(id string) progress {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.seen[id]
+}
+
+// execer is a connection or a transaction.
+type execer interface {
+	ExecContext(ctx context.Context, statement string, args ...any) (sql.Result, error)
+}
+
+// advance saves the progress of an erasure unless it is not what this DB saw last: ErrOvertaken. The caller remembers the
+// progress that advance returns, after the commit.
+func (d *DB) advance(ctx context.Context, on execer, e store.Erasure) (progress, error) {
+	counts, err := json.Marshal(e.Counts)
+	if err != nil {
+		return progress{}, err
+	}
+	was, now := d.remembered(e.ID), progress{e.Phase, e.Position, string(counts)}
+	result, err := on.ExecContext(ctx, d.q(`UPDATE erasure SET phase = $2, position = $3, counts = $4, certificate = $5
+		WHERE id = $1 AND finished_at IS NULL AND phase = $6 AND position = $7 AND counts = $8`), e.ID, now.phase,
+		now.position, now.counts, string(e.Certificate), was.phase, was.position, was.counts)
+	if err != nil {
+		return progress{}, fmt.Errorf("owner: %w", err)
+	}
+	if n, err := result.RowsAffected(); err != nil || n == 0 {
+		return progress{}, errors.Join(ErrOvertaken, err)
+	}
+	return now, nil
+}
 
 // Close closes the connection.
 func (d *DB) Close() error { return d.db.Close() }
@@ -107,6 +156,7 @@ func (d *DB) Erasure(ctx context.Context, id string) (e store.Erasure, err error
 		return e, fmt.Errorf("owner: %w", err)
 	}
 	e.RequestedAt, e.ExpiresAt = *requested, *expires
+	d.remember(id, progress{e.Phase, e.Position, counts})
 	if certificate != "" {
 		e.Certificate = json.RawMessage(certificate)
 	}
@@ -168,26 +218,21 @@ func (d *DB) Adopt(ctx context.Context, e store.Erasure) error {
 	if err != nil {
 		return fmt.Errorf("owner: %w", err)
 	}
-	return nil
+	_, err = d.Erasure(ctx, e.ID)
+	return err
 }
 
-const saveSQL = `UPDATE erasure SET phase = $2, position = $3, counts = $4 WHERE id = $1` // within a batch
-
-// Save saves the phase, the position, the counts and the draft of the certificate of an erasure.
+// Save saves the phase, the position, the counts and the draft of the certificate of an erasure. ErrOvertaken.
 func (d *DB) Save(ctx context.Context, e store.Erasure) error {
-	counts, err := json.Marshal(e.Counts)
-	if err != nil {
-		return err
+	now, err := d.advance(ctx, d.db, e)
+	if err == nil {
+		d.remember(e.ID, now)
 	}
-	if _, err := d.db.ExecContext(ctx, d.q(`UPDATE erasure SET phase = $2, position = $3, counts = $4, certificate = $5
-		WHERE id = $1`), e.ID, e.Phase, e.Position, string(counts), string(e.Certificate)); err != nil {
-		return fmt.Errorf("owner: %w", err)
-	}
-	return nil
+	return err
 }
 
 // Finish makes a tombstone of an erasure: it keeps the certificate and the times, and removes every name. That of a
-// person still belongs to the tenant, until the tenant is erased, too.
+// person still belongs to the tenant, until the tenant is erased, too. ErrOvertaken.
 func (d *DB) Finish(ctx context.Context, e store.Erasure) error {
 	const names = `subject = '', reason = '', requested_by = '', confirmed_by = '', cancelled_by = '', position = ''`
 	err := d.inTx(ctx, func(tx *sql.Tx) error {
@@ -199,9 +244,17 @@ func (d *DB) Finish(ctx context.Context, e store.Erasure) error {
 			}
 			e.TenantID = ""
 		}
-		_, err := tx.ExecContext(ctx, d.q(`UPDATE erasure SET tenant_id = $2, `+names+`, phase = $3, certificate = $4,
-			finished_at = {now} WHERE id = $1`), e.ID, e.TenantID, e.Phase, string(e.Certificate))
-		return err
+		was := d.remembered(e.ID)
+		result, err := tx.ExecContext(ctx, d.q(`UPDATE erasure SET tenant_id = $2, `+names+`, phase = $3, certificate = $4,
+			finished_at = {now} WHERE id = $1 AND finished_at IS NULL AND phase = $5 AND position = $6 AND counts = $7`), e.ID,
+			e.TenantID, e.Phase, string(e.Certificate), was.phase, was.position, was.counts)
+		if err != nil {
+			return err
+		}
+		if n, err := result.RowsAffected(); err != nil || n == 0 {
+			return errors.Join(ErrOvertaken, err)
+		}
+		return nil
 	})
 	if err == nil && d.dialect == SQLite { // the file forgets the names of the request
 		_, err = d.db.ExecContext(ctx, `PRAGMA wal_checkpoint(TRUNCATE)`)

@@ -3,7 +3,6 @@ package owner
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -206,7 +205,7 @@ func HoldsStatement(dialect Dialect, s Scope) string {
 }
 
 // DeleteRows deletes at most limit rows of one table, adds their number to e.Counts under "table NAME", and saves the
-// progress of e, all in one transaction.
+// progress of e, all in one transaction. ErrOvertaken.
 func (d *DB) DeleteRows(ctx context.Context, e *store.Erasure, s Scope, name string, limit int) (n int64, err error) {
 	i := slices.IndexFunc(d.tablesOf(s), func(t table) bool { return t.name == name })
 	if i < 0 {
@@ -215,6 +214,7 @@ func (d *DB) DeleteRows(ctx context.Context, e *store.Erasure, s Scope, name str
 	t := d.tablesOf(s)[i]
 	place := "table " + t.name
 	before := e.Counts[place]
+	var now progress
 	err = d.inTx(ctx, func(tx *sql.Tx) error {
 		forbid, err := d.permitDeletes(ctx, tx, e.ID, t.name)
 		if err != nil {
@@ -232,11 +232,7 @@ func (d *DB) DeleteRows(ctx context.Context, e *store.Erasure, s Scope, name str
 			return err
 		}
 		e.Counts[place] = before + n
-		counts, err := json.Marshal(e.Counts)
-		if err != nil {
-			return err
-		}
-		if _, err := tx.ExecContext(ctx, d.q(saveSQL), e.ID, e.Phase, e.Position, string(counts)); err != nil {
+		if now, err = d.advance(ctx, tx, *e); err != nil {
 			return err
 		}
 		if n > 0 && (t.name == "api_token" || t.name == "policy" || t.name == "setting") {
@@ -246,6 +242,9 @@ func (d *DB) DeleteRows(ctx context.Context, e *store.Erasure, s Scope, name str
 		}
 		return forbid()
 	})
+	if err == nil {
+		d.remember(e.ID, now)
+	}
 	if e.Counts[place] == 0 {
 		delete(e.Counts, place)
 	}
