@@ -26,7 +26,7 @@ type Erasure = ErasureFieldsFragment;
 const EVERY_MS = 10_000;
 
 const PHASES = {
-  SUBJECT: ["LEDGER", "KEYS", "ROWS", "COMPACT", "CERTIFY"],
+  SUBJECT: ["LEDGER", "KEYS", "ROWS", "NAMES", "COMPACT", "CERTIFY"],
   TENANT: ["LEDGER", "FREEZE", "END", "DRAIN", "ROWS", "BUCKET", "ENGINE", "AGAIN", "COMPACT", "CERTIFY"],
 } as const satisfies Record<Erasure["kind"], readonly string[]>;
 

@@ -51,6 +51,7 @@ export const erasure = {
     DRAIN: "sending the last messages",
     ROWS: "deleting rows",
     KEYS: "destroying keys",
+    NAMES: "replacing names",
     BUCKET: "deleting logs and artifacts",
     ENGINE: "deleting histories of the engine",
     AGAIN: "looking for late writes",
