@@ -146,13 +146,14 @@ function State({ erasure }: { erasure: Erasure }) {
     <span>
       <span className={css.tone} data-tone={waitsFor === "SECOND_PERSON" ? undefined : "warn"}>
         {words.waits[waitsFor]}
-      </span>{" "}
+      </span>
       {waitsFor === "SECOND_PERSON" && (
         <>
-          {words.until} <Time at={instant(erasure.expiresAt)} format="full" />,{" "}
+          {" "}
+          {words.until} <Time at={instant(erasure.expiresAt)} format="full" />
         </>
       )}
-      {words.due} <Time at={instant(erasure.dueAt)} format="full" />. {erasure.holds > 0 && words.held(erasure.holds)}{" "}
+      . {words.due} <Time at={instant(erasure.dueAt)} format="full" />. {erasure.holds > 0 && words.held(erasure.holds)}{" "}
       {waitsFor === "OWNER" && (
         <CopyText name={words.carryOut} text={`dvt store erase ${erasure.id} --config owner.yaml --yes`} />
       )}
@@ -193,10 +194,10 @@ function Decide({ requestId, erasure, confirm, tenantId, close, done }: DecidePr
   return (
     <ReasonDialog
       title={confirm ? words.confirmOne(name) : words.cancelOne(name)}
-      verb={confirm ? words.confirm : words.cancel}
+      verb={confirm ? words.confirm : words.cancelIt}
       reason="required"
       danger={confirm}
-      {...(confirm ? { word: erasure.subject ?? tenantId } : {})}
+      {...(confirm ? { word: erasure.subject ?? tenantId } : { back: words.keep })}
       act={async (reason) => {
         const { decideErasure } = await request(DecideErasureDocument, {
           input: { requestId, id: erasure.id, confirm, reason },
