@@ -13,6 +13,7 @@ import { recordDone } from "../session/done";
 import { MayNot, useMay } from "../session/MayNot";
 import { useViewer } from "../session/viewer";
 import css from "../styles/Form.module.css";
+import prose from "../styles/Prose.module.css";
 import { Button } from "../ui/Button";
 import { CopyText } from "../ui/CopyText";
 import { Dialog } from "../ui/Dialog";
@@ -146,14 +147,14 @@ function State({ erasure }: { erasure: Erasure }) {
     <span>
       <span className={css.tone} data-tone={waitsFor === "SECOND_PERSON" ? undefined : "warn"}>
         {words.waits[waitsFor]}
-      </span>
+        {waitsFor !== "SECOND_PERSON" && "."}
+      </span>{" "}
       {waitsFor === "SECOND_PERSON" && (
         <>
-          {" "}
-          {words.until} <Time at={instant(erasure.expiresAt)} format="full" />
+          {words.until} <Time at={instant(erasure.expiresAt)} format="full" />.{" "}
         </>
       )}
-      . {words.due} <Time at={instant(erasure.dueAt)} format="full" />. {erasure.holds > 0 && words.held(erasure.holds)}{" "}
+      {words.due} <Time at={instant(erasure.dueAt)} format="full" />. {erasure.holds > 0 && words.held(erasure.holds)}{" "}
       {waitsFor === "OWNER" && (
         <CopyText name={words.carryOut} text={`dvt store erase ${erasure.id} --config owner.yaml --yes`} />
       )}
@@ -175,7 +176,7 @@ function Who({ erasure }: { erasure: Erasure }) {
           at !== null && (
             <span key={did}>
               {i > 0 && ", "}
-              {by ?? words.nobody} {did} <Time at={instant(at)} />
+              {by} {did} <Time at={instant(at)} />
             </span>
           ),
       )}
@@ -217,6 +218,15 @@ function Decide({ requestId, erasure, confirm, tenantId, close, done }: DecidePr
   );
 }
 
+/** A JSON document in lines, to read; what is signed is the document as it is downloaded. */
+function pretty(text: string): string {
+  try {
+    return JSON.stringify(JSON.parse(text), null, 2);
+  } catch {
+    return text;
+  }
+}
+
 function Certificate({ erasure, close }: { erasure: Erasure; close: () => void }) {
   const text = erasure.certificate ?? "";
   return (
@@ -232,7 +242,7 @@ function Certificate({ erasure, close }: { erasure: Erasure; close: () => void }
           rows={erasure.erased}
           rowKey={({ place }) => place}
         />
-        <pre>{text}</pre>
+        <pre className={prose.said}>{pretty(text)}</pre>
         <div className={css.buttons}>
           <Button onClick={() => save(`certificate-${erasure.id}.json`, text)}>{words.download}</Button>
           <Button back onClick={close}>

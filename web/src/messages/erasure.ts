@@ -69,7 +69,6 @@ export const erasure = {
   askedBy: "asked",
   confirmedBy: "confirmed",
   cancelledBy: "cancelled",
-  nobody: "a person whose name was erased",
   why: "Reason",
   confirm: "Confirm",
   confirmOne: (of: string) => `Confirm the erasure of ${of}`,
