@@ -223,7 +223,8 @@ func (i *installation) seed(mark string) {
 			PlanRef:    plan.Ref{SHA256: sum, PlanID: id.PlanID, PlanVersion: id.PlanVersion},
 			Params:     []byte(`{"mail":"` + person + `"}`)}
 		_, _, err := i.store.CreateRun(ctx, store.NewRun{Run: r, Plan: []byte(`{"plan":"` + mark + `"}`),
-			Events:  []run.Draft{runtest.Draft(run.RunApproved, "", 1, runtest.M{"actor": person, "reason": "r"}), runtest.Start("s1", "s2<s1")},
+			Events: []run.Draft{runtest.Draft(run.RunApproved, "", 1, runtest.M{"actor": person, "reason": "r"}),
+				runtest.Start("s1", "s2<s1")},
 			Enqueue: &store.Enqueue{Terms: store.Unlimited()},
 			Audit:   []store.AuditRow{store.AuditRowOfRun(audit("START", id.RunID), r)}})
 		check(i.T, err)

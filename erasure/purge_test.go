@@ -295,7 +295,8 @@ func TestRun_NeedsThatNoLegalHoldIsOpen(t *testing.T) {
 func errOf3[T, U any](_ T, v U, err error) (U, error) { return v, err }
 
 // Tables whose rows a chain, a digest or a log covers, so that they keep the name of an erased person.
-var covered = []string{"alert", "approval_decision", "event", "policy", "run", "run_state", "run_status", "setting", "signal"}
+var covered = []string{"alert", "approval_decision", "event", "policy", "run", "run_state", "run_status", "setting",
+	"signal"}
 
 // checkRemaining checks that a certificate counts every row and archived log that still names a person, and that no row
 // is among them that could have been changed.

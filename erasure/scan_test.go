@@ -55,8 +55,8 @@ func (i *installation) columns(table string) (out []column) {
 
 // Columns that name a person who did something, and those with what the person wrote.
 var (
-	people = []string{"actor", "principal", "owner", "author", "triggered_by", "created_by", "acknowledged_by", "closed_by",
-		"placed_by", "lifted_by", "revoked_by", "requested_by"}
+	people = []string{"actor", "principal", "owner", "author", "triggered_by", "created_by", "acknowledged_by",
+		"closed_by", "placed_by", "lifted_by", "revoked_by", "requested_by"}
 	written = []string{"reason", "ack_note", "lifted_for"}
 )
 

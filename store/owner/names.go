@@ -82,8 +82,8 @@ func (d *DB) ReplaceNames(ctx context.Context, e *store.Erasure, s Scope, name s
 	return n, err
 }
 
-// Needles returns the forms in which a text names a person: as a string of JSON, and anywhere when the name has at least
-// eight bytes. A shorter name is part of too many other words.
+// Needles returns the forms in which a text names a person: as a string of JSON, and anywhere when the name has at
+// least eight bytes. A shorter name is part of too many other words.
 func (s Scope) Needles() (out []string) {
 	var quoted bytes.Buffer
 	encoder := json.NewEncoder(&quoted)

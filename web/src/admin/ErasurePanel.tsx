@@ -218,7 +218,7 @@ function Decide({ requestId, erasure, confirm, tenantId, close, done }: DecidePr
   );
 }
 
-/** A JSON document in lines, to read; what is signed is the document as it is downloaded. */
+/** A JSON document in lines, to read. The signature covers the document that is downloaded. */
 function pretty(text: string): string {
   try {
     return JSON.stringify(JSON.parse(text), null, 2);

@@ -79,7 +79,7 @@ export const erasure = {
   cancelIt: "Cancel it",
   keep: "Keep it",
   cancelOne: (of: string) => `Cancel the erasure of ${of}`,
-  cancelMeans: "Nothing is erased. Who still wants it asks again.",
+  cancelMeans: "Nothing is erased. Another request is needed to erase it later.",
   cancelledIt: (of: string) => `Cancelled the erasure of ${of}`,
   certificate: "Certificate",
   download: "Download",
