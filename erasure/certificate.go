@@ -32,8 +32,11 @@ type Certificate struct {
 	Restored    bool      `json:"restored,omitempty"` // it was repeated on a restored store
 	// Erased counts what was erased, by place.
 	Erased map[string]int64 `json:"erased"`
-	// Remaining counts the rows that still name the person, because a chain of hashes covers them.
+	// Remaining counts the rows that still name the person, because a chain of hashes or a digest covers them, or because
+	// another person wrote the name, and under "archive" the archived logs of runs.
 	Remaining map[string]int64 `json:"remaining,omitempty"`
+	// NotSearched names the places that may contain the name and were not searched.
+	NotSearched []string `json:"notSearched,omitempty"`
 	// AuditRows and AuditHash are the last link of the tenant's audit, which was erased with the tenant. They prove an
 	// export of the audit that somebody keeps.
 	AuditRows int64  `json:"auditRows,omitempty"`
@@ -92,7 +95,7 @@ func (r *Runner) certify(ctx context.Context, e *store.Erasure) error {
 	}
 	if e.Kind == store.EraseSubject {
 		var err error
-		if c.Remaining, err = r.cfg.Owner.CountRemaining(ctx, owner.Scope{TenantID: e.TenantID,
+		if c.Remaining, c.NotSearched, err = r.findNames(ctx, owner.Scope{TenantID: e.TenantID,
 			Subject: e.Subject}); err != nil {
 			return err
 		}

@@ -32,6 +32,7 @@ const (
 	PhaseDrain   = "DRAIN"   // viewers get the last messages
 	PhaseRows    = "ROWS"    // rows of the store are deleted
 	PhaseKeys    = "KEYS"    // the keys of a person are destroyed
+	PhaseNames   = "NAMES"   // a person is replaced in rows that no chain covers
 	PhaseBucket  = "BUCKET"  // artifacts and logs are deleted
 	PhaseEngine  = "ENGINE"  // the engine forgets the histories of the tenant
 	PhaseAgain   = "AGAIN"   // late writes are deleted, until a pass finds nothing
@@ -41,7 +42,7 @@ const (
 
 func phasesOf(k store.ErasureKind) []string {
 	if k == store.EraseSubject {
-		return []string{PhaseLedger, PhaseKeys, PhaseRows, PhaseCompact, PhaseCertify}
+		return []string{PhaseLedger, PhaseKeys, PhaseRows, PhaseNames, PhaseCompact, PhaseCertify}
 	}
 	return []string{PhaseLedger, PhaseFreeze, PhaseEnd, PhaseDrain, PhaseRows, PhaseBucket, PhaseEngine, PhaseAgain,
 		PhaseCompact, PhaseCertify}
@@ -60,9 +61,11 @@ type Forgetter interface {
 type Config struct {
 	Owner  *owner.DB
 	Bucket artifact.Remover
-	Engine Forgetter
-	Ledger *Ledger
-	Keys   *subject.Keyring
+	// Archived reads the archived logs of runs, to count those that name an erased person; nil: they are not searched.
+	Archived Archived
+	Engine   Forgetter
+	Ledger   *Ledger
+	Keys     *subject.Keyring
 	// Sign signs certificates.
 	Sign         ed25519.PrivateKey
 	Installation string
@@ -230,6 +233,8 @@ func (r *Runner) phase(ctx context.Context, e *store.Erasure) error {
 		n, err := r.cfg.Owner.DestroyKeys(ctx, r.cfg.Keys.Lookups(e.TenantID, e.Subject))
 		add(e, "keys", n)
 		return err
+	case PhaseNames:
+		return r.replaceNames(ctx, e)
 	case PhaseBucket:
 		_, err := r.deleteObjects(ctx, e)
 		return err
@@ -323,6 +328,29 @@ func (r *Runner) deleteRows(ctx context.Context, e *store.Erasure) (total int64,
 	}
 	e.Position = ""
 	return total, r.save(ctx, e)
+}
+
+// replaceNames replaces a person, from e.Position on.
+func (r *Runner) replaceNames(ctx context.Context, e *store.Erasure) error {
+	scope := owner.Scope{TenantID: e.TenantID, Subject: e.Subject}
+	names := r.cfg.Owner.Names()
+	for _, name := range names[max(slices.Index(names, e.Position), 0):] {
+		e.Position = name
+		for {
+			n, err := r.cfg.Owner.ReplaceNames(ctx, e, scope, name, r.cfg.Batch)
+			if err == nil {
+				err = r.saved(e)
+			}
+			if err != nil {
+				return err
+			}
+			if n < int64(r.cfg.Batch) {
+				break
+			}
+		}
+	}
+	e.Position = ""
+	return r.save(ctx, e)
 }
 
 // keepHead keeps the end of the tenant's chain of audit rows for the certificate, before the rows are deleted. That

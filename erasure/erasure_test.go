@@ -1,6 +1,8 @@
 package erasure_test
 
 import (
+	"bytes"
+	"compress/gzip"
 	"context"
 	"crypto/ed25519"
 	"database/sql"
@@ -195,7 +197,7 @@ func (i *installation) runner(stop func(phase, position string) error) *erasure.
 	ledger := must[*erasure.Ledger](i.T)(erasure.OpenLedger(i.Context(), i.ledger, i.keys))
 	i.Cleanup(func() { _ = ledger.Close() })
 	return must[*erasure.Runner](i.T)(erasure.New(erasure.Config{
-		Owner: i.owner, Bucket: i.bucket, Engine: i.engine, Ledger: ledger, Keys: i.keys, Sign: i.sign,
+		Owner: i.owner, Bucket: i.bucket, Archived: i.bucket, Engine: i.engine, Ledger: ledger, Keys: i.keys, Sign: i.sign,
 		Installation: "https://dvt.example", Batch: 2, DrainFor: time.Millisecond, Stop: stop,
 	}))
 }
@@ -203,7 +205,7 @@ func (i *installation) runner(stop func(phase, position string) error) *erasure.
 // seed fills every table, the bucket and the engine with data of a tenant whose names contain mark.
 func (i *installation) seed(mark string) {
 	i.Helper()
-	ctx, tenant, person := i.Context(), "tenant-"+mark, "ana."+mark+"@example.org"
+	ctx, tenant, person := i.Context(), "tenant-"+mark, personOf(mark)
 	row := store.AuditRow{TenantID: tenant, Actor: person, Outcome: "ACCEPTED", Reason: "because of " + person,
 		Address: "192.0.2.7", Credential: "token:t-1"}
 	n := 0
@@ -223,7 +225,8 @@ func (i *installation) seed(mark string) {
 			PlanRef:    plan.Ref{SHA256: sum, PlanID: id.PlanID, PlanVersion: id.PlanVersion},
 			Params:     []byte(`{"mail":"` + person + `"}`)}
 		_, _, err := i.store.CreateRun(ctx, store.NewRun{Run: r, Plan: []byte(`{"plan":"` + mark + `"}`),
-			Events:  []run.Draft{runtest.Draft(run.RunApproved, "", 1), runtest.Start("s1", "s2<s1")},
+			Events: []run.Draft{runtest.Draft(run.RunApproved, "", 1, runtest.M{"actor": person, "reason": "r"}),
+				runtest.Start("s1", "s2<s1")},
 			Enqueue: &store.Enqueue{Terms: store.Unlimited()},
 			Audit:   []store.AuditRow{store.AuditRowOfRun(audit("START", id.RunID), r)}})
 		check(i.T, err)
@@ -277,4 +280,8 @@ func (i *installation) fill(mark string) {
 			i.Fatalf("fill %s: %v", name, err)
 		}
 	}
+	var archived bytes.Buffer
+	z := gzip.NewWriter(&archived)
+	_, err := fmt.Fprintf(z, `{"type":"event","payload":{"actor":%q}}`, personOf(mark))
+	check(i.T, errors.Join(err, z.Close(), i.bucket.PutArchived(i.Context(), archiveOf(mark), &archived)))
 }

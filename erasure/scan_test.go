@@ -53,12 +53,32 @@ func (i *installation) columns(table string) (out []column) {
 	return out
 }
 
+// Columns that name a person who did something, and those with what the person wrote.
+var (
+	people = []string{"actor", "principal", "owner", "author", "triggered_by", "created_by", "acknowledged_by",
+		"closed_by", "placed_by", "lifted_by", "revoked_by", "requested_by"}
+	written = []string{"reason", "ack_note", "lifted_for"}
+)
+
+// personOf returns the name of the person of a tenant.
+func personOf(mark string) string { return "ana." + mark + "@example.org" }
+
+// archiveOf returns the name of the archived log of a tenant's run.
+func archiveOf(mark string) string { return "tenant-" + mark + "/2026/01/run-" + mark + "-0.ndjson.gz" }
+
 // value returns a literal for a column of a row that belongs to the tenant of mark.
 func (c column) value(table, mark string) string {
 	number := fmt.Sprint(1000 + int(mark[0]))
 	switch {
 	case c.name == "tenant_id":
 		return "'tenant-" + mark + "'"
+	case c.kind == "TEXT" && slices.Contains(people, c.name),
+		c.kind == "TEXT" && table == "legal_hold" && c.name == "subject":
+		return "'" + personOf(mark) + "'"
+	case c.kind == "TEXT" && slices.Contains(written, c.name), table == "incident_note" && c.name == "text":
+		return "'she wrote: " + personOf(mark) + " of " + mark + "'"
+	case table == "run_archive" && c.name == "location":
+		return "'" + archiveOf(mark) + "'"
 	case c.name == "run_id" || c.name == "parent_run_id":
 		return "'run-" + mark + "-0'"
 	case c.name == "bulk_id" || table == "bulk" && c.name == "id":
@@ -70,7 +90,7 @@ func (c column) value(table, mark string) string {
 	case c.name == "queue":
 		return "'tq-isolation-tenant-" + mark + "-prod'"
 	case table == "legal_hold" && c.name == "kind":
-		return "'RUN'" // a constraint names the kinds
+		return "'SUBJECT'" // a constraint names the kinds
 	case c.kind == "UUID":
 		return fmt.Sprintf("'00000000-0000-4000-8000-%012x'", mark[0])
 	case c.kind == "BOOLEAN":

@@ -128,6 +128,7 @@ func OpenErasing(ctx context.Context, cfg config.Config, log *slog.Logger) (out 
 	if err != nil {
 		return out, err
 	}
+	work.Archived = bucket
 	work.Bucket, out.close = bucket, append(out.close, bucket.Close)
 	if cfg.Temporal == "" {
 		t, stop, err := devTemporal(ctx, cfg, log)

@@ -182,12 +182,14 @@ func TestPreviewErasure_CountsWithoutAsking(t *testing.T) {
 	for _, p := range tenant.Erased {
 		places[p.Name] = p.Count
 	}
-	if tenant.Kind != store.EraseTenant || places["table run"] != 1 || places["table event"] == 0 || places["table audit"] == 0 ||
+	if tenant.Kind != store.EraseTenant || places["table run"] != 1 || places["table event"] == 0 ||
+		places["table audit"] == 0 ||
 		len(tenant.Remaining) != 0 || !slices.Equal(tenant.Missing, []string{"erasure-ledger"}) {
 		t.Errorf("preview of the tenant %+v after %s started", tenant, runID)
 	}
 	person := controltest.Must[erasing.Preview](t)(w.PreviewErasure(ctx, admin, "dev-engineer"))
-	if person.Kind != store.EraseSubject || !slices.Contains(person.Remaining, erasing.Place{Name: "table run", Count: 1}) {
+	if person.Kind != store.EraseSubject ||
+		!slices.Contains(person.Remaining, erasing.Place{Name: "table run", Count: 1}) {
 		t.Errorf("preview of the person who started a run %+v, want it as remaining", person)
 	}
 	hold := store.Hold{ID: "h", TenantID: "acme", Kind: store.HoldSubject, Subject: "dev-engineer", Reason: "case 12",

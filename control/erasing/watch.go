@@ -44,13 +44,16 @@ type WatchStore interface {
 // ErasureWatcher measures open erasures, and asks people to look at those that stand still. It is safe for concurrent
 // use; several processes raise each alert once.
 type ErasureWatcher struct {
-	store  WatchStore
-	alerts *control.Alerts
-	now    func() time.Time
-	log    *slog.Logger
-	open   *prometheus.GaugeVec
-	oldest prometheus.Gauge
-	erased prometheus.Gauge
+	store   WatchStore
+	alerts  *control.Alerts
+	now     func() time.Time
+	log     *slog.Logger
+	metrics watchMetrics
+}
+
+type watchMetrics struct {
+	open           *prometheus.GaugeVec
+	oldest, erased prometheus.Gauge
 }
 
 // NewErasureWatcher makes an ErasureWatcher and registers its metrics.
@@ -59,12 +62,14 @@ func NewErasureWatcher(s WatchStore, alerts *control.Alerts, r prometheus.Regist
 	register := promauto.With(r)
 	return &ErasureWatcher{
 		store: s, alerts: alerts, now: now, log: log,
-		open: register.NewGaugeVec(prometheus.GaugeOpts{Name: "dvt_erasures_open",
-			Help: "Erasures that have not ended, by phase."}, []string{"phase"}),
-		oldest: register.NewGauge(prometheus.GaugeOpts{Name: "dvt_erasure_oldest_seconds",
-			Help: "Age of the oldest request to erase that has not ended; 0 without one."}),
-		erased: register.NewGauge(prometheus.GaugeOpts{Name: "dvt_erasure_erased",
-			Help: "Rows, objects and keys that the erasures which have begun and not ended have erased so far."}),
+		metrics: watchMetrics{
+			open: register.NewGaugeVec(prometheus.GaugeOpts{Name: "dvt_erasures_open",
+				Help: "Erasures that have not ended, by phase."}, []string{"phase"}),
+			oldest: register.NewGauge(prometheus.GaugeOpts{Name: "dvt_erasure_oldest_seconds",
+				Help: "Age of the oldest request to erase that has not ended; 0 without one."}),
+			erased: register.NewGauge(prometheus.GaugeOpts{Name: "dvt_erasure_erased",
+				Help: "Rows, objects and keys that the erasures which have begun and not ended have erased so far."}),
+		},
 	}
 }
 
@@ -82,8 +87,8 @@ func (w *ErasureWatcher) WatchErasures(ctx context.Context) error {
 	return nil
 }
 
-// LookAtErasures measures the open erasures once, raises the alert ERASURE_DELAYED for those that stand still, and resolves it
-// for the others. One process calls it at a time.
+// LookAtErasures measures the open erasures once, raises the alert ERASURE_DELAYED for those that stand still, and
+// resolves it for the others. One process calls it at a time.
 func (w *ErasureWatcher) LookAtErasures(ctx context.Context) error {
 	open, err := w.read(ctx)
 	if err != nil {
@@ -115,12 +120,12 @@ func (w *ErasureWatcher) LookAtErasures(ctx context.Context) error {
 			return err
 		}
 	}
-	w.open.Reset()
+	w.metrics.open.Reset()
 	for phase, n := range phases {
-		w.open.WithLabelValues(phase).Set(float64(n))
+		w.metrics.open.WithLabelValues(phase).Set(float64(n))
 	}
-	w.oldest.Set(oldest.Seconds())
-	w.erased.Set(float64(erased))
+	w.metrics.oldest.Set(oldest.Seconds())
+	w.metrics.erased.Set(float64(erased))
 	return w.resolve(ctx, late)
 }
 

@@ -95,15 +95,21 @@ func tenantTables() []table {
 // subjectTables lists the rows of a person that no log and no chain needs.
 func subjectTables() []table {
 	const ofSubjectsBulks = `bulk_id IN (SELECT id FROM bulk WHERE tenant_id = $1 AND actor = $2 AND finished_at IS NOT NULL)`
+	// A note to a run that a hold may cover is evidence, and stays.
+	const ofSubjectsNotes = ofRun + ` AND author = $2 AND NOT EXISTS (SELECT 1 FROM legal_hold h WHERE h.tenant_id = $1
+		AND h.lifted_at IS NULL AND (h.kind = 'SUBJECT' OR h.kind = 'RUN' AND h.subject = run_note.run_id
+		OR h.kind = 'PLAN' AND h.subject IN (SELECT plan_id FROM run WHERE run.run_id = run_note.run_id)))`
 	return []table{
 		{"saved_view", "tenant_id, owner, id", `tenant_id = $1 AND owner = $2`, nil},
+		{"run_note", "pos", ofSubjectsNotes, nil},
 		{"api_token", "pos", `tenant_id = $1 AND principal = $2`, nil},
 		{"bulk_row", "bulk_id, no", ofSubjectsBulks, nil},
 		{"bulk", "pos", `tenant_id = $1 AND actor = $2 AND finished_at IS NOT NULL`, nil},
 	}
 }
 
-// namingTables lists the rows that name a person and stay: a chain of hashes covers each of them.
+// namingTables lists the rows that name a person in a column and stay, because a chain or a digest covers them. A
+// preview counts them. The certificate counts every row that FindNames finds.
 func namingTables() []table {
 	const inRun = ` IN (SELECT run_id FROM run WHERE tenant_id = $1)`
 	return []table{
@@ -151,11 +157,6 @@ func (d *DB) Tables(s Scope) (names []string) {
 // Count counts the rows that an erasure of s deletes, by table. Tables without such rows are absent.
 func (d *DB) Count(ctx context.Context, s Scope) (map[string]int64, error) {
 	return d.count(ctx, s, d.tablesOf(s))
-}
-
-// CountRemaining counts the rows that name a person and stay after the erasure of s.
-func (d *DB) CountRemaining(ctx context.Context, s Scope) (map[string]int64, error) {
-	return d.count(ctx, s, d.tables(namingTables()))
 }
 
 func (d *DB) count(ctx context.Context, s Scope, tables []table) (map[string]int64, error) {
@@ -244,6 +245,8 @@ func (d *DB) DeleteRows(ctx context.Context, e *store.Erasure, s Scope, name str
 	})
 	if err == nil {
 		d.remember(e.ID, now)
+	} else {
+		e.Counts[place] = before
 	}
 	if e.Counts[place] == 0 {
 		delete(e.Counts, place)

@@ -129,6 +129,18 @@ export function pictures(take: Take, all: boolean): void {
     await page.keyboard.press("Escape");
     await open(page, `${url}/admin/quotas`);
     await picture(page, "quotas");
+    await open(page, `${url}/admin/retention`);
+    await picture(page, "retention");
+    await open(page, `${url}/admin/erasure`);
+    await count(page, "ola@example.org");
+    await page.getByRole("button", { name: "Ask to erase…" }).click();
+    const asking = page.getByRole("alertdialog");
+    await asking.getByLabel(/^Reason/).fill("asked by letter of 12 November");
+    await asking.getByLabel(/to confirm/).fill("ola@example.org");
+    await asking.getByRole("button", { name: "Ask to erase" }).click();
+    await expect(page.getByText("Waits for another person")).toBeVisible();
+    await count(page, "dev-engineer");
+    await picture(page, "erasure");
     await open(page, `${url}/audit`);
     await picture(page, "audit");
     await become(page, "dev-sre");
@@ -170,6 +182,13 @@ export function pictures(take: Take, all: boolean): void {
     await picture(page, "deliveries");
     end();
   });
+}
+
+/** Counts what erasing a person would erase. */
+async function count(page: Page, person: string): Promise<void> {
+  await page.getByLabel("Principal", { exact: true }).fill(person);
+  await page.getByRole("button", { name: "Count what it would erase" }).click();
+  await expect(page.getByRole("button", { name: "Ask to erase…" })).toBeVisible();
 }
 
 /** Lists a destination that accepts every message, and one that nobody listens at. */

@@ -15663,7 +15663,7 @@ type Erasure {
   cancelledBy: String
   cancelledAt: Time
   startedAt: Time
-  "LEDGER, FREEZE, END, DRAIN, ROWS, KEYS, BUCKET, ENGINE, AGAIN, COMPACT or CERTIFY; null before the start."
+  "LEDGER, FREEZE, END, DRAIN, ROWS, KEYS, NAMES, BUCKET, ENGINE, AGAIN, COMPACT or CERTIFY; null before the start."
   phase: String
   finishedAt: Time
   "What was erased so far, by place."
@@ -15697,7 +15697,7 @@ type ErasurePreview {
   kind: ErasureKind!
   "What would be erased, by place."
   erased: [PreviewedPlace!]!
-  "Rows that name the person and stay, because a chain of hashes or a digest covers them, by place."
+  "Rows whose columns name the person and that stay, because a chain of hashes or a digest covers them, by place. The certificate counts every row that contains the name."
   remaining: [PreviewedPlace!]!
   "Open legal holds that forbid it."
   holds: Int!

@@ -1130,7 +1130,7 @@ type Erasure struct {
 	CancelledBy *string    `json:"cancelledBy,omitempty"`
 	CancelledAt *time.Time `json:"cancelledAt,omitempty"`
 	StartedAt   *time.Time `json:"startedAt,omitempty"`
-	// LEDGER, FREEZE, END, DRAIN, ROWS, KEYS, BUCKET, ENGINE, AGAIN, COMPACT or CERTIFY; null before the start.
+	// LEDGER, FREEZE, END, DRAIN, ROWS, KEYS, NAMES, BUCKET, ENGINE, AGAIN, COMPACT or CERTIFY; null before the start.
 	Phase      *string    `json:"phase,omitempty"`
 	FinishedAt *time.Time `json:"finishedAt,omitempty"`
 	// What was erased so far, by place.
@@ -1165,7 +1165,7 @@ type ErasurePreview struct {
 	Kind ErasureKind `json:"kind"`
 	// What would be erased, by place.
 	Erased []PreviewedPlace `json:"erased"`
-	// Rows that name the person and stay, because a chain of hashes or a digest covers them, by place.
+	// Rows whose columns name the person and that stay, because a chain of hashes or a digest covers them, by place. The certificate counts every row that contains the name.
 	Remaining []PreviewedPlace `json:"remaining"`
 	// Open legal holds that forbid it.
 	Holds int `json:"holds"`

@@ -135,7 +135,7 @@ function Counted({ preview: { kind, erased, remaining, holds, missing } }: { pre
       ) : (
         <Table
           label={words.counted("it")}
-          columns={COLUMNS}
+          columns={remaining.length > 0 ? COLUMNS : COLUMNS.slice(0, 2)}
           rows={lines}
           rowKey={({ place, erased: isErased }) => `${place} ${isErased}`}
         />

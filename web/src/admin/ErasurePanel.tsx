@@ -13,6 +13,7 @@ import { recordDone } from "../session/done";
 import { MayNot, useMay } from "../session/MayNot";
 import { useViewer } from "../session/viewer";
 import css from "../styles/Form.module.css";
+import prose from "../styles/Prose.module.css";
 import { Button } from "../ui/Button";
 import { CopyText } from "../ui/CopyText";
 import { Dialog } from "../ui/Dialog";
@@ -26,7 +27,7 @@ type Erasure = ErasureFieldsFragment;
 const EVERY_MS = 10_000;
 
 const PHASES = {
-  SUBJECT: ["LEDGER", "KEYS", "ROWS", "COMPACT", "CERTIFY"],
+  SUBJECT: ["LEDGER", "KEYS", "ROWS", "NAMES", "COMPACT", "CERTIFY"],
   TENANT: ["LEDGER", "FREEZE", "END", "DRAIN", "ROWS", "BUCKET", "ENGINE", "AGAIN", "COMPACT", "CERTIFY"],
 } as const satisfies Record<Erasure["kind"], readonly string[]>;
 
@@ -146,10 +147,11 @@ function State({ erasure }: { erasure: Erasure }) {
     <span>
       <span className={css.tone} data-tone={waitsFor === "SECOND_PERSON" ? undefined : "warn"}>
         {words.waits[waitsFor]}
+        {waitsFor !== "SECOND_PERSON" && "."}
       </span>{" "}
       {waitsFor === "SECOND_PERSON" && (
         <>
-          {words.until} <Time at={instant(erasure.expiresAt)} format="full" />,{" "}
+          {words.until} <Time at={instant(erasure.expiresAt)} format="full" />.{" "}
         </>
       )}
       {words.due} <Time at={instant(erasure.dueAt)} format="full" />. {erasure.holds > 0 && words.held(erasure.holds)}{" "}
@@ -174,7 +176,7 @@ function Who({ erasure }: { erasure: Erasure }) {
           at !== null && (
             <span key={did}>
               {i > 0 && ", "}
-              {by ?? words.nobody} {did} <Time at={instant(at)} />
+              {by} {did} <Time at={instant(at)} />
             </span>
           ),
       )}
@@ -193,10 +195,10 @@ function Decide({ requestId, erasure, confirm, tenantId, close, done }: DecidePr
   return (
     <ReasonDialog
       title={confirm ? words.confirmOne(name) : words.cancelOne(name)}
-      verb={confirm ? words.confirm : words.cancel}
+      verb={confirm ? words.confirm : words.cancelIt}
       reason="required"
       danger={confirm}
-      {...(confirm ? { word: erasure.subject ?? tenantId } : {})}
+      {...(confirm ? { word: erasure.subject ?? tenantId } : { back: words.keep })}
       act={async (reason) => {
         const { decideErasure } = await request(DecideErasureDocument, {
           input: { requestId, id: erasure.id, confirm, reason },
@@ -216,6 +218,15 @@ function Decide({ requestId, erasure, confirm, tenantId, close, done }: DecidePr
   );
 }
 
+/** A JSON document in lines, to read. The signature covers the document that is downloaded. */
+function pretty(text: string): string {
+  try {
+    return JSON.stringify(JSON.parse(text), null, 2);
+  } catch {
+    return text;
+  }
+}
+
 function Certificate({ erasure, close }: { erasure: Erasure; close: () => void }) {
   const text = erasure.certificate ?? "";
   return (
@@ -231,7 +242,7 @@ function Certificate({ erasure, close }: { erasure: Erasure; close: () => void }
           rows={erasure.erased}
           rowKey={({ place }) => place}
         />
-        <pre>{text}</pre>
+        <pre className={prose.said}>{pretty(text)}</pre>
         <div className={css.buttons}>
           <Button onClick={() => save(`certificate-${erasure.id}.json`, text)}>{words.download}</Button>
           <Button back onClick={close}>

@@ -127,7 +127,7 @@ export function RetentionPanel() {
       {policy.error !== null && <Problem error={policy.error} retry={refresh} />}
       {!now && policy.error === null && <Skeleton rows={6} label={m.sync.LOADING} />}
       {now && (
-        <>
+        <section className={css.section}>
           <p className={css.hint}>{words.intro(now.version)}</p>
           <Table
             label={words.title}
@@ -135,9 +135,9 @@ export function RetentionPanel() {
             rows={linesOf(now.days)}
             rowKey={({ what }) => what}
           />
-          <LastPass pass={now.lastPass} />
-        </>
+        </section>
       )}
+      {now && <LastPass pass={now.lastPass} />}
       <Holds />
       {now && (
         <Versions
