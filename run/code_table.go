@@ -210,6 +210,9 @@ func CodeTable() []CodeInfo {
 			"Check that the bucket of `artifacts` accepts objects. The lines are lost; the log of the step has their number."},
 		{CodeRetentionFailing, 0, true, "Old runs of the tenant are not archived or deleted.",
 			"Read the note of the alert; check the bucket of `artifacts` and the log of the server."},
+		{CodeRetentionOverdue, 0, true, "Runs, logs or artifacts are kept for much longer than the policy of the tenant says.",
+			"Let servers write and delete in the bucket of `artifacts`, and read the log of the server with the duty retain. " +
+				"The next pass catches up."},
 		{CodeDestinationFailing, 0, true, "A destination accepts no messages.",
 			"Check the address and the answer of the destination. Messages that it did not accept are dead letters."},
 		{CodeDestinationsInvalid, 0, true, "The file of destinations cannot be used.",

@@ -28,6 +28,9 @@ type Pass struct {
 	Error     string     `json:"error,omitempty"`   // of the first failure
 	// Marks say up to which end of a run step logs and artifacts were removed, by what was removed and status.
 	Marks map[string]Mark `json:"marks,omitempty"`
+	// OverdueSince is since when something is late: the time at which the oldest thing that failed was due. It stays until
+	// a pass ends without a failure. Nil when nothing is late.
+	OverdueSince *time.Time `json:"overdueSince,omitempty"`
 	// ArtifactDays are the days of the policy that the pass followed, by kind of artifacts, and Terms those of earlier ones.
 	ArtifactDays map[string]int `json:"artifactDays,omitempty"`
 	Terms        []Term         `json:"terms,omitempty"`
@@ -114,12 +117,30 @@ func isFinal(ctx context.Context, err error) bool {
 // fail counts a failure.
 func (p *passOf) fail(runID string, err error) {
 	p.out.Failed++
+	p.noteLate(p.now)
 	if p.out.Error == "" {
 		p.out.Error = err.Error()
 		if runID != "" {
 			p.out.Error = fmt.Sprintf("run %s: %v", runID, err)
 		}
 	}
+}
+
+// noteLate notes that something is late that was due at a time.
+func (p *passOf) noteLate(due time.Time) {
+	if p.out.OverdueSince == nil || due.Before(*p.out.OverdueSince) {
+		p.out.OverdueSince = &due
+	}
+}
+
+// eachDue is each for work that the policy made due at a time.
+func (p *passOf) eachDue(ctx context.Context, runID string, due time.Time, f func() error) error {
+	failed := p.out.Failed
+	err := p.each(ctx, runID, f)
+	if p.out.Failed > failed {
+		p.noteLate(due)
+	}
+	return err
 }
 
 // each does the work on one run: it waits for its turn, and counts obstacles and failures.
@@ -193,7 +214,9 @@ func (p *passOf) archiveRuns(ctx context.Context) error {
 				p.out.Waiting++
 				return nil
 			}
-			return p.each(ctx, r.RunID, func() error { return p.archiveRun(ctx, r.RunID) })
+			return p.eachDue(ctx, r.RunID, r.EndedAt.AddDate(0, 0, p.days.ArchiveRuns), func() error {
+				return p.archiveRun(ctx, r.RunID)
+			})
 		})
 		if err != nil {
 			return err
@@ -280,7 +303,7 @@ func (p *passOf) deleteRuns(ctx context.Context) error {
 		return nil
 	}
 	return p.archivedRuns(ctx, store.PartRun, until, func(a store.ArchivedRun) error {
-		return p.each(ctx, a.RunID, func() error {
+		return p.eachDue(ctx, a.RunID, a.EndedAt.AddDate(0, 0, p.days.DeleteArchive), func() error {
 			free, err := p.isFree(ctx, a.RunID)
 			if err != nil || !free {
 				return err

@@ -294,6 +294,11 @@ func Alerts() []Alert {
 			Summary:  "Signed heads of the audit are not written. Check the bucket and its rights.", Playbook: DataCorruption, Section: "signed-heads",
 			Fires:  steady("dvt_audit_heads_written_timestamp_seconds", "0"),
 			Silent: grows("dvt_audit_heads_written_timestamp_seconds", "60")},
+		{Name: "RetentionOverdue", Expr: "max(dvt_retention_overdue_seconds) > 24 * 3600", Severity: Warning,
+			Summary: "Runs, logs or artifacts are kept for a day longer than a policy says. Read the alerts RETENTION_FAILING " +
+				"and RETENTION_OVERDUE, and check that servers may write and delete in the bucket.",
+			Playbook: Partial, Section: "retention",
+			Fires: steady("dvt_retention_overdue_seconds", "90000"), Silent: steady("dvt_retention_overdue_seconds", "80000")},
 		{Name: "CredentialGuessing", Expr: `sum(rate(dvt_auth_failures_total{kind=~"token|session"}[5m])) > 1`,
 			Severity: Warning,
 			Summary: "More than one request a second has a wrong token or session. Check the addresses in the log of your " +

@@ -253,6 +253,9 @@ func Metrics() []Metric {
 			Meaning: "pauses of a pass because the projector was late"},
 		{Name: "dvt_retention_pass_ended_timestamp_seconds", Type: Gauge, On: API,
 			Meaning: "when a pass over all tenants last ended in this process"},
+		{Name: "dvt_retention_overdue_seconds", Type: Gauge, On: API,
+			Meaning: "how late the retention is: since when the oldest thing that a pass could not archive or delete was due, " +
+				"or the delay of the pass; 0 where another process works on it"},
 		// Workers.
 		{Name: "dvt_workspace_bytes", Type: Gauge, On: Workers,
 			Meaning: "bytes of the workspaces of runs on the disk of this worker, at the last sweep"},

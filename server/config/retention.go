@@ -22,6 +22,7 @@ func retentionPolicy(setting any, dev bool) (retention.Installation, error) {
 		retention.Document
 		RunsPerMinute int    `json:"runsPerMinute"`
 		Every         string `json:"every"`
+		OverdueAfter  string `json:"overdueAfter"`
 	}{Document: out.Document}
 	kinds := maps.Clone(out.Document.Artifacts)
 	if err := strict(setting, &in); err != nil {
@@ -37,6 +38,13 @@ func retentionPolicy(setting any, dev bool) (retention.Installation, error) {
 		var err error
 		if out.Every, err = time.ParseDuration(in.Every); err != nil || out.Every < time.Minute {
 			return out, fmt.Errorf("retention: every must be a duration of at least 1m, such as 1h, not %q", in.Every)
+		}
+	}
+	if in.OverdueAfter != "" {
+		var err error
+		if out.OverdueAfter, err = time.ParseDuration(in.OverdueAfter); err != nil || out.OverdueAfter < time.Hour {
+			return out, fmt.Errorf("retention: overdueAfter must be a duration of at least 1h, such as 24h, not %q",
+				in.OverdueAfter)
 		}
 	}
 	if err := out.Check(); err != nil {
