@@ -31,7 +31,8 @@ type Pass struct {
 	// OverdueSince is since when something is late: the time at which the oldest thing that failed was due. It stays until
 	// a pass ends without a failure. Nil when nothing is late.
 	OverdueSince *time.Time `json:"overdueSince,omitempty"`
-	// ArtifactDays are the days of the policy that the pass followed, by kind of artifacts, and Terms those of earlier ones.
+	// ArtifactDays are the days of the policy that the pass followed, by kind of artifacts, and Terms those of earlier
+	// ones.
 	ArtifactDays map[string]int `json:"artifactDays,omitempty"`
 	Terms        []Term         `json:"terms,omitempty"`
 	// LiftedAt is the newest lift of a hold that the marks know of. A later one resets them.

@@ -67,7 +67,8 @@ func (p *passOf) dropTerm(i int) {
 	p.out.Terms = slices.Delete(p.out.Terms, i, i+1)
 }
 
-// removeArtifacts removes the artifacts of ended runs that the policy no longer keeps, and those whose own end has come.
+// removeArtifacts removes the artifacts of ended runs that the policy no longer keeps, and those whose own end has
+// come.
 func (p *passOf) removeArtifacts(ctx context.Context) error {
 	p.noteTerms()
 	for _, kind := range kinds {

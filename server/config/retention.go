@@ -5,8 +5,29 @@ import (
 	"maps"
 	"time"
 
+	"github.com/dvt-engine/dvt/artifact"
 	"github.com/dvt-engine/dvt/control/retention"
 )
+
+// planBuckets decodes the setting plan-buckets: by tenant, the addresses of buckets that its references to plans may
+// point into. "*" is every tenant.
+func planBuckets(setting any) (map[string][]string, error) {
+	out := map[string][]string{}
+	if setting == nil {
+		return out, nil
+	}
+	if err := strict(setting, &out); err != nil {
+		return nil, fmt.Errorf("plan-buckets: %w", err)
+	}
+	for tenant, addresses := range out {
+		for _, address := range addresses {
+			if err := artifact.CheckSource(address); err != nil {
+				return nil, fmt.Errorf("plan-buckets: %s: %w: write s3://BUCKET, gs://BUCKET or azblob://CONTAINER", tenant, err)
+			}
+		}
+	}
+	return out, nil
+}
 
 // retentionPolicy decodes the setting retention over the defaults. `dvt dev` keeps everything unless it is set. An
 // unknown key is an error.

@@ -1,8 +1,8 @@
 // Package archive keeps the logs of ended runs outside of the store. The archive of a run is one object, the export of
 // the run as gzip: the plan, the facts, every event byte for byte and the receipts. So `dvt store import` and any
-// program that reads JSON lines can read it. Beside it are tables of its events and of the run as Parquet, for programs
-// that analyse many runs, and a manifest with the hashes of all. Write verifies an object by reading it back, before anything is deleted;
-// Reading makes a store that answers from the archive as if nothing had been deleted.
+// program that reads JSON lines can read it. Beside it are tables of its events and of the run as Parquet, for
+// programs that analyse many runs, and a manifest with the hashes of all. Write verifies an object by reading it back,
+// before anything is deleted; Reading makes a store that answers from the archive as if nothing had been deleted.
 package archive
 
 import (
