@@ -20,6 +20,8 @@ var (
 	ErrTorn = errors.New("artifact: the stored object is torn: it is not what was written")
 	// ErrUnavailable is returned when the bucket does not answer, is full, or refuses the call. The call may be repeated.
 	ErrUnavailable = errors.New("artifact: the bucket cannot be used")
+	// ErrNotAllowed is returned for an object outside the buckets that a caller may read.
+	ErrNotAllowed = errors.New("artifact: outside the buckets that may be read")
 	// ErrCannotSign is returned by Sign for a bucket without signed links, or one whose credentials cannot sign.
 	ErrCannotSign = errors.New("artifact: the bucket cannot sign links")
 )

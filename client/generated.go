@@ -10499,6 +10499,8 @@ type ShowRetentionRetentionPolicyLastPassRetentionPass struct {
 	Failed  int `json:"failed"`
 	// The first failure.
 	Error *string `json:"error"`
+	// Since when something is late: when the oldest thing that failed was due. Null when nothing is late.
+	OverdueSince *time.Time `json:"overdueSince"`
 }
 
 // GetStartedAt returns ShowRetentionRetentionPolicyLastPassRetentionPass.StartedAt, and is useful for accessing the field via an interface.
@@ -10546,6 +10548,11 @@ func (v *ShowRetentionRetentionPolicyLastPassRetentionPass) GetFailed() int { re
 
 // GetError returns ShowRetentionRetentionPolicyLastPassRetentionPass.Error, and is useful for accessing the field via an interface.
 func (v *ShowRetentionRetentionPolicyLastPassRetentionPass) GetError() *string { return v.Error }
+
+// GetOverdueSince returns ShowRetentionRetentionPolicyLastPassRetentionPass.OverdueSince, and is useful for accessing the field via an interface.
+func (v *ShowRetentionRetentionPolicyLastPassRetentionPass) GetOverdueSince() *time.Time {
+	return v.OverdueSince
+}
 
 // ShowRunResponse is returned by ShowRun on success.
 type ShowRunResponse struct {
@@ -20363,6 +20370,7 @@ query ShowRetention {
 			waiting
 			failed
 			error
+			overdueSince
 		}
 	}
 }

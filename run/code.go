@@ -111,6 +111,7 @@ const (
 	CodeArtifactWrite       Code = "ARTIFACT_WRITE_FAILED"
 	CodeLogLinesLost        Code = "LOG_LINES_LOST"
 	CodeRetentionFailing    Code = "RETENTION_FAILING"
+	CodeRetentionOverdue    Code = "RETENTION_OVERDUE"
 	CodeErasureDelayed      Code = "ERASURE_DELAYED"
 	CodeDestinationFailing  Code = "DESTINATION_FAILING"
 	CodeDestinationsInvalid Code = "DESTINATIONS_INVALID"

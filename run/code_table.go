@@ -210,6 +210,9 @@ func CodeTable() []CodeInfo {
 			"Check that the bucket of `artifacts` accepts objects. The lines are lost; the log of the step has their number."},
 		{CodeRetentionFailing, 0, true, "Old runs of the tenant are not archived or deleted.",
 			"Read the note of the alert; check the bucket of `artifacts` and the log of the server."},
+		{CodeRetentionOverdue, 0, true, "Runs, logs or artifacts are kept for much longer than the policy of the tenant says.",
+			"Let servers write and delete in the bucket of `artifacts`, and read the log of the server with the duty retain. " +
+				"The next pass catches up."},
 		{CodeErasureDelayed, 0, false, "A request to erase a tenant or a person stands still.",
 			"Read the note of the alert: confirm the request, lift its legal holds, carry it out with `dvt store erase`, or cancel it."},
 		{CodeDestinationFailing, 0, true, "A destination accepts no messages.",

@@ -236,7 +236,7 @@ func assemble(
 		Store: journal.On(p.store), Logs: p.artifacts, Blobs: p.artifacts, Queues: queues, MaxSteps: p.control.MaxSteps(),
 		Heavy: p.control.HeavyBucket, Expiry: p.control.Expiries.OfWritten, Ended: p.control.StepEnds.Note,
 		Sandbox: p.authz.Sandbox, OperatorsTenant: cfg.OperatorsTenant, Traceparent: p.traceparent(),
-		Fetch: journal.NewFetcher(cfg.PlanRoots, guard), Tickets: p.tickets, Now: now,
+		Fetch: journal.NewFetcher(cfg.PlanRoots, guard).SetBuckets(cfg.PlanBuckets), Tickets: p.tickets, Now: now,
 		WriteBudget: cfg.WriteBudget, Alerts: p.control.Alerts, Metrics: p.registry, Logger: log,
 	})
 	return p, nil
@@ -515,8 +515,9 @@ func newRunner(ctx context.Context, cfg config.Config, j workerJournal, queues [
 		metrics, log)
 	go workspaces.Run(ctx)
 	return &executor.Runner{
-		Journal: j, WorkspaceRoot: cfg.Workspace, Workspaces: workspaces, ProjectRoot: cfg.ProjectRoot, Log: log, Executors: executor.New(x),
-		Secrets: secrets.Resolver, Meter: m, Worker: box.worker,
+		Journal: j, WorkspaceRoot: cfg.Workspace, Workspaces: workspaces, ProjectRoot: cfg.ProjectRoot, Log: log,
+		Executors: executor.New(x),
+		Secrets:   secrets.Resolver, Meter: m, Worker: box.worker,
 	}, nil
 }
 

@@ -93,7 +93,7 @@ func RepairStore(ctx context.Context, cfg config.Config, log *slog.Logger, runs 
 	err = onStore(ctx, cfg, log, func(s store.Store) error {
 		journal := journal.New(journal.Config{
 			Store: journal.On(s), Queues: cfg.PlanQueues(), MaxSteps: plan.MaxSteps,
-			Fetch: journal.NewFetcher(cfg.PlanRoots, guard), Restoring: true,
+			Fetch: journal.NewFetcher(cfg.PlanRoots, guard).SetBuckets(cfg.PlanBuckets), Restoring: true,
 		})
 		out, err = storeadmin.Repair(ctx, s, temporal.New(c, cfg.TemporalNamespace, temporal.Config{Payloads: to.Payloads}),
 			journal, runs, done)

@@ -42,8 +42,8 @@ func (r *reports) Report(_ context.Context, w engine.WorkerReport) (engine.Worke
 
 // reportsTo are those of a worker without sandbox.
 func reportsTo(to engine.WorkerReporter, out io.Writer, queues ...string) *workerReports {
-	return &workerReports{to: to, queues: queues, current: unsandboxedReport, drain: func(bool) {}, ended: func([]string) {},
-		log: slog.New(slog.NewTextHandler(out, nil))}
+	return &workerReports{to: to, queues: queues, current: unsandboxedReport, drain: func(bool) {},
+		ended: func([]string) {}, log: slog.New(slog.NewTextHandler(out, nil))}
 }
 
 // idle is the work of a worker without steps. It returns when ctx ends.

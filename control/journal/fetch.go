@@ -10,9 +10,11 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"time"
 
+	"github.com/dvt-engine/dvt/artifact"
 	"github.com/dvt-engine/dvt/control"
 	"github.com/dvt-engine/dvt/egress"
 	"github.com/dvt-engine/dvt/engine"
@@ -48,10 +50,12 @@ func planError(err error) error {
 	return out
 }
 
-// Fetcher fetches plan documents by reference (contract T225): files below the allowed roots, and https URLs. The guard
-// checks each address, also after redirects. It is safe for concurrent use.
+// Fetcher fetches plan documents by reference (contract T225): files below the allowed roots, objects of the buckets of
+// the tenant, and https URLs. The guard checks each address of a URL, also after redirects. It is safe for concurrent
+// use.
 type Fetcher struct {
-	roots   []string // clean and absolute directories below which file: references may point
+	buckets map[string][]string // addresses by tenant; those of "*" are for every tenant
+	roots   []string            // clean and absolute directories below which file: references may point
 	private bool
 	client  *http.Client
 }
@@ -93,6 +97,13 @@ func NewFetcher(roots []string, guard *egress.Guard) *Fetcher {
 // SetTry sets the time of one try of an http fetch. Call it before the first Fetch.
 func (f *Fetcher) SetTry(d time.Duration) { f.client.Timeout = d }
 
+// SetBuckets sets the addresses of the buckets that s3:, gs: and azblob: references of a tenant may point into. Those of
+// "*" are for every tenant. Call it before the first Fetch.
+func (f *Fetcher) SetBuckets(byTenant map[string][]string) *Fetcher {
+	f.buckets = byTenant
+	return f
+}
+
 // Fetch returns the document of a reference for a run of the tenant, after checking its digest. The result has the
 // stored form: it may be compressed. A document with another digest is fetched once more and then fails the run
 // (contract L03). Errors: *PlanError, or the error of ctx.
@@ -110,7 +121,7 @@ func (f *Fetcher) Fetch(ctx context.Context, tenant string, r plan.Ref) ([]byte,
 		case <-time.After(pauseBefore(attempt)):
 		}
 		engine.ReportLoad(ctx, attempt+1, fetchAttempts, ends)
-		doc, err := f.get(ctx, r.URI)
+		doc, err := f.get(ctx, tenant, r.URI)
 		if err == nil {
 			if err = r.Check(doc); err == nil {
 				return doc, nil
@@ -197,13 +208,16 @@ func pauseBefore(attempt int) time.Duration {
 	return fetchPause << (attempt - 1)
 }
 
-func (f *Fetcher) get(ctx context.Context, uri string) ([]byte, error) {
+func (f *Fetcher) get(ctx context.Context, tenant, uri string) ([]byte, error) {
 	u, err := url.Parse(uri)
 	if err != nil {
 		return nil, refusedURI("is not a URI")
 	}
 	if u.Scheme == "file" && u.Host == "" {
 		return f.file(u.Path)
+	}
+	if u.Scheme == "s3" || u.Scheme == "gs" || u.Scheme == "azblob" {
+		return f.object(ctx, tenant, uri)
 	}
 	if err := f.checkScheme(u); err != nil {
 		return nil, err
@@ -217,6 +231,22 @@ func (f *Fetcher) checkScheme(u *url.URL) error {
 		return nil
 	}
 	return refusedURI("must begin with https: or file:///")
+}
+
+// object reads an object of a bucket that the tenant may read plans from. It answers the same for a bucket of another
+// tenant and for one that does not exist.
+func (f *Fetcher) object(ctx context.Context, tenant, uri string) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, f.client.Timeout)
+	defer cancel()
+	doc, err := artifact.ReadObject(ctx, append(slices.Clone(f.buckets[tenant]), f.buckets["*"]...), uri,
+		plan.MaxDocumentBytes)
+	switch {
+	case errors.Is(err, artifact.ErrNotAllowed):
+		return nil, refusedURI("is outside the buckets that plans of this tenant may come from (plan-buckets)")
+	case errors.Is(err, artifact.ErrTooLarge):
+		return nil, planError(plan.ErrTooLarge)
+	}
+	return doc, err
 }
 
 func refusedURI(why string) error {

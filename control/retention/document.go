@@ -59,6 +59,7 @@ type Installation struct {
 	// RunsPerMinute bounds how many runs a pass archives or deletes in a minute; 0 means 600.
 	RunsPerMinute int
 	Every         time.Duration // between two passes; 0 means 1 h
+	OverdueAfter  time.Duration // how late a pass may be before an alert is raised; 0 means 24 h
 }
 
 // DefaultDocument returns the defaults of an installation: runs are archived after 90 days and their archives are kept.

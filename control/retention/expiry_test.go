@@ -26,7 +26,8 @@ const day = 24 * time.Hour
 func reportSample(t *testing.T, w *controltest.World, j *journal.Journal) (runID string, end engine.End) {
 	t.Helper()
 	runID = w.CreateRunning("sample", "s1")
-	name := artifact.Name(artifact.AttemptID{TenantID: "acme", RunID: runID, StepID: "s1", LogicalAttempt: 1}, 1, "rows.csv")
+	name := artifact.Name(artifact.AttemptID{TenantID: "acme", RunID: runID, StepID: "s1", LogicalAttempt: 1}, 1,
+		"rows.csv")
 	uri, sum, size, err := w.Artifacts.Put(t.Context(), name, strings.NewReader("a,b"))
 	if err != nil {
 		t.Fatal(err)

@@ -27,7 +27,11 @@ type Pass struct {
 	Error     string     `json:"error,omitempty"`   // of the first failure
 	// Marks say up to which end of a run step logs and artifacts were removed, by what was removed and status.
 	Marks map[string]Mark `json:"marks,omitempty"`
-	// ArtifactDays are the days of the policy that the pass followed, by kind of artifacts, and Terms those of earlier ones.
+	// OverdueSince is since when something is late: the time at which the oldest thing that failed was due. It stays until
+	// a pass ends without a failure. Nil when nothing is late.
+	OverdueSince *time.Time `json:"overdueSince,omitempty"`
+	// ArtifactDays are the days of the policy that the pass followed, by kind of artifacts, and Terms those of earlier
+	// ones.
 	ArtifactDays map[string]int `json:"artifactDays,omitempty"`
 	Terms        []Term         `json:"terms,omitempty"`
 	// LiftedAt is the newest lift of a hold that the marks know of. A later one resets them.
@@ -113,6 +117,23 @@ func isFinal(ctx context.Context, err error) bool {
 	return ctx.Err() != nil || errors.Is(err, errLeaseLost)
 }
 
+// noteLate notes that something is late that was due at a time.
+func (p *passOf) noteLate(due time.Time) {
+	if p.out.OverdueSince == nil || due.Before(*p.out.OverdueSince) {
+		p.out.OverdueSince = &due
+	}
+}
+
+// eachDue is each for work that the policy made due at a time.
+func (p *passOf) eachDue(ctx context.Context, runID string, due time.Time, f func() error) error {
+	failed := p.out.Failed
+	err := p.each(ctx, runID, f)
+	if p.out.Failed > failed {
+		p.noteLate(due)
+	}
+	return err
+}
+
 // each does the work on one run: it waits for its turn, and counts obstacles and failures.
 func (p *passOf) each(ctx context.Context, runID string, f func() error) error {
 	if err := p.w.turn(ctx); err != nil {
@@ -184,7 +205,9 @@ func (p *passOf) archiveRuns(ctx context.Context) error {
 				p.out.Waiting++
 				return nil
 			}
-			return p.each(ctx, r.RunID, func() error { return p.archiveRun(ctx, r.RunID) })
+			return p.eachDue(ctx, r.RunID, r.EndedAt.AddDate(0, 0, p.days.ArchiveRuns), func() error {
+				return p.archiveRun(ctx, r.RunID)
+			})
 		})
 		if err != nil {
 			return err
@@ -281,7 +304,7 @@ func (p *passOf) deleteRuns(ctx context.Context) error {
 		return nil
 	}
 	return p.archivedRuns(ctx, store.PartRun, until, func(a store.ArchivedRun) error {
-		return p.each(ctx, a.RunID, func() error {
+		return p.eachDue(ctx, a.RunID, a.EndedAt.AddDate(0, 0, p.days.DeleteArchive), func() error {
 			free, err := p.isFree(ctx, a.RunID)
 			if err != nil || !free {
 				return err

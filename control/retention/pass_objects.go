@@ -67,7 +67,8 @@ func (p *passOf) dropTerm(i int) {
 	p.out.Terms = slices.Delete(p.out.Terms, i, i+1)
 }
 
-// removeArtifacts removes the artifacts of ended runs that the policy no longer keeps, and those whose own end has come.
+// removeArtifacts removes the artifacts of ended runs that the policy no longer keeps, and those whose own end has
+// come.
 func (p *passOf) removeArtifacts(ctx context.Context) error {
 	p.noteTerms()
 	for _, kind := range kinds {
@@ -154,8 +155,8 @@ func (p *passOf) sweep(ctx context.Context, what string, until time.Time, remove
 		name := what + "/" + string(status)
 		m := p.out.Marks[name]
 		again, kept := m.Skipped, []string{}
-		one := func(runID string) error {
-			return p.each(ctx, runID, func() error {
+		one := func(runID string, due time.Time) error {
+			return p.eachDue(ctx, runID, due, func() error {
 				free, err := p.isFree(ctx, runID)
 				if store.ObstacleOf(err) == store.ObstacleUnknown {
 					return nil
@@ -170,12 +171,12 @@ func (p *passOf) sweep(ctx context.Context, what string, until time.Time, remove
 			})
 		}
 		for _, runID := range again {
-			if err := one(runID); err != nil {
+			if err := one(runID, p.now); err != nil {
 				return err
 			}
 		}
 		err := p.endedRuns(ctx, status, until, m, func(r store.EndedRun) error {
-			if err := one(r.RunID); err != nil {
+			if err := one(r.RunID, r.EndedAt.Add(p.now.Sub(until))); err != nil {
 				return err
 			}
 			if len(kept) <= maxSkipped {

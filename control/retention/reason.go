@@ -17,6 +17,7 @@ func (p *passOf) fail(ctx context.Context, runID string, err error) {
 	p.w.cfg.Logger.WarnContext(ctx, "the retention kept what it could not archive or delete; the next pass tries again",
 		slog.String("tenantId", p.tenant), slog.String("runId", runID), slog.Any("error", err))
 	p.out.Failed++
+	p.noteLate(p.now)
 	if p.out.Error == "" {
 		p.out.Error = reasonOf(err)
 		if runID != "" {

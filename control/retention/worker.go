@@ -56,6 +56,7 @@ type Worker struct {
 	cursor  store.Cursor
 	saved   time.Time
 	next    time.Time // of the next run
+	late    time.Time // since when the pass that ended last left something that is late; zero: nothing
 }
 
 type passMetrics struct {
@@ -66,6 +67,7 @@ type passMetrics struct {
 	failures prometheus.Counter
 	paused   prometheus.Counter
 	ended    prometheus.Gauge
+	overdue  prometheus.Gauge
 }
 
 func newPassMetrics(r prometheus.Registerer) *passMetrics {
@@ -83,12 +85,16 @@ func newPassMetrics(r prometheus.Registerer) *passMetrics {
 		paused:   counter("dvt_retention_pauses_total", "Pauses because the projector was late."),
 		ended: register.NewGauge(prometheus.GaugeOpts{Name: "dvt_retention_pass_ended_timestamp_seconds",
 			Help: "When the last pass over all tenants ended in this process; 0 before the first."}),
+		overdue: register.NewGauge(prometheus.GaugeOpts{Name: "dvt_retention_overdue_seconds",
+			Help: "How late the retention is: the age of the oldest thing that should be archived or deleted and could not, " +
+				"or the delay of the pass; 0 in a process that does not work on it."}),
 	}
 }
 
 // NewWorker makes a Worker.
 func NewWorker(cfg WorkerConfig) *Worker {
 	cfg.Installed.Every = cmp.Or(cfg.Installed.Every, time.Hour)
+	cfg.Installed.OverdueAfter = cmp.Or(cfg.Installed.OverdueAfter, 24*time.Hour)
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	if cfg.Now == nil {
 		cfg.Now = time.Now
@@ -106,9 +112,12 @@ func (w *Worker) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		pause := renewEvery
 		switch due, err := w.lease(ctx); {
-		case err != nil && !errors.Is(err, store.ErrConflict) && ctx.Err() == nil:
+		case errors.Is(err, store.ErrConflict):
+			w.metrics.overdue.Set(0) // the process that works tells
+		case err != nil && ctx.Err() == nil:
 			w.cfg.Logger.WarnContext(ctx, "old runs are not archived until the store answers", slog.Any("error", err))
 		case err == nil && !due:
+			w.tellLate()
 			w.release(ctx)
 		case err == nil:
 			if err := w.Pass(ctx); err != nil && ctx.Err() == nil {
@@ -122,10 +131,29 @@ func (w *Worker) Run(ctx context.Context) error {
 	return nil
 }
 
+// tellLate sets the metric of how late the retention is: the oldest thing that a pass could not do, or the pass itself.
+func (w *Worker) tellLate() {
+	now, late := w.cfg.Now(), time.Duration(0)
+	p := w.position()
+	since := w.late
+	if since.IsZero() {
+		since = p.LateSince
+	}
+	if !since.IsZero() {
+		late = now.Sub(since)
+	}
+	if !p.EndedAt.IsZero() {
+		late = max(late, now.Sub(p.EndedAt)-w.cfg.Installed.Every)
+	}
+	w.metrics.overdue.Set(max(0, late.Seconds()))
+}
+
 // position is what the cursor keeps.
 type position struct {
 	Tenant  string    `json:"tenant"`            // finished last in the pass
 	EndedAt time.Time `json:"endedAt,omitempty"` // of the last complete pass
+	// LateSince is since when something was late at the end of the last complete pass.
+	LateSince time.Time `json:"lateSince,omitzero"`
 }
 
 // lease takes the lease and reports whether a pass is due.
@@ -186,6 +214,7 @@ func (w *Worker) PassNow(ctx context.Context) error {
 // tenant does not stop the others.
 func (w *Worker) Pass(ctx context.Context) error {
 	at := w.position()
+	w.late = time.Time{}
 	for {
 		tenants, err := w.cfg.Store.RetentionTenants(ctx, at.Tenant, pageRuns)
 		if err != nil {
@@ -205,7 +234,9 @@ func (w *Worker) Pass(ctx context.Context) error {
 		}
 	}
 	w.metrics.ended.Set(float64(w.cfg.Now().Unix()))
-	return w.save(ctx, position{EndedAt: w.cfg.Now()})
+	err := w.save(ctx, position{EndedAt: w.cfg.Now(), LateSince: w.late})
+	w.tellLate()
+	return err
 }
 
 // passTenant makes a pass over one tenant and stores what it did, also when it ends early.
@@ -222,6 +253,12 @@ func (w *Worker) passTenant(ctx context.Context, tenant string) error {
 	err = p.do(ctx)
 	end := w.cfg.Now()
 	p.out.EndedAt = &end
+	if p.out.Failed == 0 && err == nil {
+		p.out.OverdueSince = nil
+	}
+	if since := p.out.OverdueSince; since != nil && (w.late.IsZero() || since.Before(w.late)) {
+		w.late = *since
+	}
 	w.count(p.out)
 	keep := context.WithoutCancel(ctx)
 	doc, jsonErr := json.Marshal(p.out)
@@ -278,7 +315,7 @@ func (p *passOf) prepare(ctx context.Context) error {
 	old := Pass{}
 	if err == nil && json.Unmarshal(last, &old) == nil && old.Marks != nil {
 		p.out.Marks, p.out.LiftedAt = old.Marks, old.LiftedAt
-		p.out.Terms = old.Terms
+		p.out.Terms, p.out.OverdueSince = old.Terms, old.OverdueSince
 		if old.ArtifactDays != nil {
 			p.out.ArtifactDays = old.ArtifactDays
 		}
@@ -325,12 +362,28 @@ func (w *Worker) alert(ctx context.Context, p *passOf) error {
 	if w.cfg.Alerts == nil || ctx.Err() != nil {
 		return nil //nolint:nilerr // the process ends
 	}
+	if err := w.alertLate(ctx, p); err != nil {
+		return err
+	}
 	a := store.Alert{TenantID: p.tenant, Level: store.AlertMedium, Code: run.CodeRetentionFailing, Subject: "retention"}
 	if p.out.Failed == 0 {
 		return w.cfg.Alerts.Resolve(ctx, "A pass ended without a failure.", a)
 	}
 	a.Note = fmt.Sprintf("The last pass of the retention had %s, and what failed is kept. The first one: %s",
 		control.Plural(int(p.out.Failed), "failure", "failures"), run.Text(p.out.Error, 500))
+	_, err := w.cfg.Alerts.Raise(ctx, a)
+	return err
+}
+
+// alertLate raises or resolves the alert about things that are kept for much longer than the policy says.
+func (w *Worker) alertLate(ctx context.Context, p *passOf) error {
+	a := store.Alert{TenantID: p.tenant, Level: store.AlertHigh, Code: run.CodeRetentionOverdue, Subject: "retention"}
+	since := p.out.OverdueSince
+	if since == nil || p.now.Sub(*since) <= w.cfg.Installed.OverdueAfter {
+		return w.cfg.Alerts.Resolve(ctx, "Nothing is late any more.", a)
+	}
+	a.Note = fmt.Sprintf("Something that the policy no longer keeps is late since %s and still there. The first failure of "+
+		"the last pass: %s", since.UTC().Format("2006-01-02 15:04 UTC"), run.Text(p.out.Error, 500))
 	_, err := w.cfg.Alerts.Raise(ctx, a)
 	return err
 }
@@ -346,6 +399,7 @@ func (w *Worker) turn(ctx context.Context) error {
 			if err := w.renew(ctx); err != nil {
 				return err
 			}
+			w.tellLate()
 		}
 		late, err := w.isLate(ctx)
 		if err != nil || !late || ctx.Err() != nil {

@@ -302,6 +302,11 @@ func Alerts() []Alert {
 			Summary:  "Signed heads of the audit are not written. Check the bucket and its rights.", Playbook: DataCorruption, Section: "signed-heads",
 			Fires:  steady("dvt_audit_heads_written_timestamp_seconds", "0"),
 			Silent: grows("dvt_audit_heads_written_timestamp_seconds", "60")},
+		{Name: "RetentionOverdue", Expr: "max(dvt_retention_overdue_seconds) > 24 * 3600", Severity: Warning,
+			Summary: "Runs, logs or artifacts are kept for a day longer than a policy says. Read the alerts RETENTION_FAILING " +
+				"and RETENTION_OVERDUE, and check that servers may write and delete in the bucket.",
+			Playbook: Partial, Section: "retention",
+			Fires: steady("dvt_retention_overdue_seconds", "90000"), Silent: steady("dvt_retention_overdue_seconds", "80000")},
 		{Name: "ErasureDelayed", Expr: "max(dvt_erasure_oldest_seconds) > 20 * 86400", For: "5m", Severity: Warning,
 			Summary: "A request to erase a tenant or a person is older than 20 days, and has to end within 30. The alert " +
 				"ERASURE_DELAYED says what it waits for.", Playbook: Partial, Section: "erasure",

@@ -255,6 +255,9 @@ func Metrics() []Metric {
 			Meaning: "pauses of a pass because the projector was late"},
 		{Name: "dvt_retention_pass_ended_timestamp_seconds", Type: Gauge, On: API,
 			Meaning: "when a pass over all tenants last ended in this process"},
+		{Name: "dvt_retention_overdue_seconds", Type: Gauge, On: API,
+			Meaning: "how late the retention is: since when the oldest thing that a pass could not archive or delete was due, " +
+				"or the delay of the pass; 0 where another process works on it"},
 		// Erasures; only on servers with the duty reconcile.
 		{Name: "dvt_erasures_open", Type: Gauge, Labels: l("phase"), On: API, Rare: true,
 			Meaning: "requests to [erase](#erasure) that have not ended: `ASKED`, `EXPIRED` without a confirmation, `CONFIRMED`, " +

@@ -167,6 +167,8 @@ type Config struct {
 	Quotas *admission.Quotas `koanf:"-"` // quotas, in the file only; nil: no limits
 
 	Retention retention.Installation `koanf:"-"` // retention, in the file only
+	// PlanBuckets are the buckets that references to plans may point into, by tenant; in the file only.
+	PlanBuckets map[string][]string `koanf:"-"`
 
 	Encryption      `koanf:",squash"`
 	SandboxSettings `koanf:",squash"`
@@ -365,6 +367,9 @@ func Load(f *pflag.FlagSet, dev bool) (Config, error) {
 	if c.Retention, err = retentionPolicy(k.Get("retention"), dev); err != nil {
 		errs = append(errs, err)
 	}
+	if c.PlanBuckets, err = planBuckets(k.Get("plan-buckets")); err != nil {
+		errs = append(errs, err)
+	}
 	if c.Egress, err = egressRules(k.Get("egress")); err != nil {
 		errs = append(errs, err)
 	}
@@ -428,7 +433,7 @@ func knownKeys() map[string]bool {
 		server worker-token allow-private accounts allowed-origins duties no-sample log-level log-format heartbeat
 		write-budget rotate-after manual-keys ticket-keys oidc public-url sign-in-key session-life session-idle clock-skew trusted-proxies operators-tenant approval-ttl health-interval quotas egress
 		requests-per-minute address-requests-per-minute audit-heads audit-heads-key audit-heads-interval
-		trace-runs trace-sample destinations secrets retention erasure-ledger signed-downloads`) {
+		trace-runs trace-sample destinations secrets retention plan-buckets erasure-ledger signed-downloads`) {
 		out[k] = true
 	}
 	for k := range groupedKeys() {

@@ -5,8 +5,29 @@ import (
 	"maps"
 	"time"
 
+	"github.com/dvt-engine/dvt/artifact"
 	"github.com/dvt-engine/dvt/control/retention"
 )
+
+// planBuckets decodes the setting plan-buckets: by tenant, the addresses of buckets that its references to plans may
+// point into. "*" is every tenant.
+func planBuckets(setting any) (map[string][]string, error) {
+	out := map[string][]string{}
+	if setting == nil {
+		return out, nil
+	}
+	if err := strict(setting, &out); err != nil {
+		return nil, fmt.Errorf("plan-buckets: %w", err)
+	}
+	for tenant, addresses := range out {
+		for _, address := range addresses {
+			if err := artifact.CheckSource(address); err != nil {
+				return nil, fmt.Errorf("plan-buckets: %s: %w: write s3://BUCKET, gs://BUCKET or azblob://CONTAINER", tenant, err)
+			}
+		}
+	}
+	return out, nil
+}
 
 // retentionPolicy decodes the setting retention over the defaults. `dvt dev` keeps everything unless it is set. An
 // unknown key is an error.
@@ -22,6 +43,7 @@ func retentionPolicy(setting any, dev bool) (retention.Installation, error) {
 		retention.Document
 		RunsPerMinute int    `json:"runsPerMinute"`
 		Every         string `json:"every"`
+		OverdueAfter  string `json:"overdueAfter"`
 	}{Document: out.Document}
 	kinds := maps.Clone(out.Document.Artifacts)
 	if err := strict(setting, &in); err != nil {
@@ -37,6 +59,13 @@ func retentionPolicy(setting any, dev bool) (retention.Installation, error) {
 		var err error
 		if out.Every, err = time.ParseDuration(in.Every); err != nil || out.Every < time.Minute {
 			return out, fmt.Errorf("retention: every must be a duration of at least 1m, such as 1h, not %q", in.Every)
+		}
+	}
+	if in.OverdueAfter != "" {
+		var err error
+		if out.OverdueAfter, err = time.ParseDuration(in.OverdueAfter); err != nil || out.OverdueAfter < time.Hour {
+			return out, fmt.Errorf("retention: overdueAfter must be a duration of at least 1h, such as 24h, not %q",
+				in.OverdueAfter)
 		}
 	}
 	if err := out.Check(); err != nil {

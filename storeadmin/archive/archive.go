@@ -1,7 +1,8 @@
 // Package archive keeps the logs of ended runs outside of the store. The archive of a run is one object, the export of
 // the run as gzip: the plan, the facts, every event byte for byte and the receipts. So `dvt store import` and any
-// program that reads JSON lines can read it. Write verifies an object by reading it back, before anything is deleted;
-// Reading makes a store that answers from the archive as if nothing had been deleted.
+// program that reads JSON lines can read it. Beside it are tables of its events and of the run as Parquet, for
+// programs that analyse many runs, and a manifest with the hashes of all. Write verifies an object by reading it back,
+// before anything is deleted; Reading makes a store that answers from the archive as if nothing had been deleted.
 package archive
 
 import (
@@ -71,6 +72,9 @@ func Write(ctx context.Context, s store.Store, to Objects, runID string) (store.
 	if err := to.PutArchived(ctx, a.Location, spool); err != nil {
 		return store.ArchivedRun{}, err
 	}
+	if err := writeTables(ctx, s, to, r, a); err != nil {
+		return store.ArchivedRun{}, err
+	}
 	return a, verify(ctx, to, a, seal)
 }
 
@@ -103,7 +107,7 @@ func (s *sizer) Write(p []byte) (int, error) {
 // location is the name of an object. It contains the hash, so that two processes that archive the same run do not
 // replace what the other one has verified.
 func location(r store.Run, ended time.Time, sum string) string {
-	return fmt.Sprintf("%s/%s/%s-%s.ndjson.gz", r.TenantID, ended.UTC().Format("2006/01"), r.RunID, sum[:16])
+	return fmt.Sprintf("%s/%s/%s-%s"+logEnding, r.TenantID, ended.UTC().Format("2006/01"), r.RunID, sum[:16])
 }
 
 // verify reads an object and compares its events with the hash of the log in the store.
@@ -172,9 +176,15 @@ func (a Archive) CheckRun(ctx context.Context, r store.ArchivedRun) error {
 	return err
 }
 
-// RemoveRun removes the object of a run, and copies that were written but never marked. An object that does not exist is no error.
+// RemoveRun removes the objects of a run, its log last, and copies that were written but never marked. An object that
+// does not exist is no error.
 func (a Archive) RemoveRun(ctx context.Context, r store.ArchivedRun) error {
-	return a.Objects.RemoveArchived(ctx, r.Location)
+	for _, name := range append(besides(r.Location), r.Location) {
+		if err := a.Objects.RemoveArchived(ctx, name); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // eventsAfter returns the events after a seq, up to limit.

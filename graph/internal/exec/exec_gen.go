@@ -1466,6 +1466,7 @@ type ComplexityRoot struct {
 		Error          func(childComplexity int) int
 		Failed         func(childComplexity int) int
 		Held           func(childComplexity int) int
+		OverdueSince   func(childComplexity int) int
 		RemovedObjects func(childComplexity int) int
 		StartedAt      func(childComplexity int) int
 		Waiting        func(childComplexity int) int
@@ -8709,6 +8710,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.RetentionPass.Held(childComplexity), true
+	case "RetentionPass.overdueSince":
+		if e.ComplexityRoot.RetentionPass.OverdueSince == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RetentionPass.OverdueSince(childComplexity), true
 	case "RetentionPass.removedObjects":
 		if e.ComplexityRoot.RetentionPass.RemovedObjects == nil {
 			break
@@ -14174,6 +14181,8 @@ type RetentionPass {
   failed: Int!
   "The first failure."
   error: String
+  "Since when something is late: when the oldest thing that failed was due. Null when nothing is late."
+  overdueSince: Time
 }
 type RetentionPreview {
   changed: [String!]!
@@ -19095,6 +19104,8 @@ func (ec *executionContext) childFields_RetentionPass(ctx context.Context, field
 		return ec.fieldContext_RetentionPass_failed(ctx, field)
 	case "error":
 		return ec.fieldContext_RetentionPass_error(ctx, field)
+	case "overdueSince":
+		return ec.fieldContext_RetentionPass_overdueSince(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type RetentionPass", field.Name)
 }
@@ -48365,6 +48376,29 @@ func (ec *executionContext) _RetentionPass_error(ctx context.Context, field grap
 }
 func (ec *executionContext) fieldContext_RetentionPass_error(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("RetentionPass", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _RetentionPass_overdueSince(ctx context.Context, field graphql.CollectedField, obj *model.RetentionPass) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RetentionPass_overdueSince(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.OverdueSince, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_RetentionPass_overdueSince(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RetentionPass", field, false, false, errors.New("field of type Time does not have child fields"))
 }
 
 func (ec *executionContext) _RetentionPolicy_version(ctx context.Context, field graphql.CollectedField, obj *model.RetentionPolicy) (ret graphql.Marshaler) {
@@ -78341,6 +78375,11 @@ func (ec *executionContext) _RetentionPass(ctx context.Context, sel ast.Selectio
 			}
 		case "error":
 			out.Values[i] = ec._RetentionPass_error(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "overdueSince":
+			out.Values[i] = ec._RetentionPass_overdueSince(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}

@@ -51,6 +51,7 @@ func RetentionPolicy(p retention.Policy) (*model.RetentionPolicy, error) {
 			StartedAt: l.StartedAt, EndedAt: l.EndedAt, Archived: int(l.Archived), ArchivedBytes: int(l.Bytes),
 			DeletedEvents: int(l.Events), Deleted: int(l.Deleted), RemovedObjects: int(l.Objects), DeletedRows: int(l.Rows),
 			Held: int(l.Held), Waiting: int(l.Waiting), Failed: int(l.Failed), Error: Text(l.Error),
+			OverdueSince: l.OverdueSince,
 		}
 	}
 	return out, nil

@@ -2262,6 +2262,8 @@ type RetentionPass struct {
 	Failed  int `json:"failed"`
 	// The first failure.
 	Error *string `json:"error,omitempty"`
+	// Since when something is late: when the oldest thing that failed was due. Null when nothing is late.
+	OverdueSince *time.Time `json:"overdueSince,omitempty"`
 }
 
 type RetentionPolicy struct {

@@ -94,6 +94,11 @@ function LastPass({ pass }: { pass: Pass | null }) {
             rows={COUNTS.map((name) => ({ what: words.counts[name], value: count(pass[name]) }))}
             rowKey={({ what }) => what}
           />
+          {pass.overdueSince !== null && (
+            <p role="status">
+              {words.late} <Time at={instant(pass.overdueSince)} format="full" />. {words.lateMeans}
+            </p>
+          )}
           {pass.error !== null && <p>{words.firstFailure(pass.error)}</p>}
         </>
       )}

@@ -42,6 +42,8 @@ export const retention = {
     waiting: "Runs that wait for a rerun or a delivery",
     failed: "Failures",
   },
+  late: "Late since",
+  lateMeans: "What the policy no longer keeps is still there. The next pass tries again.",
   number: "Number",
   firstFailure: (text: string) => `The first failure: ${text}`,
   holds: "Legal holds",

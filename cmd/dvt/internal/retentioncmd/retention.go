@@ -58,6 +58,10 @@ func (s commands) get() *cobra.Command {
 			if l := p.LastPass; l != nil {
 				fmt.Fprintf(s.Out(), "\nThe last pass, %s: %d archived, %d deleted, %d kept by a hold, %d that wait, %d failed.\n",
 					s.When(&l.StartedAt), l.Archived, l.Deleted, l.Held, l.Waiting, l.Failed)
+				if l.OverdueSince != nil {
+					fmt.Fprintf(s.Out(), "Something is late since %s: the policy no longer keeps it, and it is still there.\n",
+						s.When(l.OverdueSince))
+				}
 				if l.Error != nil {
 					fmt.Fprintln(s.Out(), "The first failure: "+console.OneLine(*l.Error))
 				}

@@ -2306,7 +2306,7 @@ export type RetentionFieldsFragment = { version: number, own: unknown, actor: st
 export type RetentionQueryVariables = Exact<{ [key: string]: never; }>;
 
 
-export type RetentionQuery = { retentionPolicy: { version: number, own: unknown, actor: string | null, reason: string | null, at: string | null, lastPass: { startedAt: string, endedAt: string | null, archived: number, archivedBytes: number, deletedEvents: number, deleted: number, removedObjects: number, deletedRows: number, held: number, waiting: number, failed: number, error: string | null } | null, days: { archiveRuns: number, deleteArchives: number, stepLogs: number, receipts: number, deadLetters: number, alerts: number, artifacts: Array<{ kind: string, days: number }> } } };
+export type RetentionQuery = { retentionPolicy: { version: number, own: unknown, actor: string | null, reason: string | null, at: string | null, lastPass: { startedAt: string, endedAt: string | null, archived: number, archivedBytes: number, deletedEvents: number, deleted: number, removedObjects: number, deletedRows: number, held: number, waiting: number, failed: number, error: string | null, overdueSince: string | null } | null, days: { archiveRuns: number, deleteArchives: number, stepLogs: number, receipts: number, deadLetters: number, alerts: number, artifacts: Array<{ kind: string, days: number }> } } };
 
 export type RetentionHistoryQueryVariables = Exact<{
   first: number;
@@ -7860,6 +7860,7 @@ export const RetentionDocument = new TypedDocumentString(`
       waiting
       failed
       error
+      overdueSince
     }
   }
 }
