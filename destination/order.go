@@ -98,7 +98,7 @@ func (e Entry) Words() string {
 	return what + "."
 }
 
-// auditWords names topics, of which one is the audit.
+// auditWords names topics that include the audit.
 func auditWords(topics []Topic) string {
 	const records = "ecords of the audit"
 	events, alerts := slices.Contains(topics, Events), slices.Contains(topics, Alerts)

@@ -38,7 +38,8 @@ import (
 
 func (i *installation) exportOf(dir, person string) export.Config {
 	return export.Config{Store: i.store, Run: runsOf(i.store), Owner: i.owner, Bucket: i.bucket, Keys: i.keys,
-		Dir: dir, FileBytes: 300, Of: owner.Scope{TenantID: "tenant-" + gone, Subject: person}, Reason: "an export of " + gone}
+		Dir: dir, FileBytes: 300, Of: owner.Scope{TenantID: "tenant-" + gone, Subject: person},
+		Reason: "an export of " + gone}
 }
 
 func runsOf(s store.Store) func(context.Context, time.Time, string, io.Writer) error {

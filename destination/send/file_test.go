@@ -80,7 +80,8 @@ func TestFile_RemovesAPartOfALineThatAKilledProcessLeft(t *testing.T) {
 	if err := fileOf(t, path, "").Send(t.Context(), auditMessage(2, "again")); err != nil {
 		t.Fatal(err)
 	}
-	if lines := readLines(t, path); len(lines) != 2 || lines[0]+"\n" != whole || lines[1] != string(auditMessage(2, "again").Data) {
+	again := string(auditMessage(2, "again").Data)
+	if lines := readLines(t, path); len(lines) != 2 || lines[0]+"\n" != whole || lines[1] != again {
 		t.Errorf("the file has the lines %.60q, want the whole one and the repeated one", lines)
 	}
 }
