@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/dvt-engine/dvt/control"
 	"github.com/dvt-engine/dvt/run"
@@ -41,7 +40,7 @@ func (w *pass) checkDrain(ctx context.Context, r store.QuietRun) error {
 	for _, s := range r.Running[:min(len(r.Running), mostDrainingNamed)] {
 		name := "step " + s.StepID
 		if at := s.Attempts[len(s.Attempts)-1].StartedAt; at != nil {
-			name += " since " + moment(*at)
+			name += " since " + control.TimeWords(*at)
 		}
 		names = append(names, name)
 	}
@@ -49,11 +48,8 @@ func (w *pass) checkDrain(ctx context.Context, r store.QuietRun) error {
 	if n := len(r.Running) - len(names); n > 0 {
 		more = fmt.Sprintf(" and %d more", n)
 	}
-	why := fmt.Sprintf("The run is paused since %s and still runs after %s: %s%s. Resume the run, or cancel it to stop "+
+	why := fmt.Sprintf("The run was paused at %s, and %s later it still runs %s%s. Resume the run, or cancel it to stop "+
 		"what runs. If the step should have ended, check its worker.",
-		moment(p.Since), strings.TrimSuffix(w.cfg.PauseDrain.String(), "0s"), strings.Join(names, ", "), more)
+		control.TimeWords(p.Since), control.DurationWords(w.cfg.PauseDrain), strings.Join(names, ", "), more)
 	return w.escalate(ctx, store.Alert{Code: run.CodePauseDrain, Note: why}, r.Identity, pauseDrains)
 }
-
-// moment is a time for people, in UTC to the second.
-func moment(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }

@@ -2,7 +2,6 @@ import { Link } from "@tanstack/react-router";
 import { type DragEvent, type Ref, useId, useState } from "react";
 import { RunOriginDocument } from "../api/gen/graphql";
 import { useQuery } from "../api/useQuery";
-import { shortId } from "../format/format";
 import { m } from "../messages";
 import { Button } from "../ui/Button";
 import { Env, isProduction } from "../ui/Env";
@@ -138,7 +137,7 @@ function Origin({ runId }: { runId: string }) {
       )}
       <p data-testid="origin">
         <Link to="/runs/$runId" params={{ runId }}>
-          {plan.planId}@{plan.planVersion} {shortId(runId)}
+          {plan.planId}@{plan.planVersion}
         </Link>{" "}
         · {projectId} / <Env id={environmentId} />
       </p>
