@@ -67,6 +67,7 @@ type session struct {
 	dest     destination.Config
 	sender   destination.Sender
 	cursor   store.Cursor
+	leased   time.Time // until then no other process works for the destination
 	at       position
 	disabled bool
 	byPerson bool // a person disabled it
@@ -351,6 +352,10 @@ func (s *session) startTries(ctx context.Context, now time.Time) {
 	if now.Before(s.pause) {
 		return
 	}
+	if !time.Now().Before(s.leased) { // the store did not answer for long: another process may have sent these
+		s.nextSave = time.Time{}
+		return
+	}
 	for _, l := range s.lanes { // in random order, so that no run is preferred
 		if s.busy >= s.cfg.Timing.Concurrency {
 			return
@@ -433,7 +438,12 @@ func (s *session) persist(ctx context.Context) error {
 		return err
 	}
 	s.cursor.Position = string(doc)
-	return s.cfg.Store.SaveCursor(ctx, s.cursor, s.cfg.Timing.Lease)
+	began := time.Now()
+	if err := s.cfg.Store.SaveCursor(ctx, s.cursor, s.cfg.Timing.Lease); err != nil {
+		return err
+	}
+	s.leased = began.Add(s.cfg.Timing.Lease)
+	return nil
 }
 
 // oldest returns the time of the oldest message that waits; messages of orders do not count. withGroups also counts the
