@@ -128,8 +128,8 @@ func (n *Notifier) newSession(ctx context.Context, c destination.Config, sender 
 	return s, s.save(ctx)
 }
 
-// storeNow returns the time of the store. What is saved, and what is compared with a time from the store, is in this
-// time; waits of this process are in its own.
+// storeNow returns the time of the store. Positions and reports are in this time, because other processes and the store
+// compare them; waits of this process are in its own.
 func (s *session) storeNow() time.Time { return s.cfg.Now().UTC() }
 
 // ageOf returns the age of a time from the store; 0 for the zero time.
