@@ -71,6 +71,7 @@ type session struct {
 	dest     destination.Config
 	sender   destination.Sender
 	cursor   store.Cursor
+	leased   time.Time // until then no other process works for the destination
 	at       position
 	disabled bool
 	byPerson bool // a person disabled it
@@ -133,8 +134,8 @@ func (n *Notifier) newSession(ctx context.Context, c destination.Config, sender 
 	return s, s.save(ctx)
 }
 
-// storeNow returns the time of the store. What is saved, and what is compared with a time from the store, is in this
-// time; waits of this process are in its own.
+// storeNow returns the time of the store. Positions and reports are in this time, because other processes and the store
+// compare them; waits of this process are in its own.
 func (s *session) storeNow() time.Time { return s.cfg.Now().UTC() }
 
 // ageOf returns the age of a time from the store; 0 for the zero time.
@@ -368,6 +369,10 @@ func (s *session) startTries(ctx context.Context, now time.Time) {
 	if now.Before(s.pause) {
 		return
 	}
+	if !time.Now().Before(s.leased) { // the store did not answer for long: another process may have sent these
+		s.nextSave = time.Time{}
+		return
+	}
 	for _, l := range s.lanes { // in random order, so that no run is preferred
 		if s.busy >= s.cfg.Timing.Concurrency {
 			return
@@ -451,7 +456,12 @@ func (s *session) persist(ctx context.Context) error {
 		return err
 	}
 	s.cursor.Position = string(doc)
-	return s.cfg.Store.SaveCursor(ctx, s.cursor, s.cfg.Timing.Lease)
+	began := time.Now()
+	if err := s.cfg.Store.SaveCursor(ctx, s.cursor, s.cfg.Timing.Lease); err != nil {
+		return err
+	}
+	s.leased = began.Add(s.cfg.Timing.Lease)
+	return nil
 }
 
 // oldest returns the time of the oldest message that waits; messages of orders do not count. withGroups also counts the

@@ -291,8 +291,8 @@ func TestSecrets_LeaveNoTraceInADeployment(t *testing.T) {
 	x.places["histories of Temporal"], x.places["answers of the API"] = p.histories(t), answers.Bytes()
 	x.places["metrics"] = []byte(get(t, p.urlA+"/metrics", "Authorization: Bearer "+samToken).body)
 	x.places["spans"], x.places["messages to other systems"] = sent.spans.bytes(), sent.deliveries.bytes()
-	for _, place := range []string{"spans", "messages to other systems", "dump of PostgreSQL", "messages of Redis", "frames", "histories of Temporal",
-		"metrics"} {
+	for _, place := range []string{"spans", "messages to other systems", "dump of PostgreSQL", "messages of Redis",
+		"frames", "histories of Temporal", "metrics"} {
 		if len(x.places[place]) < 1000 {
 			t.Errorf("%s has %d bytes: the test does not see it", place, len(x.places[place]))
 		}

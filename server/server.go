@@ -292,8 +292,8 @@ func openStore(ctx context.Context, cfg config.Config, log *slog.Logger) (store.
 	return coalesce.New(s, coalesce.Config{Panics: contain.New(nil, log)}), nil
 }
 
-// openClock opens the clock of the store, by which everything is judged that the store stamps. A store in a file has the
-// clock of this machine.
+// openClock opens the clock of the store, by which everything is judged that the store stamps. A store in a file has
+// the clock of this machine.
 func (p *parts) openClock(ctx context.Context) error {
 	p.clock = storeclock.New(p.opened, p.cfg.Now, p.registry, p.log)
 	p.now = p.clock.Now

@@ -97,8 +97,8 @@ func newFixtureAt(t *testing.T, now func() time.Time) *fixture {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.Close() })
-	return &fixture{T: t, now: now, store: &watched{Store: s}, sink: &sink{got: map[trace.SpanID]trace.Span{}}, log: &bytes.Buffer{},
-		reg: prometheus.NewRegistry()}
+	return &fixture{T: t, now: now, store: &watched{Store: s}, sink: &sink{got: map[trace.SpanID]trace.Span{}},
+		log: &bytes.Buffer{}, reg: prometheus.NewRegistry()}
 }
 
 // startRun creates a run with one step, and saves its checkpoint as a projector does.
