@@ -172,7 +172,8 @@ func (a Archive) CheckRun(ctx context.Context, r store.ArchivedRun) error {
 	return err
 }
 
-// RemoveRun removes the object of a run, and copies that were written but never marked. An object that does not exist is no error.
+// RemoveRun removes the object of a run, and copies that were written but never marked. An object that does not exist
+// is no error.
 func (a Archive) RemoveRun(ctx context.Context, r store.ArchivedRun) error {
 	return a.Objects.RemoveArchived(ctx, r.Location)
 }
