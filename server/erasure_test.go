@@ -18,7 +18,8 @@ func TestOpenErasing_NeedsTheBucketAndTheEngineOfTheServers(t *testing.T) {
 	f := pflag.NewFlagSet("erase", pflag.ContinueOnError)
 	f.String("store", "", "")
 	f.String("data", "", "")
-	if err := f.Parse([]string{"--store=postgres://owner@127.0.0.1:1/dvt", "--data=" + filepath.Join(t.TempDir(), "new")}); err != nil {
+	if err := f.Parse([]string{"--store=postgres://owner@127.0.0.1:1/dvt",
+		"--data=" + filepath.Join(t.TempDir(), "new")}); err != nil {
 		t.Fatal(err)
 	}
 	cfg, err := config.Load(f, false)

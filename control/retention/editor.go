@@ -239,7 +239,8 @@ func (s *Editor) shortened(ctx context.Context, tenantID string, old, d Days) (w
 // isShorter reports whether days keeps things for a shorter time than old; 0 keeps them for ever.
 func isShorter(old, days int) bool { return days > 0 && (old == 0 || days < old) }
 
-// endedBefore counts the runs that ended so many days ago or earlier, in the store and in the archive. 0 days: none.
+// endedBefore counts the runs that ended at least that number of days ago, in the store and in the archive. For 0 it
+// counts none.
 func (s *Editor) endedBefore(ctx context.Context, tenantID string, days int) (store.RetentionEstimate, error) {
 	at := before(s.now(), days)
 	if at.IsZero() {

@@ -56,7 +56,7 @@ func archivedFiles(t *testing.T, dir string) []string {
 	return files
 }
 
-// contract: M33
+// contract: T180
 func TestPass_KeepsTheArchiveWhenTheAnswerToTheMarkIsLost(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -82,7 +82,7 @@ func TestPass_KeepsTheArchiveWhenTheAnswerToTheMarkIsLost(t *testing.T) {
 	}
 }
 
-// contract: M33
+// contract: T180
 func TestPass_DeletesNoEventsOfAnArchiveThatTheBucketLost(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -117,7 +117,7 @@ func TestPass_DeletesNoEventsOfAnArchiveThatTheBucketLost(t *testing.T) {
 	}
 }
 
-// contract: M33
+// contract: T180
 func TestPass_DeletesNothingYoungWhenTheClockOfTheServerIsAhead(t *testing.T) {
 	t.Parallel()
 	m := sqliteMonth(t)
@@ -146,7 +146,8 @@ func waitForPass(t *testing.T, m *month) {
 	for deadline := time.Now().Add(testtime.Of(10 * time.Second)); ; time.Sleep(20 * time.Millisecond) {
 		doc, err := m.store.RetentionPass(m.Context(), runtest.ID.TenantID)
 		var out retention.Pass
-		if err == nil && json.Unmarshal(doc, &out) == nil && out.EndedAt != nil && out.EndedAt.Before(m.now().AddDate(0, 0, 1)) {
+		if err == nil && json.Unmarshal(doc, &out) == nil && out.EndedAt != nil &&
+			out.EndedAt.Before(m.now().AddDate(0, 0, 1)) {
 			return
 		}
 		if time.Now().After(deadline) {

@@ -11,8 +11,8 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// fail counts a failure. The whole error is for the log of the server alone: it may name the address of the bucket or of
-// the store, and the people of a tenant read Pass.Error.
+// fail counts a failure. The whole error is for the log of the server alone: it may name the address of the bucket or
+// of the store, and the people of a tenant read Pass.Error.
 func (p *passOf) fail(ctx context.Context, runID string, err error) {
 	p.w.cfg.Logger.WarnContext(ctx, "the retention kept what it could not archive or delete; the next pass tries again",
 		slog.String("tenantId", p.tenant), slog.String("runId", runID), slog.Any("error", err))

@@ -153,9 +153,9 @@ func (m *Masker) longestAt(data *lines, from int, last uint16) int {
 	return 0
 }
 
-// partial returns where the end of data may be the beginning of a value: len(data.raw) when it is none. From open on, the
-// end may be the first few digits of a form that continues in the next line. They are too few to be worth holding a line
-// back that is complete.
+// partial returns where the end of data may be the beginning of a value: len(data.raw) when it is none. From open on,
+// the end may be the first few digits of a form that continues in the next line. They are too few to be worth holding a
+// line back that is complete.
 func (m *Masker) partial(data *lines) (limit, open int) {
 	limit, open = len(data.raw), len(data.raw)
 	text := data.text

@@ -71,8 +71,8 @@ type execer interface {
 	ExecContext(ctx context.Context, statement string, args ...any) (sql.Result, error)
 }
 
-// advance saves the progress of an erasure unless it is not what this DB saw last: ErrOvertaken. The caller remembers the
-// progress that advance returns, after the commit.
+// advance saves the progress of an erasure unless it is not what this DB saw last: ErrOvertaken. The caller remembers
+// the progress that advance returns, after the commit.
 func (d *DB) advance(ctx context.Context, on execer, e store.Erasure) (progress, error) {
 	counts, err := json.Marshal(e.Counts)
 	if err != nil {

@@ -153,7 +153,8 @@ func (s *Store) EstimateEnded(ctx context.Context, tenantID string, before time.
 	part := func(status run.Status) string {
 		return `SELECT * FROM (` + endedSQL + `'` + string(status) + `' LIMIT ?3 + 1)`
 	}
-	return readOne(ctx, s, "estimate", scanEstimate, `WITH judged AS MATERIALIZED (`+part(run.Completed)+` UNION ALL `+part(run.Failed)+` UNION ALL `+
+	return readOne(ctx, s, "estimate", scanEstimate, `WITH judged AS MATERIALIZED (`+part(run.Completed)+` UNION ALL `+
+		part(run.Failed)+` UNION ALL `+
 		part(run.Cancelled)+`), sample AS (SELECT avg(length(e.payload) + 400) AS size
 			FROM (SELECT run_id FROM judged LIMIT 20) j JOIN event e ON e.run_id = j.run_id AND e.run_seq <= 50)
 		SELECT coalesce(sum(held = 0), 0), coalesce(sum(CASE WHEN held = 0 THEN last_seq ELSE 0 END), 0),

@@ -14189,7 +14189,7 @@ type RetentionPreview {
   "What the next pass would do, in words."
   warnings: [String!]!
   archive: RetentionEstimate!
-  "Those of the runs to archive that are also old enough to be deleted."
+  "Runs that the next pass deletes for good, from the store and from the archive."
   delete: RetentionEstimate!
 }
 type RetentionEstimate {

@@ -2297,7 +2297,7 @@ type RetentionPreview struct {
 	// What the next pass would do, in words.
 	Warnings []string           `json:"warnings"`
 	Archive  *RetentionEstimate `json:"archive"`
-	// Those of the runs to archive that are also old enough to be deleted.
+	// Runs that the next pass deletes for good, from the store and from the archive.
 	Delete *RetentionEstimate `json:"delete"`
 }
 
