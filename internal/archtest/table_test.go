@@ -133,8 +133,8 @@ var imports = map[string][]string{
 	"graph/limit": {"control", "control/health", "control/reads", "run", "graph"},
 	// Settings: what each says is judged by the package that it is for.
 	"server/internal/machine": {},
-	"server/config": {"artifact", "authz", "authz/oidc", "control/admission", "control/retention", "control/runs", "destination",
-		"egress", "engine/temporal", "engine/ticket", "plan", "run", "sandbox", "secret/providers", "store",
+	"server/config": {"artifact", "authz", "authz/oidc", "control/admission", "control/retention", "control/runs",
+		"destination", "egress", "engine/temporal", "engine/ticket", "plan", "run", "sandbox", "secret/providers", "store",
 		"store/postgres", "store/subject"},
 	"server":   {everything},
 	"client":   {},
