@@ -97,8 +97,8 @@ func NewFetcher(roots []string, guard *egress.Guard) *Fetcher {
 // SetTry sets the time of one try of an http fetch. Call it before the first Fetch.
 func (f *Fetcher) SetTry(d time.Duration) { f.client.Timeout = d }
 
-// SetBuckets sets the addresses of the buckets that s3:, gs: and azblob: references of a tenant may point into. Those of
-// "*" are for every tenant. Call it before the first Fetch.
+// SetBuckets sets the addresses of the buckets that s3:, gs: and azblob: references of a tenant may point into. Those
+// of "*" are for every tenant. Call it before the first Fetch.
 func (f *Fetcher) SetBuckets(byTenant map[string][]string) *Fetcher {
 	f.buckets = byTenant
 	return f

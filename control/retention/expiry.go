@@ -82,9 +82,10 @@ func (e *Expiries) OfWritten(ctx context.Context, tenantID string, kind run.Arti
 	return new(at.UTC().AddDate(0, 0, n)), nil
 }
 
-// Effective returns the artifacts of a run with the times at which they expire now: the earlier of the one that was set
-// when the artifact was written and the one of today's policy, which counts from the end of the run. So a policy can
-// shorten a time, and it never extends one. A hold keeps artifacts: those of runs that it covers have no end while it lasts.
+// Effective returns the artifacts of a run with the times at which they expire now: the earlier of the one that was
+// set when the artifact was written and the one of today's policy, which counts from the end of the run. So a policy
+// can shorten a time, and it never extends one. A hold keeps artifacts: those of runs that it covers have no end while
+// it lasts.
 func (e *Expiries) Effective(ctx context.Context, state *run.State, refs []run.ArtifactRef) ([]run.ArtifactRef, error) {
 	if len(refs) == 0 {
 		return refs, nil

@@ -141,8 +141,8 @@ var imports = map[string][]string{
 	"server/internal/machine": {},
 	// The time of the store, for a process whose machine has another.
 	"server/internal/storeclock": {"store"},
-	"server/config": {"artifact", "authz", "authz/oidc", "control/admission", "control/retention", "control/runs", "destination",
-		"egress", "engine/temporal", "engine/ticket", "plan", "run", "sandbox", "secret/providers", "store",
+	"server/config": {"artifact", "authz", "authz/oidc", "control/admission", "control/retention", "control/runs",
+		"destination", "egress", "engine/temporal", "engine/ticket", "plan", "run", "sandbox", "secret/providers", "store",
 		"store/postgres", "store/subject"},
 	"server":   {everything},
 	"client":   {},

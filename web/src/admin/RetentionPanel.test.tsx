@@ -41,6 +41,7 @@ const PASS = {
   held: 6,
   waiting: 7,
   failed: 1,
+  overdueSince: "2026-11-20T10:00:00Z",
   error: "run r1: the bucket is full",
 };
 
