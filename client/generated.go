@@ -3130,7 +3130,7 @@ type ErasureRow struct {
 	CancelledBy *string    `json:"cancelledBy"`
 	CancelledAt *time.Time `json:"cancelledAt"`
 	StartedAt   *time.Time `json:"startedAt"`
-	// LEDGER, FREEZE, END, DRAIN, ROWS, KEYS, BUCKET, ENGINE, AGAIN, COMPACT or CERTIFY; null before the start.
+	// LEDGER, FREEZE, END, DRAIN, ROWS, KEYS, NAMES, BUCKET, ENGINE, AGAIN, COMPACT or CERTIFY; null before the start.
 	Phase      *string    `json:"phase"`
 	FinishedAt *time.Time `json:"finishedAt"`
 	// What was erased so far, by place.
@@ -7153,7 +7153,7 @@ type PreviewErasurePreviewErasureErasurePreview struct {
 	Kind ErasureKind `json:"kind"`
 	// What would be erased, by place.
 	Erased []PreviewErasurePreviewErasureErasurePreviewErasedPreviewedPlace `json:"erased"`
-	// Rows that name the person and stay, because a chain of hashes or a digest covers them, by place.
+	// Rows whose columns name the person and that stay, because a chain of hashes or a digest covers them, by place. The certificate counts every row that contains the name.
 	Remaining []PreviewErasurePreviewErasureErasurePreviewRemainingPreviewedPlace `json:"remaining"`
 	// Open legal holds that forbid it.
 	Holds int `json:"holds"`
