@@ -53,11 +53,12 @@ const MAY_IMPORT: Readonly<Record<string, string>> = {
   inbox: "actions api api/gen format messages ui",
   audit: "api api/gen format messages page plans runlist ui",
   health: "api api/gen format messages page session ui",
-  admin: "api api/gen events format forms messages page receipts runlist session ui",
+  deadletters: "api api/gen events format messages page session ui",
+  admin: "api api/gen format forms messages page receipts runlist session ui",
   explorer: "api api/gen messages ui",
   shell: "api api/gen attention copyas format forms inbox messages receipts runlist session status ui",
   routes:
-    "actions address admin alerts api api/gen artifacts attention audit bulk compare copyas deliveries doctor explorer format forms freshness health history inbox incidents messages page plans queue receipts run runlist runstate session shell start status step ui",
+    "actions address admin alerts api api/gen artifacts attention audit bulk compare copyas deadletters deliveries doctor explorer format forms freshness health history inbox incidents messages page plans queue receipts run runlist runstate session shell start status step ui",
   ".": "api api/gen routes runstate",
   testing: "actions api api/gen bulk runstate session",
   gallery:

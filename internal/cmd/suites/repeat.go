@@ -40,8 +40,8 @@ func (r *runner) repeatFailed(ctx context.Context, t task, log *os.File, first *
 	return true
 }
 
-// repetition returns the arguments that run the named tests of pkg alone. Flags of the tests stay behind the package, as
-// in argv: go would pass a package behind them to the tests.
+// repetition returns the arguments that run the named tests of pkg alone. Flags of the tests stay behind the package,
+// as in argv: go would pass a package behind them to the tests.
 func repetition(argv []string, pkg string, names []string) []string {
 	isPackage := func(arg string) bool { return strings.HasPrefix(arg, "./") }
 	first := slices.IndexFunc(argv, isPackage)

@@ -3,10 +3,10 @@ import { useState } from "react";
 import { newId } from "../api/newId";
 import { Gate } from "../session/MayNot";
 import { useCan } from "../session/useCan";
-import { DestinationLetters } from "../admin/DestinationLetters";
-import { LetterCauses } from "../admin/LetterCauses";
-import { LetterEvents } from "../admin/LetterEvents";
-import { causeOf } from "../admin/letterCause";
+import { DestinationLetters } from "../deadletters/DestinationLetters";
+import { LetterCauses } from "../deadletters/LetterCauses";
+import { LetterEvents } from "../deadletters/LetterEvents";
+import { causeOf } from "../deadletters/letterCause";
 import {
   DeadLettersDocument,
   type LetterFieldsFragment,
