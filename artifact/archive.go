@@ -26,8 +26,8 @@ func OpenArchive(ctx context.Context, address string) (*Archive, error) {
 	return openArchive(ctx, address, true)
 }
 
-// ReadArchive opens the bucket only for Walk. A directory that does not exist is an error, because an empty archive
-// in its place would look valid.
+// ReadArchive is OpenArchive for an archive that exists. A directory that does not exist is an error, because an empty
+// archive in its place would look valid.
 func ReadArchive(ctx context.Context, address string) (*Archive, error) {
 	return openArchive(ctx, address, false)
 }

@@ -192,6 +192,18 @@ func openPostgres(i *installation, dsn string) string {
 	return dsn
 }
 
+// A directory that is not mounted is no ledger without entries.
+func TestOpenLedger_NeedsTheDirectory(t *testing.T) {
+	t.Parallel()
+	gone := filepath.Join(t.TempDir(), "gone")
+	for range 2 { // the first try makes no directory
+		_, err := erasure.OpenLedger(t.Context(), "file://"+gone, keyring(t))
+		if err == nil || !strings.Contains(err.Error(), "check that its file system is mounted") {
+			t.Errorf("the ledger opened with %v, want that the directory does not exist", err)
+		}
+	}
+}
+
 func (i *installation) runner(stop func(phase, position string) error) *erasure.Runner {
 	i.Helper()
 	ledger := must[*erasure.Ledger](i.T)(erasure.OpenLedger(i.Context(), i.ledger, i.keys))

@@ -41,14 +41,15 @@ type entry struct {
 // hashed marks the hash of a name that is not known, after a restore.
 const hashed = "hash:"
 
-// OpenLedger opens the ledger at a bucket URL. The caller closes it.
+// OpenLedger opens the ledger at a bucket URL. The caller closes it. A directory that does not exist is an error: an
+// empty ledger in its place would let a restored store serve whom it should have erased.
 func OpenLedger(ctx context.Context, bucketURL string, keys *subject.Keyring) (*Ledger, error) {
 	if keys == nil {
 		return nil, errors.New("erasure-ledger needs subject-keys-file: the ledger names what was erased by a hash with that key")
 	}
-	archive, err := artifact.OpenArchive(ctx, bucketURL)
+	archive, err := artifact.ReadArchive(ctx, bucketURL)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("open the ledger of erasures: %w", err)
 	}
 	return &Ledger{archive, keys}, nil
 }

@@ -42,7 +42,6 @@ func TestClock_AServerGoesByTheClockOfTheStore(t *testing.T) {
 	_, err = c.Exec(t.Context(), `UPDATE worker_report SET at = at - interval '10 minutes'`)
 	must(t, err)
 	must(t, c.Close(t.Context()))
-	report("alive")
 	for name, ahead := range map[string]time.Duration{"ahead": time.Hour, "behind": -time.Hour} {
 		t.Run("an hour "+name, func(t *testing.T) {
 			t.Parallel()
@@ -62,6 +61,7 @@ func TestClock_AServerGoesByTheClockOfTheStore(t *testing.T) {
 					func(*authz.Directory, *authz.Authorizer) {})
 			})
 			waitUntilReady(t, "http://"+at)
+			report("alive")
 			a := ask(t, "http://"+at, `{workers{worker live}}`, nil, "Authorization: Bearer sam-reads-clocks")
 			var compact bytes.Buffer
 			must(t, json.Compact(&compact, []byte(a.body)))

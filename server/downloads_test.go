@@ -41,13 +41,16 @@ func seedFiles(w *seededServer, tenant, runID string) {
 	evs := runtest.Log(runtest.Start("load"), runtest.Draft(run.StepStartedEvent, "load", 1),
 		runtest.Draft(run.StepCompletedEvent, "load", 1, runtest.M{"artifactRefs": refs}),
 		runtest.Draft(run.RunCompleted, "", 1))
+	began := time.Now().UTC().Truncate(time.Second).Add(-time.Hour) // artifacts of an old run have expired
 	for n := range evs {
+		evs[n].EmittedAt = began.Add(evs[n].EmittedAt.Sub(runtest.Epoch))
+		evs[n].PersistedAt = began.Add(evs[n].PersistedAt.Sub(runtest.Epoch))
 		evs[n].Identity, evs[n].EventID = id, scope.uuid(fmt.Sprint(runID, n))
 		evs[n].Key = run.Key(runID + fmt.Sprint(n))
 	}
 	must(w.t, w.store.Import(w.t.Context(), store.NewRun{Run: store.Run{Identity: id, RequestID: runID,
 		RequestKey: run.RequestKey(tenant, "shop", "dev", ref.PlanID, "1.0", runID), PlanRef: ref, TriggeredBy: "vic",
-		TriggerSource: "api", CreatedAt: runtest.Epoch}}, evs))
+		TriggerSource: "api", CreatedAt: began}}, evs))
 }
 
 // putFiles stores the content of seedFiles and a log of 2,500 lines.

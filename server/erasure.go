@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/dvt-engine/dvt/artifact"
+	"github.com/dvt-engine/dvt/control/erasing"
 	"github.com/dvt-engine/dvt/engine/temporal"
 	"github.com/dvt-engine/dvt/erasure"
 	"github.com/dvt-engine/dvt/server/config"
@@ -35,6 +36,11 @@ func (p *parts) checkErasures(ctx context.Context) error {
 		return err
 	}
 	return errors.Join(ledger.Check(ctx, p.opened), ledger.Close())
+}
+
+// newErasureWatcher makes the watcher of open erasures of the duty `reconcile`.
+func (p *parts) newErasureWatcher() *erasing.ErasureWatcher {
+	return erasing.NewErasureWatcher(p.raw, p.control.Alerts, p.registry, p.now, p.log)
 }
 
 // missingForErasures returns the settings of a server without which nothing can be erased.

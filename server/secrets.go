@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -32,9 +33,9 @@ const (
 // secretsWatch has the providers of secrets of a worker and what the last checks found. It is safe for concurrent use.
 type secretsWatch struct {
 	*secret.Resolver
-	meter   *meter.Meter
-	checked bool // a file of providers names them; the file of `dvt dev` need not exist
-	log     *slog.Logger
+	meter *meter.Meter
+	file  string // that has to exist for a check; of `dvt dev` it need not
+	log   *slog.Logger
 
 	mu       sync.Mutex
 	states   map[string]engine.SecretsProvider
@@ -47,17 +48,22 @@ func openSecrets(cfg config.Config, registry prometheus.Registerer, log *slog.Lo
 	if err != nil {
 		return nil, err
 	}
-	w := &secretsWatch{Resolver: r, meter: meter.New(registry, r.Names()), checked: cfg.Secrets != "", log: log,
+	w := &secretsWatch{Resolver: r, meter: meter.New(registry, r.Names()), log: log,
 		states: map[string]engine.SecretsProvider{}, failures: map[string]int{}}
+	if cfg.Secrets == "" {
+		w.file = providers.DevFile(cfg.Data)
+	}
 	r.Held, r.Observer = filepath.Join(cfg.Data, "leases"), w.meter
 	return w, nil
 }
 
 // watch checks the providers at once and repeatedly until ctx ends.
 func (w *secretsWatch) watch(ctx context.Context) {
-	for w.checked {
+	for len(w.Names()) > 0 {
 		pause := secretsCheckEvery
-		if results := w.Measure(ctx); ctx.Err() == nil && !w.note(results) {
+		if w.file != "" && !exists(w.file) {
+			w.forget()
+		} else if results := w.Measure(ctx); ctx.Err() == nil && !w.note(results) {
 			pause = secretsCheckAgain
 		}
 		select {
@@ -66,6 +72,18 @@ func (w *secretsWatch) watch(ctx context.Context) {
 		case <-time.After(pause):
 		}
 	}
+}
+
+func exists(file string) bool {
+	_, err := os.Stat(file)
+	return err == nil
+}
+
+// forget forgets what the last checks found.
+func (w *secretsWatch) forget() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	clear(w.states)
 }
 
 // note keeps the results of a check, logs what changed, and reports whether every check succeeded.

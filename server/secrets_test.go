@@ -85,6 +85,10 @@ func TestSecrets_LeaveNoTrace(t *testing.T) {
 	if n := int(called.Load()); n != len(canaries) {
 		t.Errorf("the receiver was called with %d secrets, want %d", n, len(canaries))
 	}
+	health := get(t, "http://"+address+"/engine/health").body
+	if !strings.Contains(health, `"reachable":true`) {
+		t.Errorf("the health of dvt dev does not have its file of secrets: %s", health)
+	}
 	p.terminate()
 	must(t, os.Remove(file))
 	places := map[string][]byte{"answers of the API": []byte(answers), "log of dvt dev": []byte(p.output())}

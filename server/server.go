@@ -584,7 +584,7 @@ func (p *parts) serve(ctx context.Context, ln net.Listener, routes http.Handler,
 			keep(work, "audit", p.control.LinkAudit)
 			keep(work, "audit heads", p.control.WriteAuditHeads)
 			keep(work, "approvals", p.control.ExpireApprovals)
-			keep(work, "erasures", p.control.WatchErasures)
+			keep(work, "erasures", p.newErasureWatcher().WatchErasures)
 		case "trace":
 			if p.spans != nil {
 				keep(work, "trace", p.newTracer().Run)

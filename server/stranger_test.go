@@ -218,6 +218,7 @@ var (
 	uuidText  = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
 	hexText   = regexp.MustCompile(`\b[0-9a-f]{64}\b`)
 	timeText  = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`)
+	clockText = regexp.MustCompile(`\d\d:\d\d:\d\d UTC`)
 	numberOf  = regexp.MustCompile(`"(latencyMs|lagMs|oldestWaitingSeconds)":[0-9.]+`)
 	epochText = regexp.MustCompile(`"storeEpoch":"[^"]*"`)
 	secretOf  = regexp.MustCompile(`dvt_[A-Za-z0-9_-]+`)
@@ -276,6 +277,7 @@ func normalise(s string) string {
 	s = uuidText.ReplaceAllString(s, "UUID")
 	s = hexText.ReplaceAllString(s, "HASH")
 	s = timeText.ReplaceAllString(s, "TIME")
+	s = clockText.ReplaceAllString(s, "TIME")
 	s = secretOf.ReplaceAllString(s, "SECRET")
 	s = numberOf.ReplaceAllString(s, `"$1":0`)
 	s = epochText.ReplaceAllString(s, `"storeEpoch":"EPOCH"`)
@@ -440,7 +442,7 @@ func (w *walk) compare(op operation, put, away map[string]string, full, mirror, 
 	}
 	if op.field == "Query.health" {
 		for _, r := range []*reply{&full, &mirror, &empty} {
-			r.statements = slices.DeleteFunc(r.statements, isProbe)
+			r.statements = slices.DeleteFunc(r.statements, isOfHealth)
 		}
 	}
 	if w.totals != nil {
@@ -458,10 +460,11 @@ func (w *walk) compare(op operation, put, away map[string]string, full, mirror, 
 	}
 }
 
-// isProbe reports whether a statement belongs to the write that proves that the store can be written. All callers share
-// it, and it is repeated when it is old.
-func isProbe(statement string) bool {
-	return statement == "COMMIT" || statement == "UPDATE meta SET value = value WHERE name = 'epoch'"
+// isOfHealth reports whether a statement belongs to the write that proves that the store can be written, or reads the
+// reports of workers. All callers share their results, and they are repeated when they are old.
+func isOfHealth(statement string) bool {
+	return statement == "COMMIT" || statement == "UPDATE meta SET value = value WHERE name = 'epoch'" ||
+		strings.HasPrefix(statement, "SELECT account, worker, queue, doc, at FROM worker_report ")
 }
 
 // askOverSockets sends all subscriptions over websockets.

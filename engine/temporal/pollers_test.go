@@ -1,9 +1,11 @@
 package temporal_test
 
 import (
+	"errors"
 	"testing"
 	"time"
 
+	"github.com/dvt-engine/dvt/engine"
 	"github.com/dvt-engine/dvt/engine/temporal"
 )
 
@@ -12,6 +14,9 @@ func TestPollers_CountWorkersAndWaitingTasks(t *testing.T) {
 	h := newHarness(t, options{workers: -1})
 	ask := func(queue string) (workers int, seen time.Time, waiting int64) {
 		p, err := h.engine.Pollers(t.Context(), queue)
+		for tries := 0; errors.Is(err, engine.ErrUnavailable) && tries < 10; tries++ { // Temporal is slow to make a queue
+			p, err = h.engine.Pollers(t.Context(), queue)
+		}
 		must(t, err)
 		return p.Count, p.LastSeen, p.Waiting
 	}

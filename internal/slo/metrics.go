@@ -267,14 +267,14 @@ func Metrics() []Metric {
 		{Name: "dvt_erasure_erased", Type: Gauge, On: API,
 			Meaning: "rows, objects and keys that the erasures which have begun and not ended have erased so far"},
 		// Workers.
-		{Name: "dvt_workspace_bytes", Type: Gauge, On: Workers,
+		{Name: "dvt_workspace_bytes", Type: Gauge, On: Data,
 			Meaning: "bytes of the workspaces of runs on the disk of this worker, at the last sweep"},
-		{Name: "dvt_workspaces", Type: Gauge, On: Workers,
+		{Name: "dvt_workspaces", Type: Gauge, On: Data,
 			Meaning: "workspaces of runs on the disk of this worker, at the last sweep"},
-		{Name: "dvt_workspaces_removed_total", Type: Counter, Labels: l("reason"), On: Workers,
+		{Name: "dvt_workspaces_removed_total", Type: Counter, Labels: l("reason"), On: Data,
 			Meaning: "workspaces that this worker removed: their runs `ended`, no step used them for long (`idle`), or a kill " +
 				"interrupted their removal (`rest`)"},
-		{Name: "dvt_workspace_full_total", Type: Counter, On: Workers,
+		{Name: "dvt_workspace_full_total", Type: Counter, On: Data,
 			Meaning: "steps that failed because the workspace of their run was full"},
 		{Name: "worker_slots", Type: Gauge, Labels: l("type"), On: Workers,
 			Meaning: "most executions that this worker runs at once"},

@@ -62,13 +62,16 @@ type entry struct {
 
 var nameRule = regexp.MustCompile(`^[a-z0-9-]{1,63}$`)
 
+// DevFile returns the file of secrets of `dvt dev` in the directory data. It need not exist.
+func DevFile(data string) string { return filepath.Join(data, "secrets.yaml") }
+
 // Open reads the file at a path and returns a resolver of its providers. It connects to none of them. Without a path
-// there are none, but with dev the provider "file", which reads secrets.yaml in the directory data. The error names
-// everything that is wrong, and contains no value of a field that could be a secret.
+// there are none, but with dev the provider "file", which reads DevFile. The error names everything that is wrong, and
+// contains no value of a field that could be a secret.
 func Open(path string, dev bool, data string) (*secret.Resolver, error) {
 	switch {
 	case path == "" && dev:
-		return secret.NewResolver(secret.Source{Name: "file", Provider: file.New(filepath.Join(data, "secrets.yaml")),
+		return secret.NewResolver(secret.Source{Name: "file", Provider: file.New(DevFile(data)),
 			Path: defaultPath, Timeout: defaultTimeout}), nil
 	case path == "":
 		return secret.NewResolver(), nil

@@ -168,7 +168,6 @@ type UseCases struct {
 	*secrets.AccessReader
 	*secrets.Orders
 	*erasing.ErasureDesk
-	*erasing.ErasureWatcher
 	*bulk.Requester
 	*bulk.Reader
 	*bulk.Estimator
@@ -312,7 +311,6 @@ func New(cfg Config) *UseCases {
 	s.IncidentDesk = reads.NewIncidentDesk(s.Rights, st, s.AlertDesk)
 
 	s.ErasureDesk = erasing.New(s.Rights, st, cfg.Erasing)
-	s.ErasureWatcher = erasing.NewErasureWatcher(st, s.Alerts, cfg.Metrics, now, log)
 	s.DestinationReader = delivery.NewDestinationReader(s.Rights, st)
 	s.DestinationSteerer = delivery.NewDestinationSteerer(s.Rights, st, s.DestinationReader)
 	s.ReplayPreviewer = delivery.NewReplayPreviewer(s.Rights, s.DestinationReader, notifier.NewReplayCounter(st))

@@ -30,6 +30,9 @@ const PAGES = [
   "admin/policy",
   "admin/quotas",
   "admin/service",
+  "admin/secrets",
+  "admin/retention",
+  "admin/erasure",
   "health",
   "workers",
   "alerts",
@@ -82,13 +85,14 @@ const ROLES = {
 } as const satisfies Record<string, { account: string; does: readonly (readonly [string, string | RegExp])[] }>;
 
 /** The pages that a role may not see. They say who may, and ask the server for nothing. */
+const OF_ADMINISTRATORS = ["dlq", "audit", "admin/policy", "admin/secrets", "admin/retention", "admin/erasure"];
 const CLOSED: Readonly<Record<Role, readonly string[]>> = {
-  viewer: ["dlq", "audit", "admin/policy", "workers", "deliveries"],
-  operator: ["dlq", "audit", "admin/policy", "workers", "deliveries"],
-  engineer: ["dlq", "audit", "admin/policy", "workers", "deliveries"],
-  approver: ["dlq", "audit", "admin/policy", "workers", "deliveries"],
+  viewer: [...OF_ADMINISTRATORS, "workers", "deliveries"],
+  operator: [...OF_ADMINISTRATORS, "workers", "deliveries"],
+  engineer: [...OF_ADMINISTRATORS, "workers", "deliveries"],
+  approver: [...OF_ADMINISTRATORS, "workers", "deliveries"],
   admin: ["workers", "deliveries"],
-  sre: ["admin/policy"],
+  sre: ["admin/policy", "admin/retention"],
 };
 
 const runs: Partial<Record<Run, string>> = {};

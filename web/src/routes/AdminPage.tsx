@@ -26,8 +26,16 @@ const PANELS = {
   ),
   quotas: QuotasPanel,
   service: ServicePanel,
-  secrets: () => <SecretReadsPanel />,
-  retention: () => <RetentionPanel />,
+  secrets: () => (
+    <Gate action="READ_AUDIT" title={m.admin.parts.secrets}>
+      <SecretReadsPanel />
+    </Gate>
+  ),
+  retention: () => (
+    <Gate action="READ_POLICY" title={m.admin.parts.retention}>
+      <RetentionPanel />
+    </Gate>
+  ),
   erasure: () => (
     <Gate action="READ_AUDIT" title={m.admin.parts.erasure}>
       <ErasurePanel />
