@@ -249,10 +249,10 @@ type child struct {
 	TenantID, Subject string
 }
 
-func init() {
+func TestMain(m *testing.M) {
 	text := os.Getenv(childEnv)
 	if text == "" {
-		return
+		os.Exit(m.Run())
 	}
 	var c child
 	if err := json.Unmarshal([]byte(text), &c); err != nil {
@@ -328,8 +328,7 @@ func TestExport_ContinuesAfterEachKill(t *testing.T) {
 			cmd := exec.CommandContext(i.Context(), os.Args[0])
 			cmd.Env = append(os.Environ(), childEnv+"="+string(doc))
 			out, err := cmd.CombinedOutput()
-			var exit *exec.ExitError
-			if errors.As(err, &exit) && exit.Sys().(syscall.WaitStatus).Signal() == syscall.SIGKILL { //nolint:forcetypeassert
+			if status, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); ok && status.Signal() == syscall.SIGKILL {
 				kills++
 				return nil
 			}

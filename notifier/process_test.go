@@ -34,6 +34,10 @@ func TestMain(m *testing.M) {
 		runChild(path, os.Getenv(childURL))
 		return
 	}
+	if text := os.Getenv(auditChild); text != "" {
+		runAuditProcess(text)
+		return
+	}
 	if os.Getenv(campaignFile) != "" {
 		runCampaignProcess()
 		return
