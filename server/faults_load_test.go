@@ -76,13 +76,11 @@ func testResumeAfterAnySeq(t *testing.T, p *pair) {
 	for after := run.Seq(0); after <= h.head(); after++ {
 		for i, n := range p.nodes() {
 			for _, mode := range []string{"SNAPSHOT", "DELTA"} {
-				o := startWatcher(t, n, watchOptions{runID: h.id.RunID, after: &after, epoch: epoch, mode: mode,
-					token: viewerToken(i)})
-				if mode == "DELTA" && after > 0 { // a viewer who resumes there has this state
-					o.mu.Lock()
-					o.picture = pictureAt(log, after)
-					o.mu.Unlock()
+				w := watchOptions{runID: h.id.RunID, after: &after, epoch: epoch, mode: mode, token: viewerToken(i)}
+				if mode == "DELTA" && after > 0 {
+					w.shows = pictureAt(log, after)
 				}
+				o := startWatcher(t, n, w)
 				got := o.waitForLiveUpdate(h.head(), causeWithin)
 				if want := r.stateAt(log, h.head()); got.shows != want ||
 					summariseUpdates(o.receivedUpdates()) != fmt.Sprintf("[LIVE %d]", h.head()) {

@@ -97,9 +97,10 @@ type watchOptions struct {
 	runID      string
 	after      *run.Seq
 	epoch      string
-	mode       string // "" means SNAPSHOT
-	events     bool   // over Server-Sent Events
-	narrow     bool   // with a small receive buffer in the kernel
+	mode       string  // "" means SNAPSHOT
+	events     bool    // over Server-Sent Events
+	narrow     bool    // with a small receive buffer in the kernel
+	shows      picture // what a viewer who resumes has
 }
 
 func (w watchOptions) request() []byte {
@@ -310,6 +311,7 @@ func newFrameWatcher(t *testing.T, name string) (*frameWatcher, context.Context)
 func startWatcher(t *testing.T, n *node, w watchOptions) *frameWatcher {
 	t.Helper()
 	o, ctx := newFrameWatcher(t, n.name)
+	o.picture = w.shows
 	if w.url = n.url; w.token == "" {
 		w.token = viewerToken(0)
 	}

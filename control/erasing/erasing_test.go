@@ -2,6 +2,7 @@ package erasing_test
 
 import (
 	"errors"
+	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -230,11 +231,12 @@ func openAlerts(w *controltest.World) (out []string) {
 func TestErasureWatcher_TellsPeopleAboutARequestThatStandsStill(t *testing.T) {
 	t.Parallel()
 	metrics := prometheus.NewRegistry()
-	w := controltest.New(t, func(c *usecases.Config) { c.Metrics = metrics })
+	w := controltest.New(t)
+	watcher := erasing.NewErasureWatcher(w.Raw, w.Alerts, metrics, w.Clock.Now, slog.New(slog.DiscardHandler))
 	ctx, admin, sre := t.Context(), w.Principal("dev-admin"), w.Principal("dev-sre")
 	check := func(wait erasing.Wait, phase string, alerts ...string) {
 		t.Helper()
-		if err := w.LookAtErasures(ctx); err != nil {
+		if err := watcher.LookAtErasures(ctx); err != nil {
 			t.Fatal(err)
 		}
 		got := openAlerts(w)

@@ -211,9 +211,12 @@ func (s *WaitReader) beforeStart(ctx context.Context, v control.RunView, known *
 		if q.Why == store.WaitQuota {
 			w.Kind = WaitQuota
 		}
-	case q != nil && q.Attempts > 0:
+	case q != nil && q.LastError != "":
 		w.Kind, w.Since, w.Until = WaitEngine, q.CreatedAt, q.NotBefore
-		w.Message = fmt.Sprintf("The engine did not start the run, %d times; a server tries again.", q.Attempts)
+		w.Message = "The engine did not start the run. A server tries again."
+		if q.Attempts > 1 {
+			w.Message = fmt.Sprintf("A server has tried %d times to start the run in the engine, and tries again.", q.Attempts)
+		}
 	case q != nil:
 		w.Kind, w.Since = WaitEngine, q.CreatedAt
 		w.Message = "A server gives the run to the engine."

@@ -13,6 +13,7 @@ import (
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/run/runtest"
 	"github.com/dvt-engine/dvt/server/usecases"
+	"github.com/dvt-engine/dvt/store"
 )
 
 // waitOf returns the first wait of a run, as an engineer sees it.
@@ -139,6 +140,24 @@ func TestRunWaits_AnEngineThatIsLateTwiceIsDown(t *testing.T) {
 	w.Clock.Advance(3 * time.Second)
 	if got := w.waitOf(id); got.Kind != reads.WaitEngine {
 		t.Errorf("after two late answers, the wait is %+v, want the engine", got)
+	}
+}
+
+// A server that gives the run to the engine for the first time has not failed.
+func TestRunWaits_AFirstTryIsNoFailure(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	id := w.CreateQueued("r", "s1")
+	rows := controltest.Must[[]store.QueueRow](t)(w.Store.Lease(t.Context(), "a server", time.Minute, 1))
+	if got := w.waitOf(id); got.Message != "A server gives the run to the engine." {
+		t.Errorf("during the first try the wait is %+v", got)
+	}
+	if err := w.Store.Release(t.Context(), id, rows[0].Generation, time.Minute, "the engine is down"); err != nil {
+		t.Fatal(err)
+	}
+	const failed = "The engine did not start the run. A server tries again."
+	if got := w.waitOf(id); got.Message != failed || got.Until.IsZero() {
+		t.Errorf("after the first try the wait is %+v, want that it failed and when the next one comes", got)
 	}
 }
 

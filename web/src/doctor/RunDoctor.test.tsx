@@ -139,7 +139,7 @@ it("says who can end a wait that is too short for a cause", async () => {
   };
   await show(<RunCauses header={running} />, {
     run: store(running),
-    answers: { ...causes(), RunWaits: { run: { runSeq: 1, waits: [wait] } } },
+    answers: { ...causes(), RunWaits: { run: { runSeq: 1, startedAt: wait.since, waits: [wait] } } },
   });
   expect(
     await screen.findByText("Heavy steps wait. Somebody who may change quotas can help. Who can: ana."),

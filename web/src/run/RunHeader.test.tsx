@@ -197,7 +197,7 @@ const WAIT = {
 };
 
 function waits(runSeq: number, ...list: object[]): Record<string, unknown> {
-  return { RunWaits: { run: { runSeq, waits: list } } };
+  return { RunWaits: { run: { runSeq, startedAt: WAIT.since, waits: list } } };
 }
 
 it("says in its bar what an open run stands still for, since when and who can help", async () => {
@@ -219,6 +219,15 @@ it("does not say that a run waits for a worker when it has moved since the answe
   unmount();
   await show(<RunHeaderView />, { run: store({ ...run, runId: "still" }), answers: waits(SEQ, worker) });
   expect((await screen.findByTestId("waits")).textContent).toBe("The run waits for a worker.");
+});
+
+it("does not say that the engine has not started a run that started since the answer", async () => {
+  const engine = { ...WAIT, kind: "ENGINE", message: "A server gives the run to the engine." };
+  const before = { RunWaits: { run: { runSeq: 1, startedAt: null, waits: [engine] } } };
+  const { sent } = await show(<RunHeaderView />, { run: store(RUNS["running"] ?? header()), answers: before });
+  await vi.waitFor(() => expect(of(sent, "RunWaits")).not.toHaveLength(0));
+  await new Promise((resolve) => setTimeout(resolve, 20));
+  expect(screen.queryByTestId("waits")).toBeNull();
 });
 
 it("asks neither for waits nor for the doctor of a run that has ended", async () => {

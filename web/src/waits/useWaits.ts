@@ -19,10 +19,11 @@ export function useWaits(header: RunHeader): readonly Wait[] {
   const { answer } = useQuery(
     RunWaitsDocument,
     open ? { runId: header.runId } : null,
-    ({ run }) => ({ seq: run?.runSeq ?? 0, waits: run?.waits ?? [] }),
+    ({ run }) => ({ seq: run?.runSeq ?? 0, started: (run?.startedAt ?? null) !== null, waits: run?.waits ?? [] }),
     { every: EVERY_MS, refetchOn: `${started} ${header.status}` },
   );
-  if (!open || answer === undefined) return [];
+  // What a run waited for before its start is over.
+  if (!open || answer === undefined || (started && !answer.started)) return [];
   return answer.waits.filter(
     ({ kind, since }) =>
       SHOWN.includes(kind) &&

@@ -1758,7 +1758,7 @@ export type RunWaitsQueryVariables = Exact<{
 }>;
 
 
-export type RunWaitsQuery = { run: { runSeq: number, waits: Array<{ kind: WaitKind, since: string | null, until: string | null, message: string, help: string, whoCould: Array<string> }> } | null };
+export type RunWaitsQuery = { run: { runSeq: number, startedAt: string | null, waits: Array<{ kind: WaitKind, since: string | null, until: string | null, message: string, help: string, whoCould: Array<string> }> } | null };
 
 export type StepEvidenceQueryVariables = Exact<{
   runId: string;
@@ -5831,6 +5831,7 @@ export const RunWaitsDocument = new TypedDocumentString(`
     query RunWaits($runId: String!) {
   run(runId: $runId) {
     runSeq
+    startedAt
     waits {
       kind
       since
