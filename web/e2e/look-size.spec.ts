@@ -117,7 +117,7 @@ test("12 a wait that arrives moves nothing below the bar of a narrow page", asyn
   let waits: unknown[] = [];
   await page.route("**/graphql", async (route) => {
     if (!route.request().postData()?.includes("query RunWaits")) return route.continue();
-    const data = { run: { runSeq: 1_000_000, waits } };
+    const data = { run: { runSeq: 1_000_000, startedAt: "2026-11-21T02:12:07Z", waits } };
     return route.fulfill({ json: { data } });
   });
   await page.setViewportSize({ width: 640, height: 800 });
