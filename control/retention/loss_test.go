@@ -17,6 +17,7 @@ import (
 	"github.com/dvt-engine/dvt/internal/testtime"
 	"github.com/dvt-engine/dvt/run/runtest"
 	"github.com/dvt-engine/dvt/store"
+	"github.com/dvt-engine/dvt/store/sqlite"
 	"github.com/dvt-engine/dvt/storeadmin/archive"
 )
 
@@ -56,17 +57,23 @@ func archivedFiles(t *testing.T, dir string) []string {
 	return files
 }
 
-// contract: T180
-func TestPass_KeepsTheArchiveWhenTheAnswerToTheMarkIsLost(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
+// threeRuns opens a store with three runs and a bucket in a directory, and returns the export of the store.
+func threeRuns(t *testing.T, dir string) (*sqlite.Store, *artifact.Store, string) {
+	t.Helper()
 	s, bucket, err := openParts(t.Context(), dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _, _ = s.Close(), bucket.Close() })
 	importRandom(t, s, 3)
-	before := exported(t, s)
+	return s, bucket, exported(t, s)
+}
+
+// contract: T180
+func TestPass_KeepsTheArchiveWhenTheAnswerToTheMarkIsLost(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s, bucket, before := threeRuns(t, dir)
 	first := onePass(t, unsure{s}, bucket, retention.RunDays{ArchiveAfterDays: days(3)})
 	if first.Failed == 0 {
 		t.Errorf("the pass whose answers were lost failed 0 times, want each run")
@@ -86,13 +93,7 @@ func TestPass_KeepsTheArchiveWhenTheAnswerToTheMarkIsLost(t *testing.T) {
 func TestPass_DeletesNoEventsOfAnArchiveThatTheBucketLost(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	s, bucket, err := openParts(t.Context(), dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _, _ = s.Close(), bucket.Close() })
-	importRandom(t, s, 3)
-	before := exported(t, s)
+	s, bucket, before := threeRuns(t, dir)
 	a, err := archive.Write(t.Context(), s, bucket, "run-003")
 	if err == nil {
 		err = s.MarkArchived(t.Context(), a)
