@@ -210,6 +210,9 @@ func (m *Machine) takeReread(s engine.Signal) bool {
 	switch {
 	case !known:
 	case m.steps[o].signalNo == s.No:
+		if !m.steps[o].awaitsSignal() { // the log showed the end of the attempt first
+			break
+		}
 		m.steps[o].signalID = s.ID
 		if at := m.steps[o].stage; at == waiting || at == ready { // with its signalID it passes fail-fast
 			m.makeReady(o)
@@ -221,6 +224,11 @@ func (m *Machine) takeReread(s engine.Signal) bool {
 	return true
 }
 
+// awaitsSignal reports whether the signal that caused the current attempt must be read again.
+func (st *step) awaitsSignal() bool {
+	return st.signalID == "" && st.signalNo != 0 && st.signalFor == st.attempt && st.stage != settled
+}
+
 // dropReread gives up signals that the store has lost, so that the run does not wait for them for ever. Their effects
 // continue without a signal id.
 func (m *Machine) dropReread() {
@@ -229,7 +237,7 @@ func (m *Machine) dropReread() {
 	}
 	m.signals.reread, m.signals.lookUp = nil, true
 	for i := range m.steps {
-		if st := &m.steps[i]; st.signalNo != 0 && st.signalID == "" {
+		if st := &m.steps[i]; st.awaitsSignal() {
 			st.signalNo, st.generation = 0, m.failure.generation
 			if st.stage == waiting {
 				m.makeReady(run.Ord(i))

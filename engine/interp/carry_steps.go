@@ -243,7 +243,7 @@ func (m *Machine) unpackStep(o run.Ord, in *entries, c *CarriedState) error {
 		st.n, st.spent = n&math.MaxUint32, n>>32
 	}
 	if what&carriedSignal != 0 {
-		st.signalNo = int64(in.number())
+		st.signalNo, st.signalFor = int64(in.number()), st.attempt
 	}
 	if what&carriedGeneration != 0 {
 		st.generation = m.failure.generation

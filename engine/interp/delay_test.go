@@ -89,6 +89,33 @@ func TestDelay_ARotationKeepsTheOrderOfDueTimes(t *testing.T) {
 	w.expectDone(run.Completed)
 }
 
+// The log shows the end of a retried attempt before the next execution has read the RETRY_STEP again. The signal then
+// causes nothing else, and what depends on the step passes fail-fast.
+//
+// contract: T195, T196, T217
+func TestDelay_ARetryWhoseAttemptEndedBeforeItsSignalIsReadAgain(t *testing.T) {
+	t.Parallel()
+	sk := steps("a", "b", "c")
+	sk.Steps[1].Deps = []int{0}
+	w := newRotatingWorld(t, sk, basePolicy, 0).start()
+	w.compareTwins = true
+	w.begin("a", "c")
+	w.fail("a", "BROKEN")
+	w.fail("c", "BROKEN")
+	w.signal(run.RetryStep, "R", "a")
+	w.begin("a")
+	late := w.forge("a", engine.ReturnAbandoned)
+	w.feed(interp.Pressure{At: w.now, Hard: true})
+	if w.rotations != 1 || len(w.fetch) == 0 {
+		t.Fatalf("%d rotations and fetches after %v, want one rotation and the signals fetched again", w.rotations, w.fetch)
+	}
+	w.writeEnd(late, completed())
+	w.observe()
+	w.answerFetches()
+	w.expectInFlight("b")
+	w.succeed("b")
+}
+
 // A step that a person retried passes fail-fast, even when it is due before the next execution has read the RETRY_STEP
 // again.
 //

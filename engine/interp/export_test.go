@@ -53,7 +53,7 @@ func (m *Machine) carriedState() Machine {
 			st.generation = 0
 		}
 		if st.signalID == "" {
-			st.signalNo = 0
+			st.signalNo, st.signalFor = 0, 0
 		}
 		if st.stage == settled {
 			st.n = 0

@@ -28,7 +28,8 @@ func (m *Machine) isFailFast() bool {
 // isPrioritised reports whether a step passes fail-fast: it was retried manually, or only such a step blocked it
 // (contract T217).
 func (m *Machine) isPrioritised(o run.Ord) bool {
-	return m.steps[o].signalID != "" || m.steps[o].generation == m.failure.generation
+	st := &m.steps[o]
+	return st.signalID != "" || st.awaitsSignal() || st.generation == m.failure.generation
 }
 
 // recordFailure counts a failure that is in the log, which arms fail-fast. If the policy says so, it cancels the other

@@ -88,6 +88,7 @@ type step struct {
 
 	signalID   string // the RETRY_STEP that caused the attempt, until its end
 	signalNo   int64  // number of that signal
+	signalFor  int    // the logical attempt that it caused
 	generation int    // the value of failure.generation for which the step passes fail-fast (contract T217)
 	passes     bool   // the execution in flight passes a gate closed by failing
 	begun      bool   // the log has the StepStarted of the attempt, and no end

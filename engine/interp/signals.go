@@ -224,7 +224,7 @@ func (m *Machine) changeStep(s engine.Signal) {
 	st := &m.steps[o]
 	m.unfail(o)
 	if s.Type == run.RetryStep {
-		st.signalID, st.signalNo = s.ID, s.No
+		st.signalID, st.signalNo, st.signalFor = s.ID, s.No, st.attempt+1
 		m.nextAttempt(o)
 		return
 	}
