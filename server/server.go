@@ -41,9 +41,7 @@ import (
 	"github.com/dvt-engine/dvt/live/redisbus"
 	"github.com/dvt-engine/dvt/otlp"
 	"github.com/dvt-engine/dvt/otlp/spans"
-	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/projector"
-	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/server/usecases"
 	"github.com/dvt-engine/dvt/store"
 	"github.com/dvt-engine/dvt/store/coalesce"
@@ -399,126 +397,6 @@ func Migrate(ctx context.Context, cfg config.Config, log *slog.Logger) error {
 		return err
 	}
 	return postgres.Migration{AppRole: cfg.AppRole, Logger: log, Password: options.Password}.Run(ctx, cfg.Store)
-}
-
-// RunWorker is `dvt worker`. A worker of control queues accesses the store directly. A worker of data queues runs
-// programs of tenants, so it only gets the Journal of a server (contract T203). One process cannot serve both kinds.
-func RunWorker(ctx context.Context, cfg config.Config, log *slog.Logger) error {
-	if err := need(cfg.Temporal, "temporal"); err != nil {
-		return err
-	}
-	if len(cfg.Queues) == 0 {
-		return errors.New("--queues is missing: name the queues to serve, like tq-control-dev or tq-data-dev")
-	}
-	w, err := workerConfig(&cfg)
-	if err != nil {
-		return err
-	}
-	for _, q := range cfg.Queues {
-		if strings.ContainsAny(q, "{}") {
-			return fmt.Errorf("--queues %s: name the queue itself, such as %s, not a template", q,
-				plan.DefaultQueues().For("acme", "prod").Data)
-		}
-		if strings.HasPrefix(q, plan.ControlPrefix) {
-			w.Control = append(w.Control, q)
-		} else {
-			w.Data = append(w.Data, q)
-		}
-	}
-	if len(w.Control) > 0 && len(w.Data) > 0 {
-		return errors.New("a worker serves control queues or data queues, not both, because only a worker of control queues " +
-			"may hold store credentials: start one worker for each kind")
-	}
-	log.Info("dvt worker starts", slog.Any("queues", cfg.Queues))
-	defer logStop(ctx, log, "dvt worker")()
-	if len(w.Control) > 0 {
-		return runControlWorker(ctx, cfg, w, log)
-	}
-	return runDataWorker(ctx, cfg, w, log)
-}
-
-func runControlWorker(ctx context.Context, cfg config.Config, w temporal.WorkerConfig, log *slog.Logger) error {
-	if err := errors.Join(need(cfg.Store, "store", cfg.Redis, "redis"), cfg.RequireTicketKeys()); err != nil {
-		return err
-	}
-	p, err := assemble(ctx, cfg, nil, log)
-	if err != nil {
-		return err
-	}
-	defer p.close()
-	return withMetrics(ctx, cfg, p.registry, log, func(ctx context.Context) error {
-		return p.runControl(ctx, w, p.journal)
-	})
-}
-
-// runControl serves control queues with the duties that belong to them.
-func (p *parts) runControl(ctx context.Context, w temporal.WorkerConfig, j engine.Journal) error {
-	if err := p.control.LoadPolicy(ctx); err != nil {
-		return err
-	}
-	g, ctx := errgroup.WithContext(ctx)
-	p.executions = executor.NewMeter(p.registry)
-	w.Metrics, w.Tickets, w.ControlSteps = p.registry, p.tickets, p.controlSteps(w.Control)
-	panics := contain.New(p.registry, p.log)
-	// the engine's mode may halt the projector
-	g.Go(func() error { return panics.Loop(ctx, "clock", p.followClock) })
-	g.Go(func() error { return panics.Loop(ctx, "policy", p.control.FollowPolicy) })
-	g.Go(func() error { return panics.Loop(ctx, "project", p.projector.Run) })
-	g.Go(func() error {
-		return panics.Loop(ctx, "heartbeats", func(ctx context.Context) error {
-			return p.control.Beat(ctx, p.owner, control.DutyControlWorker)
-		})
-	})
-	g.Go(func() error { return temporal.Run(ctx, p.temporal, w, j, w.ControlSteps) })
-	return g.Wait()
-}
-
-// controlSteps returns the runner for steps of control queues in this process. It declines a step that was dispatched
-// to another queue, because anybody with access to Temporal can schedule the step here with the ticket of its own
-// dispatch.
-func (p *parts) controlSteps(queues []string) *executor.Runner {
-	j := p.journal.For(authz.Worker{ID: string(run.ByEngine), Serves: []string{"*"}, Queues: queues})
-	return &executor.Runner{Journal: j, WorkspaceRoot: p.cfg.Workspace, Log: p.log, Executors: executor.Light(),
-		Meter: p.executions}
-}
-
-// workerJournal is the Journal as a data worker needs it.
-type workerJournal interface {
-	engine.AttemptJournal
-	engine.SecretDispatcher
-}
-
-// newRunner returns the runner for steps of data queues in this process. Until ctx ends it ends the leases of secrets
-// that killed workers held, carries out orders about secrets, and
-// removes old workspaces.
-func newRunner(ctx context.Context, cfg config.Config, j workerJournal, queues []string, box *isolation,
-	m *executor.Meter, secrets *secretsWatch, metrics prometheus.Registerer, log *slog.Logger) (*executor.Runner, error) {
-	guard, err := newGuard(&cfg, cfg.AllowPrivate, log)
-	if err != nil {
-		return nil, err
-	}
-	x := executor.Config{DBTPath: cfg.DBT, AllowAnyDir: cfg.Dev, Egress: guard}
-	box.configure(&x)
-	executor.SweepSecrets()
-	go secrets.watch(ctx)
-	go secrets.Sweep(ctx, func(err error) {
-		log.Warn("leases of secrets of a killed worker were not ended; they end by their life at the latest",
-			slog.Any("error", err))
-	})
-	orders := &secretOrders{to: j, secrets: secrets.Resolver, worker: box.worker, queues: queues, log: log}
-	go orders.run(ctx)
-	most, err := cfg.WorkspaceBytes()
-	if err != nil {
-		return nil, err
-	}
-	workspaces := executor.NewWorkspaces(cfg.Workspace, executor.WorkspaceLimits{Bytes: most, Life: cfg.WorkspaceLife},
-		metrics, log)
-	go workspaces.Run(ctx)
-	return &executor.Runner{
-		Journal: j, WorkspaceRoot: cfg.Workspace, Workspaces: workspaces, ProjectRoot: cfg.ProjectRoot, Log: log,
-		Executors: executor.New(x),
-		Secrets:   secrets.Resolver, Meter: m, Worker: box.worker,
-	}, nil
 }
 
 // httpServer returns a server that limits the time and the header size of a request, because any peer can connect
