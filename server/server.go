@@ -399,6 +399,21 @@ func Migrate(ctx context.Context, cfg config.Config, log *slog.Logger) error {
 	return postgres.Migration{AppRole: cfg.AppRole, Logger: log, Password: options.Password}.Run(ctx, cfg.Store)
 }
 
+// Schema compares the migrations of the store of cfg with those of this program, and changes nothing.
+func Schema(ctx context.Context, cfg config.Config, log *slog.Logger) (store.Schema, error) {
+	if err := need(cfg.Store, "store"); err != nil {
+		return store.Schema{}, err
+	}
+	if path, ok := strings.CutPrefix(cfg.Store, "sqlite:"); ok {
+		return sqlite.Schema(ctx, path)
+	}
+	options, err := storeOptions(&cfg, log)
+	if err != nil {
+		return store.Schema{}, err
+	}
+	return postgres.Migration{Logger: log, Password: options.Password}.Schema(ctx, cfg.Store)
+}
+
 // httpServer returns a server that limits the time and the header size of a request, because any peer can connect
 // before it is authenticated.
 func httpServer(routes http.Handler) *http.Server {

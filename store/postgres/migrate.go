@@ -99,6 +99,52 @@ func (m Migration) Run(ctx context.Context, dsn string) error {
 	return nil
 }
 
+// Schema compares the migrations of the database that dsn names with those of this program. It changes nothing, and any
+// role that may read the table of the migrations may call it.
+func (m Migration) Schema(ctx context.Context, dsn string) (out store.Schema, err error) {
+	cfg, err := pgx.ParseConfig(dsn)
+	if err != nil {
+		return out, fmt.Errorf("postgres: parse dsn: %w", err)
+	}
+	configure(cfg)
+	db := stdlib.OpenDB(
+		*cfg, stdlib.OptionBeforeConnect((&credentials{dsn: dsn, password: m.Password, log: m.Logger}).refresh))
+	defer db.Close()
+	files, err := fs.Sub(migrations, "migrations")
+	if err != nil {
+		return out, fmt.Errorf("postgres: migrations: %w", err)
+	}
+	applied, err := appliedMigrations(ctx, db)
+	if err != nil {
+		return out, fmt.Errorf("postgres: read the schema: %w", translate(ctx, err))
+	}
+	return store.CompareSchema(files, applied)
+}
+
+// appliedMigrations returns when each migration was applied, by version. It returns none for an empty database.
+func appliedMigrations(ctx context.Context, db *sql.DB) (map[int64]time.Time, error) {
+	var exists bool
+	if err := db.QueryRowContext(ctx, `SELECT to_regclass('goose_db_version') IS NOT NULL`).Scan(&exists); err != nil || !exists {
+		return nil, err
+	}
+	rows, err := db.QueryContext(ctx,
+		`SELECT version_id, tstamp::timestamptz FROM goose_db_version WHERE is_applied AND version_id > 0`)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	out := map[int64]time.Time{}
+	for rows.Next() {
+		var version int64
+		var at time.Time
+		if err := rows.Scan(&version, &at); err != nil {
+			return nil, err
+		}
+		out[version] = at.UTC()
+	}
+	return out, rows.Err()
+}
+
 func (m Migration) run(ctx context.Context, db *sql.DB) error {
 	if m.AppRole != "" { // report a bad role before anything is changed
 		if err := checkRole(ctx, db, m.AppRole); err != nil {

@@ -431,6 +431,47 @@ func TestOpen_OlderSchemaSaysWhatToDo(t *testing.T) {
 	}
 }
 
+// Schema answers for an empty database, for one that lacks migrations, and for one of a newer program, and changes none.
+func TestMigration_SchemaSaysWhatIsPending(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name              string
+		files             fs.FS
+		database, pending int64
+	}{
+		{name: "empty", pending: schema - baseline + 1},
+		{name: "older", files: upTo(t, schema-2), database: schema - 2, pending: 2},
+		{name: "current", files: upTo(t, schema), database: schema},
+		{name: "newer", files: upTo(t, schema, later, "CREATE TABLE later (n int);"), database: schema + 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			dsn := testserver.Postgres(t)
+			if c.files != nil {
+				migrateTo(t, dsn, c.files)
+			}
+			for range 2 { // the first answer changes nothing
+				s, err := Migration{}.Schema(t.Context(), dsn)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if s.Database != c.database || s.Program != schema || int64(len(s.Pending())) != c.pending {
+					t.Errorf("database %d, program %d, %d pending; want %d, %d, %d", s.Database, s.Program, len(s.Pending()),
+						c.database, schema, c.pending)
+				}
+				for _, m := range s.Migrations {
+					if m.AppliedAt != nil && (time.Since(*m.AppliedAt) > time.Hour || time.Since(*m.AppliedAt) < -time.Minute) {
+						t.Errorf("migration %d was applied at %s", m.Version, m.AppliedAt)
+					}
+					if m.What == "" && m.Version <= schema {
+						t.Errorf("migration %d does not say what it is for", m.Version)
+					}
+				}
+			}
+		})
+	}
+}
+
 // Migrate and Open refuse a database from before the baseline and change nothing in it.
 // contract: R508
 func TestMigrate_ADatabaseFromBeforeTheBaselineIsLeftAlone(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"time"
 
 	"github.com/pressly/goose/v3"
@@ -29,6 +30,52 @@ func migrate(ctx context.Context, db *sql.DB) error {
 		return err
 	}
 	return migrateWith(ctx, db, dir)
+}
+
+// Schema compares the migrations of the file at path with those of this program. It changes nothing. A file that does
+// not exist has no migrations.
+func Schema(ctx context.Context, path string) (out store.Schema, err error) {
+	dir, err := fs.Sub(migrations, "migrations")
+	if err != nil {
+		return out, err
+	}
+	applied, err := appliedMigrations(ctx, path)
+	if err != nil {
+		return out, fmt.Errorf("sqlite: read the schema: %w", err)
+	}
+	return store.CompareSchema(dir, applied)
+}
+
+// appliedMigrations returns when each migration was applied, by version.
+func appliedMigrations(ctx context.Context, path string) (map[int64]time.Time, error) {
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	db, err := sql.Open("sqlite", dsn(path, Options{}.withDefaults())+"&_pragma=query_only(1)")
+	if err != nil {
+		return nil, err
+	}
+	defer db.Close()
+	var tables int
+	if err := db.QueryRowContext(ctx, `SELECT count(*) FROM sqlite_schema WHERE name = 'goose_db_version'`).Scan(
+		&tables); err != nil || tables == 0 {
+		return nil, err
+	}
+	rows, err := db.QueryContext(ctx,
+		`SELECT version_id, unixepoch(tstamp) FROM goose_db_version WHERE is_applied AND version_id > 0`)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	out := map[int64]time.Time{}
+	for rows.Next() {
+		var version, at int64
+		if err := rows.Scan(&version, &at); err != nil {
+			return nil, err
+		}
+		out[version] = time.Unix(at, 0).UTC()
+	}
+	return out, rows.Err()
 }
 
 // migrateWith applies the migrations in dir, each in one write transaction. If the process dies, the schema stays at

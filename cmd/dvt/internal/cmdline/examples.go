@@ -79,8 +79,9 @@ var Examples = map[string]string{
 	"dvt health":     "dvt health\ndvt health --context prod -o json",
 	"dvt manual complete": "dvt manual complete 4fec12ab release --outcome succeeded --preview\ndvt manual complete 4fec12ab release " +
 		"--outcome succeeded --notes \"figures match\"",
-	"dvt manual list":    "dvt manual list\ndvt manual list --run 4fec12ab",
-	"dvt migrate":        "dvt migrate --store 'postgres://owner@db/dvt?sslmode=verify-full' --app-role dvt",
+	"dvt manual list": "dvt manual list\ndvt manual list --run 4fec12ab",
+	"dvt migrate": "dvt migrate --store 'postgres://owner@db/dvt?sslmode=verify-full' --app-role dvt\n" +
+		"dvt migrate --store 'postgres://dvt@db/dvt?sslmode=verify-full' --status",
 	"dvt plan new":       "dvt plan new > plan.yaml\ndvt plan new nightly.yaml --type dbt",
 	"dvt plan test":      "dvt plan test nightly.yaml\ndvt plan test nightly.yaml --script fails.yaml",
 	"dvt plan validate":  "dvt plan validate nightly.yaml\nmake-plan | dvt plan validate - -o json",

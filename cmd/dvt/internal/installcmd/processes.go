@@ -8,6 +8,7 @@ import (
 	"os"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/cmdline"
 	"github.com/dvt-engine/dvt/server"
@@ -19,10 +20,12 @@ import (
 func ProcessCommand(c *cobra.Command, dev bool, flags []string, run func(context.Context, config.Config,
 	*slog.Logger) error) *cobra.Command {
 	c.Args = cobra.NoArgs
-	config.Flags(c.Flags(), append(flags, "log-level", "log-format")...)
-	c.Flags().String("config", "", "YAML file with settings")
+	settings := pflag.NewFlagSet(c.Name(), pflag.ContinueOnError) // other flags of c are no settings
+	config.Flags(settings, append(flags, "log-level", "log-format")...)
+	settings.String("config", "", "YAML file with settings")
+	c.Flags().AddFlagSet(settings)
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		cfg, err := config.Load(c.Flags(), dev)
+		cfg, err := config.Load(settings, dev)
 		if err != nil {
 			return cmdline.Usage(err)
 		}
@@ -32,8 +35,7 @@ func ProcessCommand(c *cobra.Command, dev bool, flags []string, run func(context
 			return err
 		}
 		defer flush()
-		settings, _ := c.Flags().GetString("config") // cannot fail: the flag exists
-		cfg.WarnOfReadableFiles(log, settings)
+		cfg.WarnOfReadableFiles(log, cfg.SettingsFile)
 		if err := config.ProtectMemory(); err != nil {
 			log.Warn("other processes of this user can read the memory of this one", slog.Any("error", err))
 		}
@@ -90,14 +92,4 @@ func Worker() *cobra.Command {
 		"sandbox-read", "sandbox-write", "sandbox-roots",
 		"sandbox-allow-missing",
 	}, server.RunWorker)
-}
-
-// Migrate returns the command migrate.
-func Migrate() *cobra.Command {
-	return ProcessCommand(&cobra.Command{
-		Use: "migrate", Short: "Migrate the schema of the database to this version",
-		Long: "Connects as the owner of the database. With --app-role it also grants the role of the servers the rights that " +
-			"they need,\n" +
-			"after every migration; that role can neither change nor delete events and audit rows.",
-	}, false, []string{"store", "app-role", "store-password-file", "allow-plaintext"}, server.Migrate)
 }
