@@ -198,6 +198,7 @@ func assemble(
 	}
 	p.engine = temporal.New(p.temporal, cfg.TemporalNamespace, temporal.Config{
 		HeartbeatTimeout: cfg.Heartbeat, RotateAfter: cfg.RotateAfter, Tickets: p.tickets, Payloads: to.Payloads, Log: log,
+		Now: now,
 	})
 	queues := cfg.PlanQueues()
 	leases := admission.Leases{TTL: cfg.Lease}

@@ -195,52 +195,55 @@ func OverflowAlert(a Alert) Alert {
 }
 
 const (
-	// MaxUncounted is how many alerts a process opens without another count. Other processes may do the same meanwhile,
-	// so it also bounds by how much each of them can pass MaxOpenAlerts.
-	MaxUncounted = 20
-
 	roomLife = time.Minute
 	maxRooms = 10_000 // tenants
 )
 
-// AlertRoom remembers how many alerts of a tenant a process may open before it must count the open ones again. A count
-// costs the more the more alerts are open, so counting for each made ten thousand at once take minutes. A single
-// process never passes MaxOpenAlerts; each further one may pass it by MaxUncounted. The zero value is ready. It is safe
-// for concurrent use.
+// AlertRoom remembers how many alerts of a tenant are open, so that a process need not count all of them for each new
+// one: a count costs the more the more alerts are open, and ten thousand at once took minutes. Only alerts after the
+// last one that it knows are counted, so alerts of other processes count too. Alerts that were resolved meanwhile are
+// not noticed; a Room without places therefore asks for another count of all. The caller holds the lock of the alerts
+// of the tenant. The zero value is ready. It is safe for concurrent use.
 type AlertRoom struct {
 	mu    sync.Mutex
-	rooms map[string]alertRoom // by tenant
+	rooms map[string]room // by tenant
 }
 
-type alertRoom struct {
+type room struct {
 	left  int
+	after int64
 	until time.Time
 }
 
-// Take reports whether an alert of the tenant may be opened without a count, and takes its place.
-func (r *AlertRoom) Take(tenantID string, now time.Time) bool {
+// Left returns how many alerts of the tenant may be open whose position is above after. It returns 0 when all open
+// alerts must be counted.
+func (r *AlertRoom) Left(tenantID string, now time.Time) (left int, after int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	room := r.rooms[tenantID]
-	if room.left == 0 || !now.Before(room.until) {
+	known := r.rooms[tenantID]
+	if known.left <= 0 || !now.Before(known.until) {
 		delete(r.rooms, tenantID)
-		return false
+		return 0, 0
 	}
-	room.left--
-	r.rooms[tenantID] = room
-	return true
+	return known.left, known.after
 }
 
-// Counted records how many alerts of the tenant are open, with the one for which the caller counted.
-func (r *AlertRoom) Counted(tenantID string, open int, now time.Time) {
-	left := min(MaxOpenAlerts-open, MaxUncounted)
-	if left <= 0 {
-		return
-	}
+// Counted records a count: open alerts of the tenant are open up to the position last.
+func (r *AlertRoom) Counted(tenantID string, open int, last int64, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.rooms == nil || len(r.rooms) >= maxRooms {
-		r.rooms = map[string]alertRoom{}
+		r.rooms = map[string]room{}
 	}
-	r.rooms[tenantID] = alertRoom{left: left, until: now.Add(roomLife)}
+	r.rooms[tenantID] = room{left: MaxOpenAlerts - open, after: last, until: now.Add(roomLife)}
+}
+
+// Opened records that the tenant has opened alerts after the last count: more others, and one at the position last.
+func (r *AlertRoom) Opened(tenantID string, others int, last int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if known, ok := r.rooms[tenantID]; ok {
+		known.left, known.after = known.left-others-1, last
+		r.rooms[tenantID] = known
+	}
 }

@@ -2,13 +2,14 @@ package enginetest
 
 import (
 	"context"
-	"strings"
+	"errors"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/control"
 	"github.com/dvt-engine/dvt/control/runs"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store"
@@ -48,7 +49,8 @@ func (o Operator) Start(doc []byte) string {
 }
 
 func isDegraded(err error) bool {
-	return err != nil && strings.HasPrefix(err.Error(), string(run.CodeEngineDegraded)+":")
+	refused := new(control.Error)
+	return errors.As(err, &refused) && refused.Code == run.CodeEngineDegraded
 }
 
 // Signal implements Fixture.

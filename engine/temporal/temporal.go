@@ -73,6 +73,9 @@ type Config struct {
 	Payloads *Payloads
 	// Log takes the line about search attributes that the namespace lacks; nil discards it.
 	Log *slog.Logger
+	// Now is the clock to which times of Temporal are compared; default time.Now. Give it a clock that does not depend
+	// on that of the machine, like the store's, because a machine whose clock is wrong takes every call for slow, or none.
+	Now func() time.Time
 }
 
 // defaultRotateAfter is the default of Config.RotateAfter, which the contract calls CONTINUE_STEPS.
@@ -85,6 +88,9 @@ func New(c client.Client, namespace string, cfg Config) *Engine {
 	}
 	if cfg.RotateAfter == 0 {
 		cfg.RotateAfter = defaultRotateAfter
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
 	}
 	return &Engine{client: c, namespace: namespace, cfg: cfg}
 }

@@ -83,7 +83,7 @@ func (e *Engine) Waits(ctx context.Context, id run.Identity) (engine.Waits, erro
 	}
 	out := e.pendingWaits(about)
 	if task := about.GetPendingWorkflowTask(); task.GetState() == enumspb.PENDING_WORKFLOW_TASK_STATE_SCHEDULED {
-		if since := task.GetOriginalScheduledTime().AsTime(); time.Since(since) > slowCall {
+		if since := task.GetOriginalScheduledTime().AsTime(); e.cfg.Now().Sub(since) > slowCall {
 			out.WorkerSince = since // no worker would answer the query either
 			return out, nil
 		}
@@ -119,7 +119,7 @@ func (e *Engine) pendingWaits(about *workflowservice.DescribeWorkflowExecutionRe
 				out.Loading.Try, out.Loading.Tries, out.Loading.Until = beat.Try, beat.Tries, beat.Until
 			}
 		case activityAppend, activityTail, activitySignals:
-			if time.Since(since) > slowCall && (out.StoreSince.IsZero() || since.Before(out.StoreSince)) {
+			if e.cfg.Now().Sub(since) > slowCall && (out.StoreSince.IsZero() || since.Before(out.StoreSince)) {
 				out.StoreSince = since
 			}
 		case activityExecute:

@@ -84,7 +84,7 @@ var imports = map[string][]string{
 	"engine/mock": {"engine", "engine/interp", "engine/executor", "engine/ticket", "store", "store/authority", "run",
 		"plan"},
 	// The suite drives each engine through the use cases.
-	"engine/enginetest": {"control/runs", "store", "authz", "run", "internal/testtime"},
+	"engine/enginetest": {"control", "control/runs", "store", "authz", "run", "internal/testtime"},
 
 	"projector": {"store", "run", "plan", "live", "internal/sizedlru", "internal/contain"},
 	// The exporter of traces is a consumer of the feed, beside the projector.

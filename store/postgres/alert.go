@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"errors"
+	"math"
 	"time"
 
 	"github.com/google/uuid"
@@ -56,10 +57,15 @@ const (
 	lockAlertsSQL = `SELECT pg_advisory_xact_lock(hashtextextended('alerts/' || $1, 0))`
 	bumpAlertSQL  = `UPDATE alert_state SET count = count + 1, last_seen = clock_timestamp(), level = $2, note = $3
   WHERE fingerprint = $1 AND resolved_at IS NULL RETURNING pos`
-	knownAlertSQL  = `SELECT pos FROM alert WHERE id = $1::uuid`
-	openAlertsSQL  = `SELECT count(*) FROM (SELECT FROM alert_state WHERE tenant_id = $1 AND resolved_at IS NULL LIMIT $2) o`
-	insertAlertSQL = `INSERT INTO alert (id, tenant_id, project_id, run_id, step_id, signal_id, level, code, note, actor)
-  VALUES ($1::uuid, $2, $3, $4, $5, $6, $7, $8, $9, $10) RETURNING pos`
+	knownAlertSQL = `SELECT pos FROM alert WHERE id = $1::uuid`
+	openAlertsSQL = `SELECT count(*), coalesce(max(pos), 0) FROM (SELECT pos FROM alert_state
+  WHERE tenant_id = $1 AND resolved_at IS NULL ORDER BY pos DESC LIMIT $2) o`
+	// insertAlertSQL returns no row when $12 alerts or more are open above the position $11.
+	insertAlertSQL = `WITH o AS MATERIALIZED (SELECT count(*)::int AS n FROM (SELECT FROM alert_state
+    WHERE tenant_id = $2::text AND resolved_at IS NULL AND pos > $11::bigint LIMIT $12::int) s)
+  INSERT INTO alert (id, tenant_id, project_id, run_id, step_id, signal_id, level, code, note, actor)
+  SELECT $1::uuid, $2::text, $3::text, $4::text, $5::text, $6::text, $7::text, $8::text, $9::text, $10::text
+    FROM o WHERE n < $12::int RETURNING pos, (SELECT n FROM o)`
 	insertAlertStateSQL = `INSERT INTO alert_state (pos, tenant_id, project_id, environment_id, plan_id, run_id, code, subject,
     shared, fingerprint, level, note, last_seen)
   SELECT a.pos, a.tenant_id, a.project_id, coalesce(r.environment_id, ''), coalesce(r.plan_id, ''), a.run_id, a.code, $2,
@@ -96,23 +102,54 @@ func raiseAlert(ctx context.Context, c *pgx.Conn, room *store.AlertRoom, a store
 	if !errors.Is(err, pgx.ErrNoRows) {
 		return pos, false, err
 	}
-	if a.Code != run.CodeAlertsOverflow && !room.Take(a.TenantID, time.Now()) {
-		open, err := one(ctx, c, pgx.RowTo[int], openAlertsSQL, a.TenantID, store.MaxOpenAlerts)
-		if err != nil {
-			return 0, false, err
-		}
-		if open >= store.MaxOpenAlerts {
-			return raiseAlert(ctx, c, room, store.OverflowAlert(a))
-		}
-		room.Counted(a.TenantID, open+1, time.Now())
-	}
-	pos, err = one(ctx, c, pgx.RowTo[int64], insertAlertSQL, a.ID, a.TenantID, a.ProjectID, a.RunID, a.StepID,
-		a.SignalID, a.Level, a.Code, a.Note, a.Actor)
-	if err != nil {
+	pos, err = insertAlert(ctx, c, room, a)
+	if errors.Is(err, errAlertsFull) {
+		return raiseAlert(ctx, c, room, store.OverflowAlert(a))
+	} else if err != nil {
 		return 0, false, err
 	}
 	_, err = c.Exec(ctx, insertAlertStateSQL, pos, a.Subject, a.Shared, a.Fingerprint())
 	return pos, true, err
+}
+
+// errAlertsFull says that a tenant has as many open alerts as it may.
+var errAlertsFull = errors.New("too many open alerts")
+
+// insertAlert inserts the row of an alert while the lock of the tenant's alerts is held.
+func insertAlert(ctx context.Context, c *pgx.Conn, room *store.AlertRoom, a store.Alert) (int64, error) {
+	type inserted struct {
+		Pos    int64
+		Others int
+	}
+	insert := func(after int64, most int) (int64, error) {
+		got, err := one(ctx, c, pgx.RowToStructByPos[inserted], insertAlertSQL, a.ID, a.TenantID, a.ProjectID, a.RunID,
+			a.StepID, a.SignalID, a.Level, a.Code, a.Note, a.Actor, after, most)
+		if err == nil {
+			room.Opened(a.TenantID, got.Others, got.Pos)
+		}
+		return got.Pos, err
+	}
+	if a.Code == run.CodeAlertsOverflow {
+		return insert(math.MaxInt64, 1)
+	}
+	if left, after := room.Left(a.TenantID, time.Now()); left > 0 {
+		if pos, err := insert(after, left); !errors.Is(err, pgx.ErrNoRows) {
+			return pos, err
+		}
+	}
+	type count struct {
+		Open int
+		Last int64
+	}
+	all, err := one(ctx, c, pgx.RowToStructByPos[count], openAlertsSQL, a.TenantID, store.MaxOpenAlerts)
+	if err != nil {
+		return 0, err
+	}
+	if all.Open >= store.MaxOpenAlerts {
+		return 0, errAlertsFull
+	}
+	room.Counted(a.TenantID, all.Open, all.Last, time.Now())
+	return insert(all.Last, store.MaxOpenAlerts-all.Open)
 }
 
 // one reads the only row of a statement; pgx.ErrNoRows without one.
