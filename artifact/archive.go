@@ -3,9 +3,7 @@ package artifact
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 
 	"gocloud.dev/blob"
@@ -72,17 +70,9 @@ func (a *Archive) Write(ctx context.Context, name string, body []byte) error {
 // Walk calls f with every document, one at a time and in the order of their names. It stops at the first error,
 // including one that f returns. A document larger than 1 MiB is an error.
 func (a *Archive) Walk(ctx context.Context, f func(name string, body []byte) error) error {
-	list := a.bucket.List(nil)
-	for {
-		o, err := list.Next(ctx)
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
+	for o, err := range a.bucket.objects(ctx, "", "") {
 		if err != nil {
-			return failed("list", err)
-		}
-		if o.IsDir {
-			continue
+			return err
 		}
 		if o.Size > maxArchived {
 			return fmt.Errorf("artifact: %s has %d bytes, more than %d", o.Key, o.Size, maxArchived)
@@ -95,4 +85,5 @@ func (a *Archive) Walk(ctx context.Context, f func(name string, body []byte) err
 			return err
 		}
 	}
+	return nil
 }

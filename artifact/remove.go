@@ -2,12 +2,9 @@ package artifact
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"strings"
 
-	"gocloud.dev/blob"
 	"gocloud.dev/gcerrors"
 )
 
@@ -66,27 +63,27 @@ func (s *Store) Measure(ctx context.Context, scope Scope, limit int) (Removed, e
 }
 
 // Walk calls visit with the key and the stored size of each object of a scope, by key, after the key after, until visit
-// returns an error. A key begins with the prefix of its kind and the tenant.
+// returns an error. A key begins with the prefix of its kind and the tenant. A bucket that does not list its keys in
+// their order is an error, not a gap.
 func (s *Store) Walk(ctx context.Context, scope Scope, after string, visit func(key string, size int64) error) error {
 	prefix, err := scope.prefix()
 	if err != nil {
 		return err
 	}
-	for list := s.bucket.List(&blob.ListOptions{Prefix: prefix}); ; {
-		o, err := list.Next(ctx)
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
+	last := ""
+	for o, err := range s.bucket.objects(ctx, prefix, after) {
 		if err != nil {
-			return failed("list", err)
+			return err
 		}
-		if o.Key <= after {
-			continue
+		if o.Key < last {
+			return fmt.Errorf("%w: %q comes behind %q", errUnordered, o.Key, last)
 		}
+		last = o.Key
 		if err := visit(o.Key, o.Size); err != nil {
 			return err
 		}
 	}
+	return nil
 }
 
 // RemoveArtifact implements Remover.
@@ -109,17 +106,13 @@ func (s *Store) each(ctx context.Context, scope Scope, limit int, visit func(key
 	if err != nil {
 		return out, err
 	}
-	for list := s.bucket.List(&blob.ListOptions{Prefix: prefix}); ; {
-		o, err := list.Next(ctx)
-		if errors.Is(err, io.EOF) {
-			return out, nil
-		}
+	for o, err := range s.bucket.objects(ctx, prefix, "") {
 		if err != nil {
-			return out, failed("list", err)
+			return out, err
 		}
 		if out.Objects == int64(limit) {
 			out.More = true
-			return out, nil
+			break
 		}
 		if err := visit(o.Key); err != nil {
 			return out, err
@@ -127,6 +120,7 @@ func (s *Store) each(ctx context.Context, scope Scope, limit int, visit func(key
 		out.Objects++
 		out.Bytes += o.Size
 	}
+	return out, nil
 }
 
 // prefix returns the prefix of the scope's objects. It ends with a slash, so that tenant a is not a part of tenant ab.

@@ -2,7 +2,6 @@ package artifact
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -69,13 +68,9 @@ func (s *Store) RemoveArchived(ctx context.Context, name string) error {
 	}
 	keys := []string{key}
 	if prefix, ending, ok := cutHash(key); ok {
-		for list := s.bucket.List(&blob.ListOptions{Prefix: prefix}); ; {
-			o, err := list.Next(ctx)
-			if errors.Is(err, io.EOF) {
-				break
-			}
+		for o, err := range s.bucket.objects(ctx, prefix, "") {
 			if err != nil {
-				return failed("list", err)
+				return err
 			}
 			if p, e, ok := cutHash(o.Key); ok && p == prefix && e == ending && o.Key != key {
 				keys = append(keys, o.Key)

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 )
@@ -143,25 +144,44 @@ var ErrManifest = errors.New("the manifest is missing or was changed")
 
 // ReadManifest reads the manifest of a finished export in a directory and checks its hash.
 func ReadManifest(dir string) (Manifest, error) {
-	f, err := os.Open(dir + string(os.PathSeparator) + ManifestName)
+	f, err := openManifest(dir)
 	if err != nil {
-		return Manifest{}, fmt.Errorf("%w: %w", ErrManifest, err)
+		return Manifest{}, err
 	}
 	defer f.Close()
 	return readManifest(f, func(File) error { return nil })
 }
 
+// openManifest opens the manifest in a directory. A link or a pipe under its name is ErrManifest.
+func openManifest(dir string) (*os.File, error) {
+	path := filepath.Join(dir, ManifestName)
+	info, err := os.Lstat(path)
+	if err == nil && !info.Mode().IsRegular() {
+		err = errors.New("it is no regular file")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrManifest, err)
+	}
+	return os.Open(path)
+}
+
+// maxManifestLine bounds the memory for a manifest that somebody forged. The longest names need a tenth of it.
+const maxManifestLine = 1 << 18
+
 // readManifest calls each with the files of a manifest, and returns ErrManifest when any of its bytes is wrong. Files
 // are given before the hash is checked.
 func readManifest(r io.Reader, each func(File) error) (m Manifest, err error) {
-	in := bufio.NewReaderSize(r, 1<<16)
+	in := bufio.NewReaderSize(r, maxManifestLine)
 	sum := sha256.New()
 	line := func() (string, error) {
-		text, err := in.ReadString('\n')
+		text, err := in.ReadSlice('\n')
+		if errors.Is(err, bufio.ErrBufferFull) {
+			return "", fmt.Errorf("%w: a line of it has more than %d bytes", ErrManifest, maxManifestLine)
+		}
 		if err != nil {
 			return "", fmt.Errorf("%w: it was cut off", ErrManifest)
 		}
-		return text, nil
+		return string(text), nil
 	}
 	head, err := line()
 	if err != nil {

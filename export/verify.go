@@ -33,8 +33,9 @@ type Verified struct {
 	// Problems are the first 1,000 problems; Wrong counts all.
 	Problems []string `json:"problems"`
 	Wrong    int      `json:"wrong"`
-	// Notes name objects that were torn before the export.
+	// Notes name the first 1,000 objects that were torn before the export; Torn counts all.
 	Notes []string `json:"notes,omitempty"`
+	Torn  int      `json:"torn"`
 }
 
 const maxProblems = 1000
@@ -59,10 +60,13 @@ func Verify(at string) (Verified, error) {
 		return Verified{}, err
 	}
 	v := &verifier{Verified: Verified{Problems: []string{}}}
-	if info.IsDir() {
+	switch {
+	case info.IsDir():
 		err = v.directory(at)
-	} else {
+	case info.Mode().IsRegular():
 		err = v.archive(at)
+	default:
+		err = fmt.Errorf("%s is neither a directory nor a file", at)
 	}
 	if err == nil {
 		v.checkEnd()
@@ -72,27 +76,26 @@ func Verify(at string) (Verified, error) {
 }
 
 func (v *verifier) directory(dir string) error {
-	f, err := os.Open(filepath.Join(dir, ManifestName))
+	root, err := os.OpenRoot(dir)
 	if err != nil {
-		return fmt.Errorf("%w: %w", ErrManifest, err)
+		return err
+	}
+	defer root.Close()
+	f, err := openManifest(dir)
+	if err != nil {
+		return err
 	}
 	defer f.Close()
-	expected := int64(0)
+	expected := int64(1) // the manifest
 	v.Manifest, err = readManifest(f, func(f File) error {
 		if !v.isExpected(f) {
 			return nil
 		}
-		expected++
-		body, err := os.Open(filepath.Join(dir, filepath.FromSlash(f.Path)))
-		if errors.Is(err, fs.ErrNotExist) {
-			v.problem("%s is missing", f.Path)
-			expected--
-			return nil
+		isThere, err := v.fileIn(root, f)
+		if isThere {
+			expected++
 		}
-		if err != nil {
-			return err
-		}
-		return errors.Join(v.file(f, body), body.Close())
+		return err
 	})
 	if err != nil {
 		return err
@@ -104,17 +107,72 @@ func (v *verifier) directory(dir string) error {
 		}
 		return err
 	})
-	if extra := found - 1 - expected; extra != 0 {
-		v.problem("%d files are not in the manifest", extra)
+	if err == nil && found != expected {
+		err = v.nameOthers(dir)
 	}
 	return err
+}
+
+// fileIn compares a file of a directory with its entry, and reports whether there is something under its name. It
+// follows no link and opens no pipe, which might never end.
+func (v *verifier) fileIn(root *os.Root, f File) (isThere bool, err error) {
+	path := filepath.FromSlash(f.Path)
+	info, err := root.Lstat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		v.problem("%s is missing", f.Path)
+		return false, nil
+	case err != nil:
+		v.problem("%s cannot be read: %v", f.Path, err)
+		return false, nil
+	case !info.Mode().IsRegular():
+		v.problem("%s is no regular file", f.Path)
+		return true, nil
+	}
+	if !v.hasSize(f, info.Size()) {
+		return true, nil
+	}
+	body, err := root.Open(path)
+	if err != nil {
+		return true, err
+	}
+	return true, errors.Join(v.file(f, body), body.Close())
+}
+
+// nameOthers names the files of a directory that are not in its manifest. It needs 16 bytes of memory for each file.
+func (v *verifier) nameOthers(dir string) error {
+	f, err := openManifest(dir)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	known := map[[16]byte]struct{}{}
+	key := func(path string) [16]byte {
+		sum := sha256.Sum256([]byte(path))
+		return [16]byte(sum[:])
+	}
+	if _, err := readManifest(f, func(f File) error { known[key(f.Path)] = struct{}{}; return nil }); err != nil {
+		return err
+	}
+	return filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		name, err := filepath.Rel(dir, path)
+		if _, ok := known[key(filepath.ToSlash(name))]; err == nil && !ok && name != ManifestName {
+			v.problem("%s is not in the manifest", filepath.ToSlash(name))
+		}
+		return err
+	})
 }
 
 // isExpected reports whether the export has a file.
 func (v *verifier) isExpected(f File) bool {
 	switch {
 	case f.Problem != "":
-		v.Notes = append(v.Notes, fmt.Sprintf("%s: %s", f.Path, f.Problem))
+		if v.Torn++; v.Torn <= maxProblems {
+			v.Notes = append(v.Notes, fmt.Sprintf("%s: %s", f.Path, f.Problem))
+		}
 		return false
 	case !filepath.IsLocal(filepath.FromSlash(f.Path)):
 		v.problem("the manifest names %q, which is outside of the export", f.Path)
@@ -123,10 +181,19 @@ func (v *verifier) isExpected(f File) bool {
 	return true
 }
 
+// hasSize reports whether a file has the size of its entry. One of another size is not read.
+func (v *verifier) hasSize(f File, size int64) bool {
+	if size != f.Bytes {
+		v.Files++
+		v.problem("%s has %d bytes; the manifest says %d", f.Path, size, f.Bytes)
+	}
+	return size == f.Bytes
+}
+
 // file compares a file with its entry.
 func (v *verifier) file(f File, body io.Reader) error {
 	sum := sha256.New()
-	in := bufio.NewReaderSize(io.TeeReader(body, sum), 1<<16)
+	in := bufio.NewReaderSize(io.TeeReader(io.LimitReader(body, f.Bytes+1), sum), 1<<16)
 	var rows, size int64
 	isAudit := strings.HasPrefix(f.Path, "audit/")
 	var line []byte
@@ -156,8 +223,8 @@ func (v *verifier) file(f File, body io.Reader) error {
 	v.Rows += f.Rows
 	v.Bytes += size
 	switch {
-	case size != f.Bytes:
-		v.problem("%s has %d bytes; the manifest says %d", f.Path, size, f.Bytes)
+	case size != f.Bytes: // it changed meanwhile
+		v.problem("%s does not have the %d bytes that the manifest says", f.Path, f.Bytes)
 	case hex.EncodeToString(sum.Sum(nil)) != f.SHA256:
 		v.problem("%s was changed: its SHA-256 is another one", f.Path)
 	case strings.HasSuffix(f.Path, ".ndjson") && f.Rows > 0 && rows != f.Rows:
@@ -169,6 +236,7 @@ func (v *verifier) file(f File, body io.Reader) error {
 const (
 	maxAuditLine = 4 << 20
 	maxWindow    = 128 << 20
+	maxPadding   = 1 << 20 // of a tar, in bytes of zeros
 )
 
 // link checks one link of the audit, and that it continues the one before.
@@ -195,51 +263,82 @@ func (v *verifier) checkEnd() {
 	}
 }
 
-// archive checks a file of Pack: the manifest comes first, and then the files in its order.
+// archive checks a file of Pack: the manifest comes first, and then the files in its order. It reads the archive twice
+// at once, so that a manifest of any size needs neither memory nor disk.
 func (v *verifier) archive(path string) error {
-	f, err := os.Open(path)
+	manifest, err := openPacked(path)
 	if err != nil {
 		return err
 	}
-	defer f.Close()
-	r, done, err := unpacker(path, f)
+	defer manifest.close()
+	files, err := openPacked(path)
 	if err != nil {
 		return err
 	}
-	defer done()
-	entries := tar.NewReader(r)
-	head, err := entries.Next()
-	if err != nil || head.Name != ManifestName {
-		return fmt.Errorf("%w: the archive does not begin with it", ErrManifest)
-	}
-	spool, err := os.CreateTemp("", "dvt-manifest-*")
-	if err != nil {
-		return err
-	}
-	defer func() { _, _ = spool.Close(), os.Remove(spool.Name()) }()
-	if _, err := io.Copy(spool, entries); err != nil {
-		return err
-	}
-	if _, err := spool.Seek(0, io.SeekStart); err != nil {
-		return err
-	}
-	if v.Manifest, err = readManifest(spool, func(f File) error {
+	defer files.close()
+	v.Manifest, err = readManifest(manifest.entries, func(f File) error {
 		if !v.isExpected(f) {
 			return nil
 		}
-		head, err := entries.Next()
+		head, err := files.entries.Next()
 		if err != nil || head.Name != f.Path {
 			v.problem("%s is missing, and the rest was not read", f.Path)
 			return errStop
 		}
-		return v.file(f, entries)
-	}); err != nil && !errors.Is(err, errStop) {
+		if head.Typeflag != tar.TypeReg {
+			v.problem("%s is no regular file", f.Path)
+			return nil
+		}
+		if !v.hasSize(f, head.Size) {
+			return nil
+		}
+		return v.file(f, files.entries)
+	})
+	if errors.Is(err, errStop) {
+		return nil
+	}
+	if err != nil {
 		return err
 	}
-	if _, end := entries.Next(); err == nil && !errors.Is(end, io.EOF) {
+	if _, end := files.entries.Next(); !errors.Is(end, io.EOF) {
 		v.problem("the archive has more files than the manifest")
+		return nil
 	}
-	return nil
+	return v.tail(files.r)
+}
+
+// tail checks that nothing but padding stands behind the end of an archive, where some programs read on.
+func (v *verifier) tail(r io.Reader) error {
+	rest, err := io.ReadAll(io.LimitReader(r, maxPadding+1))
+	if err == nil && (len(rest) > maxPadding || len(bytes.Trim(rest, "\x00")) > 0) {
+		v.problem("the archive has something behind its end")
+	}
+	return err
+}
+
+// packed is an archive behind the head of its manifest.
+type packed struct {
+	entries *tar.Reader
+	r       io.Reader // from which entries reads
+	close   func()
+}
+
+func openPacked(path string) (p packed, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return p, err
+	}
+	r, done, err := unpacker(path, f)
+	if err != nil {
+		return p, errors.Join(err, f.Close())
+	}
+	p = packed{tar.NewReader(r), r, func() { done(); _ = f.Close() }}
+	head, err := p.entries.Next()
+	if err != nil || head.Name != ManifestName || head.Typeflag != tar.TypeReg {
+		p.close()
+		return p, fmt.Errorf("%w: the archive does not begin with it", ErrManifest)
+	}
+	return p, nil
 }
 
 var errStop = errors.New("stop")

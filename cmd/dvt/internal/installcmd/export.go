@@ -142,6 +142,9 @@ func verifyExport(c *cobra.Command, output document.Format, at string) error {
 		for _, n := range v.Notes {
 			u.say("note: %s", n)
 		}
+		if more := v.Torn - len(v.Notes); more > 0 {
+			u.say("note: %d more objects were torn or missing", more)
+		}
 		of := "tenant " + v.Manifest.TenantID
 		if v.Manifest.Subject != "" {
 			of = v.Manifest.Subject + " of " + of
