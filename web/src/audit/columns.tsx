@@ -93,7 +93,7 @@ function Outcome({ row, count }: { row: Row; count: number }) {
     );
   const good = row.outcome === "ACCEPTED";
   return (
-    <span className={css.tone} data-tone={good ? "good" : "bad"} title={row.code}>
+    <span className={css.tone} data-tone={good ? undefined : "bad"} title={row.code}>
       {good ? "✓" : "✕"} {good ? auditWords.outcomes.ACCEPTED : auditWords.refused}{" "}
       {row.code !== "" && auditWords.why[row.code] === undefined && <code>{row.code}</code>}{" "}
       {count > 1 && <span className={css.twice}>{auditWords.times(count)}</span>}

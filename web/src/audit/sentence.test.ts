@@ -75,6 +75,21 @@ it("names what was acknowledged, silenced and drained, and why a record of a pla
   );
 });
 
+it("says what happened to holds, erasures, the retention and destinations", () => {
+  for (const [action, detail, said] of [
+    ["PLACE_HOLD", { kind: "PLAN", subject: "nightly" }, "Placed a legal hold on all runs of plan nightly"],
+    ["LIFT_HOLD", { holdId: "h1" }, "Lifted a legal hold"],
+    ["REQUEST_ERASURE", { kind: "SUBJECT" }, "Asked for the erasure of a person; another person has to confirm it"],
+    ["CONFIRM_ERASURE", { kind: "TENANT" }, "Confirmed the erasure of the tenant"],
+    ["SET_RETENTION", { retentionVersion: 3, policyVersion: 9 }, "Changed the retention to version 3"],
+    ["RETAIN", { archived: 1, deleted: 20 }, "Applied the retention: 1 run archived, 20 runs deleted"],
+    ["DISABLE_DESTINATION", { destination: "crm" }, "Switched off the destination crm"],
+    ["CLOSE_INCIDENT", {}, "Closed an incident"],
+  ] as const)
+    expect(did(action, detail).text).toBe(said);
+  expect(did("PLACE_HOLD", { kind: "RUN", subject: "r1" }).to).toEqual({ kind: "retention" });
+});
+
 it("names the token that was created or revoked, and what it may do", () => {
   const token = {
     principal: "dev-admin",

@@ -16,7 +16,7 @@ export interface Sentence {
   lines: readonly string[];
   /** Where more stands about the object of the record. */
   to:
-    | { kind: "policy" | "quotas" | "tokens" | "service" }
+    | { kind: "policy" | "quotas" | "tokens" | "service" | "retention" | "erasure" }
     | { kind: "plan"; planId: string; projectId: string; environmentId: string }
     | { kind: "bulk"; id: string }
     | null;
@@ -61,6 +61,7 @@ function deed(row: Row, detail: Known, named: string, zone: Zone): string | null
   const plan = auditWords.plan(text(detail.planId), text(detail.planVersion));
   const where = `${text(detail.projectId)} / ${text(detail.environmentId)}`;
   const needs = number(detail.approvals) > 0 ? did.needs(number(detail.approvals)) : "";
+  const erasing = operations.erasing[text(detail.kind)] ?? "";
   switch (action) {
     case "SET_POLICY":
       return did.policy(number(detail.policyVersion));
@@ -127,9 +128,26 @@ function deed(row: Row, detail: Known, named: string, zone: Zone): string | null
     case "EMERGENCY_STOP":
     case "CANCEL":
       return did.sent(named);
+    case "PLACE_HOLD":
+      return operations.held(text(detail.kind), text(detail.subject));
+    case "REQUEST_ERASURE":
+      return operations.erasureAsked(erasing);
+    case "CONFIRM_ERASURE":
+      return operations.erasureConfirmed(erasing);
+    case "CANCEL_ERASURE":
+      return operations.erasureCancelled(erasing);
+    case "SET_RETENTION":
+      return operations.retention(number(detail.retentionVersion));
+    case "RETAIN":
+      return operations.retained(number(detail.archived), number(detail.deleted));
     default:
-      return auditWords.done[action] ?? null;
+      return auditWords.done[action] ?? done(action, text(detail.destination));
   }
+}
+
+function done(action: string, destination: string): string | null {
+  const words = operations.done[action];
+  return words === undefined ? null : `${words} ${destination}`.trimEnd();
 }
 
 /** Which alerts a silence is of. */
@@ -146,6 +164,8 @@ function which({ code, planId, projectId }: Known): string {
 function target(action: string, detail: Known): Sentence["to"] {
   if (["SET_POLICY", "BREAK_GLASS", "END_BREAK_GLASS"].includes(action)) return { kind: "policy" };
   if (action === "SET_QUOTA") return { kind: "quotas" };
+  if (["SET_RETENTION", "RETAIN", "PLACE_HOLD", "LIFT_HOLD"].includes(action)) return { kind: "retention" };
+  if (["REQUEST_ERASURE", "CONFIRM_ERASURE", "CANCEL_ERASURE"].includes(action)) return { kind: "erasure" };
   if (action === "CREATE_TOKEN" || action === "REVOKE_TOKEN") return { kind: "tokens" };
   if (["FREEZE_TENANT", "SET_ENGINE_MODE", "SET_SHARE_LINKS"].includes(action)) return { kind: "service" };
   if (typeof detail.bulkId === "string") return { kind: "bulk", id: detail.bulkId };

@@ -40,6 +40,12 @@ export interface Known {
   mode?: unknown;
   quotaVersion?: unknown;
   policyVersion?: unknown;
+  retentionVersion?: unknown;
+  archived?: unknown;
+  deleted?: unknown;
+  kind?: unknown;
+  destination?: unknown;
+  subject?: unknown;
 }
 
 export function known(detail: string): Known {

@@ -73,7 +73,7 @@ export const audit = {
     unbroke: (role: string, until: string) =>
       `Gave up the ${role} role of break-glass, which would have ended at ${until}`,
     started: (plan: string, where: string) => `Started ${plan} in ${where}`,
-    reran: (plan: string, where: string) => `Ran ${plan} in ${where} again`,
+    reran: (plan: string, where: string) => `Reran ${plan} in ${where}`,
     needs: (n: number) => `; it waits for ${plural(n, "approval")}`,
     froze: "Froze the tenant: no new run starts",
     unfroze: "Unfroze the tenant: runs start again",

@@ -1,4 +1,5 @@
-// The audit of alerts, incidents, workers and destinations. Only the pages of the audit load it.
+// The audit of what people do beside runs, policies and tokens. Only the pages of the audit load it.
+import { plural } from "../format/format";
 
 /** Accepted changes in a sentence. */
 export const operations = {
@@ -16,7 +17,36 @@ export const operations = {
   linked: (uri: string) => `Made a link for 5 minutes of the artifact ${uri.slice(uri.lastIndexOf("/") + 1)}`,
   recovery: (mode: string) => `Set the recovery of runs that hang to ${mode}`,
   plan: (id: string) => `plan ${id}`,
+  held: (kind: string, subject: string) => `Placed a legal hold on ${held[kind] ?? ""}${subject}`,
+  erasing: { TENANT: "of the tenant", SUBJECT: "of a person" } as Readonly<Record<string, string>>,
+  erasureAsked: (of: string) => `Asked for the erasure ${of}; another person has to confirm it`,
+  erasureConfirmed: (of: string) => `Confirmed the erasure ${of}`,
+  erasureCancelled: (of: string) => `Cancelled the erasure ${of}`,
+  retention: (version: number) => `Changed the retention to version ${version}`,
+  retained: (archived: number, deleted: number) =>
+    `Applied the retention: ${plural(archived, "run")} archived, ${plural(deleted, "run")} deleted`,
+  /** Other accepted actions. The name of a destination follows where the detail has one. */
+  done: {
+    LIFT_HOLD: "Lifted a legal hold",
+    EXPORT_TENANT: "Exported the tenant",
+    EXPORT_SUBJECT: "Exported what concerns a person",
+    REDRIVE_DELIVERIES: "Sent dead letters again to the destination",
+    TEST_DESTINATION: "Sent a test message to the destination",
+    ENABLE_DESTINATION: "Switched on the destination",
+    DISABLE_DESTINATION: "Switched off the destination",
+    REPLAY_DESTINATION: "Sent messages again to the destination",
+    CHECK_SECRETS: "Checked whether workers can read secrets",
+    REVOKE_SECRETS: "Revoked secrets that steps hold",
+    IMPORT: "Imported the run",
+    RECOVER: "Recovered the run, which hung",
+    ACKNOWLEDGE_INCIDENT: "Took on an incident",
+    NOTE_INCIDENT: "Added a note to an incident",
+    SEVERITY_INCIDENT: "Changed the severity of an incident",
+    CLOSE_INCIDENT: "Closed an incident",
+  } as Readonly<Record<string, string>>,
 };
+
+const held: Readonly<Record<string, string>> = { RUN: "run ", PLAN: "all runs of plan ", SUBJECT: "all runs of " };
 
 /** The names of actions, in the list of the filter and in refusals. */
 export const operationNames: Readonly<Record<string, string>> = {
@@ -31,11 +61,25 @@ export const operationNames: Readonly<Record<string, string>> = {
   ACKNOWLEDGE_INCIDENT: "Acknowledge an incident",
   NOTE_INCIDENT: "Add a note to an incident",
   CLOSE_INCIDENT: "Close an incident",
-  SET_SEVERITY_INCIDENT: "Set the severity of an incident",
+  SEVERITY_INCIDENT: "Set the severity of an incident",
   CHECK_SECRETS: "Check secrets",
   REVOKE_SECRETS: "Revoke secrets",
   TEST_DESTINATION: "Test a destination",
   ENABLE_DESTINATION: "Enable a destination",
   DISABLE_DESTINATION: "Disable a destination",
   REPLAY_DESTINATION: "Replay messages to a destination",
+  REDRIVE_DELIVERIES: "Deliver dead letters again",
+  REQUEST_ERASURE: "Ask for an erasure",
+  CONFIRM_ERASURE: "Confirm an erasure",
+  CANCEL_ERASURE: "Cancel an erasure",
+  SET_RETENTION: "Set the retention",
+  RETAIN: "Apply the retention",
+  PLACE_HOLD: "Place a legal hold",
+  LIFT_HOLD: "Lift a legal hold",
+  EXPORT_TENANT: "Export the tenant",
+  EXPORT_SUBJECT: "Export what concerns a person",
+  IMPORT: "Import a run",
+  RECOVER: "Recover a run that hangs",
+  REFUSE_WORKER: "Refuse a worker",
+  APPEND: "Write to the log of a run",
 };
