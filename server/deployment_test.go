@@ -17,6 +17,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -313,10 +314,40 @@ func TestDeployment_KillsLoseNothing(t *testing.T) {
 	// contract: W-1, W-2
 	t.Run("repeated and lost messages mislead no viewer", func(t *testing.T) { p.testMessages(t, a, b) })
 	t.Run("runs survive a kill of each process", func(t *testing.T) { p.testKills(t, a, b) })
-	for _, one := range []*process{p.data, p.control, p.serverA, p.serverB} {
+	for _, one := range []*process{p.data, p.control, p.serverB} {
 		if took := one.terminate(); took > testtime.Of(15*time.Second) || !one.cmd.ProcessState.Success() {
 			t.Errorf("%s ended %s after SIGTERM: %s; want success within 15 s", one.name, took, one.cmd.ProcessState)
 		}
+	}
+	p.testStopBehindAProxy(t)
+}
+
+// testStopBehindAProxy asks server A to stop. It says so at /readyz, and serves new connections until proxies have seen
+// that.
+func (p *deployment) testStopBehindAProxy(t *testing.T) {
+	t.Helper()
+	get := func(path string) (status int) {
+		r, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Get(p.urlA + path)
+		if err != nil {
+			return 0
+		}
+		must(t, r.Body.Close())
+		return r.StatusCode
+	}
+	if got := get("/readyz"); got != http.StatusOK {
+		t.Errorf("/readyz answers %d before the server is asked to stop, want 200", got)
+	}
+	began := time.Now()
+	must(t, p.serverA.cmd.Process.Signal(syscall.SIGTERM))
+	waitUntil(t, "/readyz answers 503", 4*time.Second, func() bool { return get("/readyz") == http.StatusServiceUnavailable })
+	if got := get("/livez"); got != http.StatusOK {
+		t.Errorf("/livez answers %d while proxies may still send requests, want 200", got)
+	}
+	<-p.serverA.exited
+	if took := time.Since(began); took < 5*time.Second || took > testtime.Of(15*time.Second) ||
+		!p.serverA.cmd.ProcessState.Success() {
+		t.Errorf("server A ended %s after SIGTERM: %s; want success after shutdown-delay and within 15 s", took,
+			p.serverA.cmd.ProcessState)
 	}
 }
 

@@ -129,9 +129,13 @@ func (p *parts) graphQL() *graph.Handler {
 	return graph.NewHandler(p.control, cfg)
 }
 
-// ready serves /readyz. It responds 200 when the store answered within the last second, and 503 otherwise, so that a
-// load balancer sends requests to other processes.
+// ready serves /readyz. It responds 200 when the store answered within the last second, and 503 otherwise and once the
+// server was asked to stop, so that a load balancer sends requests to other processes.
 func (p *parts) ready(w http.ResponseWriter, r *http.Request) {
+	if p.stopping.Load() {
+		http.Error(w, "the server stops", http.StatusServiceUnavailable)
+		return
+	}
 	if !p.control.Ready(r.Context()) {
 		http.Error(w, "the store does not answer", http.StatusServiceUnavailable)
 		return

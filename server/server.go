@@ -105,6 +105,7 @@ type parts struct {
 	authFailed func(kind string)
 
 	metricsHandler http.Handler // serves registry; set by routes
+	stopping       atomic.Bool  // the server was asked to stop, so proxies must send it no further requests
 }
 
 // assemble opens the store, the bus, the artifacts and the connection to Temporal that cfg names, and wires the parts.
@@ -496,6 +497,9 @@ func (p *parts) serve(ctx context.Context, ln net.Listener, routes http.Handler,
 	}
 	g.Go(func() error {
 		<-failed.Done()
+		if ctx.Err() != nil {
+			p.awaitProxies()
+		}
 		if p.cfg.Dev {
 			// `dvt dev` must end within 15 s, and its steps may take 13 s of them (contract T226). The next start processes the
 			// requests that are accepted from now on.
@@ -517,4 +521,16 @@ func (p *parts) serve(ctx context.Context, ln net.Listener, routes http.Handler,
 		return err
 	})
 	return g.Wait()
+}
+
+// awaitProxies makes /readyz answer 503 and waits for shutdown-delay, during which the server works as before. Without
+// it, proxies would send requests to a closed listener until their next check.
+func (p *parts) awaitProxies() {
+	p.stopping.Store(true)
+	if p.cfg.ShutdownDelay == 0 {
+		return
+	}
+	p.log.Info("/readyz answers 503 now; the listener closes after shutdown-delay",
+		slog.Duration("shutdownDelay", p.cfg.ShutdownDelay))
+	time.Sleep(p.cfg.ShutdownDelay)
 }

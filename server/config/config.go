@@ -163,6 +163,8 @@ type Config struct {
 	ApprovalTTL     time.Duration `koanf:"approval-ttl"` // how long a run waits for approval
 
 	HealthInterval time.Duration `koanf:"health-interval"` // time between two samples of a server's health history
+	// how long a server that was asked to stop answers /readyz with 503 before it closes its listener
+	ShutdownDelay time.Duration `koanf:"shutdown-delay"`
 
 	Quotas *admission.Quotas `koanf:"-"` // quotas, in the file only; nil: no limits
 
@@ -204,7 +206,7 @@ func Defaults(dev bool) map[string]any {
 		"no-worker-after": "5m", "stop-within": "2m", "pause-drain-timeout": "5m", "recovery": "observe",
 		"audit-heads-interval": "5m", "project-root": ".", "dbt": "dbt",
 		"temporal-tls": tlsAuto, "log-level": "info", "heartbeat": "30s", "write-budget": "3s", "rotate-after": 50,
-		"approval-ttl": "24h", "health-interval": "15s", "concurrency": 4, "workspace-max": "10Gi", "workspace-life": "24h",
+		"approval-ttl": "24h", "health-interval": "15s", "shutdown-delay": "5s", "concurrency": 4, "workspace-max": "10Gi", "workspace-life": "24h",
 		"requests-per-minute": 12_000, "address-requests-per-minute": 30_000, "signed-downloads": true,
 		"session-life": "12h", "session-idle": "2h", "clock-skew": "60s", "duties": []string{"api", "project", "dispatch",
 			"deliver", "reconcile", "trace", "notify", "retain"}, "trace-runs": 1.0, "trace-sample": 0.1,
@@ -213,6 +215,7 @@ func Defaults(dev bool) map[string]any {
 	maps.Copy(d, runPolicyDefaults())
 	if dev {
 		d["log-level"], d["heartbeat"], d["concurrency"], d["allow-private"] = "warn", "10s", 16, true
+		d["shutdown-delay"] = "0s" // no proxy sends requests to it
 		// One process uses these data, so the lease of a killed one may expire soon.
 		d["operators-tenant"], d["recovery"], d["lease"] = "acme", "act", "5s"
 		d["control-queue"], d["data-queue"] = plan.ControlPrefix+"dev", "tq-data-dev" // one process serves every environment
@@ -247,9 +250,11 @@ func Flags(f *pflag.FlagSet, names ...string) {
 		"erasure-ledger":       "bucket URL or directory of the ledger of erasures, which no backup of the store contains",
 		"metrics-listen": "host:port that serves probes, health, metrics and profiles of this process without a " +
 			"token; none by default",
-		"server":       "URL of the server whose journal a data worker uses",
-		"log-level":    "debug, info, warn or error",
-		"log-format":   "json or text; by default text on a terminal and json elsewhere",
+		"server":     "URL of the server whose journal a data worker uses",
+		"log-level":  "debug, info, warn or error",
+		"log-format": "json or text; by default text on a terminal and json elsewhere",
+		"shutdown-delay": "how long a server that was asked to stop still accepts requests while /readyz answers 503, so " +
+			"that proxies send the next ones elsewhere; 0s: not at all",
 		"public-url":   "URL at which browsers reach this server, such as https://dvt.example",
 		"heartbeat":    "time without a heartbeat after which an execution counts as lost",
 		"write-budget": "how long the store may take to confirm that a step begins or completed",
@@ -431,7 +436,7 @@ func knownKeys() map[string]bool {
 		pause-drain-timeout recovery concurrency
 		slots-by-type slots-by-tenant rate-by-type queue-rate-by-type metrics-listen
 		server worker-token allow-private accounts allowed-origins duties no-sample log-level log-format heartbeat
-		write-budget rotate-after manual-keys ticket-keys oidc public-url sign-in-key session-life session-idle clock-skew trusted-proxies operators-tenant approval-ttl health-interval quotas egress
+		write-budget rotate-after manual-keys ticket-keys oidc public-url sign-in-key session-life session-idle clock-skew trusted-proxies operators-tenant approval-ttl health-interval shutdown-delay quotas egress
 		requests-per-minute address-requests-per-minute audit-heads audit-heads-key audit-heads-interval
 		trace-runs trace-sample destinations secrets retention plan-buckets erasure-ledger signed-downloads`) {
 		out[k] = true
@@ -508,6 +513,9 @@ func (c *Config) verify() (errs []error) {
 	}
 	if c.HealthInterval < time.Second || c.HealthInterval > 5*time.Minute {
 		bad("health-interval must be between 1s and 5m")
+	}
+	if c.ShutdownDelay < 0 || c.ShutdownDelay > 2*time.Minute {
+		bad("shutdown-delay must be between 0s and 2m")
 	}
 	if c.TraceRuns < 0 || c.TraceRuns > 1 {
 		bad("trace-runs must be between 0 and 1")

@@ -53,7 +53,7 @@ func Server() *cobra.Command {
 		"data-queue", "isolation-queue", "isolation-tenants", "known-queues",
 		"no-worker-after", "stop-within", "pause-drain-timeout", "recovery",
 		"allowed-origins", "public-url", "trusted-proxies", "duties", "heartbeat",
-		"write-budget", "rotate-after", "trace-runs", "trace-sample",
+		"write-budget", "rotate-after", "trace-runs", "trace-sample", "shutdown-delay",
 		"allow-plaintext", "temporal-tls", "temporal-tls-ca", "temporal-tls-cert", "temporal-tls-key",
 		"temporal-tls-server-name",
 		"temporal-api-key-file", "store-password-file", "redis-tls-ca", "redis-tls-cert", "redis-tls-key",
