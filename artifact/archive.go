@@ -77,9 +77,9 @@ func (a *Archive) Walk(ctx context.Context, f func(name string, body []byte) err
 		if o.Size > maxArchived {
 			return fmt.Errorf("artifact: %s has %d bytes, more than %d", o.Key, o.Size, maxArchived)
 		}
-		body, err := a.bucket.ReadAll(ctx, o.Key)
+		body, err := a.bucket.readRange(ctx, o.Key, 0, o.Size)
 		if err != nil {
-			return failed("read "+o.Key, err)
+			return fmt.Errorf("artifact: %s: %w", o.Key, err)
 		}
 		if err := f(o.Key, body); err != nil {
 			return err

@@ -159,14 +159,21 @@ func (b bucket) reader(ctx context.Context, key string, offset, length int64) (*
 }
 
 // readRange reads length bytes from an offset, or all when length is -1. It returns fewer without an error when the
-// object ends before.
+// object ends before. An answer of more bytes than asked, or than the size that it names, is ErrTorn: one without an
+// end must not fill the memory.
 func (b bucket) readRange(ctx context.Context, key string, offset, length int64) ([]byte, error) {
 	r, err := b.reader(ctx, key, offset, length)
 	if err != nil {
 		return nil, failed("read", err)
 	}
 	defer r.Close()
-	body, err := io.ReadAll(r)
+	if length < 0 {
+		length = r.Size()
+	}
+	body, err := io.ReadAll(io.LimitReader(r, length+1))
+	if err == nil && int64(len(body)) > length {
+		err = fmt.Errorf("%w: the bucket answers more than the %d bytes that were asked", ErrTorn, length)
+	}
 	return body, failed("read", err)
 }
 
@@ -203,7 +210,7 @@ func (b bucket) check(ctx context.Context, key string) error {
 		do   func() error
 	}{
 		{"write objects", func() error { return b.write(ctx, key, strings.NewReader("dvt"), blob.WriterOptions{}) }},
-		{"read objects", func() error { _, err := b.ReadAll(ctx, key); return err }},
+		{"read objects", func() error { _, err := b.readRange(ctx, key, 0, -1); return err }},
 		{"list objects", func() error {
 			_, err := b.List(&blob.ListOptions{Prefix: key}).Next(ctx)
 			if errors.Is(err, io.EOF) {

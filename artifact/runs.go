@@ -42,7 +42,7 @@ func (s *Store) PutArchived(ctx context.Context, name string, body io.Reader) er
 	return nil
 }
 
-// OpenArchived opens the archive of a run; fs.ErrNotExist.
+// OpenArchived opens the archive of a run; fs.ErrNotExist. A read that the bucket breaks off is ErrUnavailable.
 func (s *Store) OpenArchived(ctx context.Context, name string) (io.ReadCloser, error) {
 	key, err := archiveKey(name)
 	if err != nil {
@@ -55,7 +55,7 @@ func (s *Store) OpenArchived(ctx context.Context, name string) (io.ReadCloser, e
 	if err != nil {
 		return nil, failed("archive", err)
 	}
-	return r, nil
+	return &plainObject{r}, nil
 }
 
 // RemoveArchived removes the archive of a run, and its other copies: objects whose names differ only in the hash before

@@ -49,7 +49,10 @@ type Config struct {
 	Keys *subject.Keyring
 	Dir  string
 	// Of is the tenant, or a person of it.
-	Of     owner.Scope
+	Of owner.Scope
+	// By is who exports, for the record of the audit: an account of an operating system and its host. The zero value
+	// stands for dvt itself.
+	By     Account
 	Reason string
 	// FileBytes is the size after which a file of rows ends; 0: 64 MiB.
 	FileBytes int64
@@ -59,6 +62,20 @@ type Config struct {
 	Logger   *slog.Logger   // nil: discards
 	// Stop is called after each change of the directory, for tests that end an export there; nil: not at all.
 	Stop func(at string) error
+}
+
+// Account is an account of an operating system.
+type Account struct{ Name, Host string }
+
+// accountPrefix begins the actor of the record, so that an account is no principal of the same name.
+const accountPrefix = "account/"
+
+// sign writes who acts into a row. A name beside a host is sealed as those of principals are.
+func (a Account) sign(row *store.AuditRow) {
+	row.Actor = "dvt"
+	if a.Name != "" {
+		row.Actor, row.Address, row.Credential, row.Via = accountPrefix+a.Name, a.Host, "os", "command"
+	}
 }
 
 // Progress says how far an export is.
@@ -111,8 +128,11 @@ func run(ctx context.Context, cfg Config) (Manifest, error) {
 		return Manifest{}, fmt.Errorf("%w: name a tenant", ErrNothing)
 	}
 	w, done, err := openWork(cfg)
-	if err != nil || done != nil {
-		return deref(done), err
+	if err != nil {
+		return Manifest{}, err
+	}
+	if done != nil {
+		return *done, nil
 	}
 	e := &exporter{Config: cfg, work: w}
 	if cfg.Rate > 0 {
@@ -126,13 +146,6 @@ func run(ctx context.Context, cfg Config) (Manifest, error) {
 		}
 	}
 	return Manifest{}, errors.Join(err, w.close())
-}
-
-func deref(m *Manifest) Manifest {
-	if m == nil {
-		return Manifest{}
-	}
-	return *m
 }
 
 type exporter struct {
@@ -208,8 +221,9 @@ func (e *exporter) begin(ctx context.Context) error {
 	if s.StoreEpoch, err = e.Store.Epoch(ctx); err != nil {
 		return err
 	}
-	row := store.AuditRow{ID: s.ID, TenantID: e.Of.TenantID, Actor: "dvt", Action: ActionTenant, Outcome: "ACCEPTED",
-		Reason: e.Reason, RequestID: s.ID}
+	row := store.AuditRow{ID: s.ID, TenantID: e.Of.TenantID, Action: ActionTenant, Outcome: "ACCEPTED", Reason: e.Reason,
+		RequestID: s.ID}
+	e.By.sign(&row)
 	if e.Of.Subject != "" {
 		row.Action = ActionSubject
 		if e.Keys != nil { // a name that stands here could never be erased

@@ -56,8 +56,8 @@ func (f *forged) write(path, body string) {
 func (f *forged) writeManifest() {
 	f.Helper()
 	var out bytes.Buffer
-	fmt.Fprintf(&out, `{"format":"dvt-archive","version":1,"kind":"subject","tenantId":"acme","subject":"ana","fileCount":%d,"files":[`,
-		len(f.files))
+	fmt.Fprintf(&out, `{"format":"dvt-archive","version":1,"kind":"subject","tenantId":"acme","subject":"ana",`+
+		`"fileCount":%d,"files":[`, len(f.files))
 	for n, file := range f.files {
 		line, err := json.Marshal(file)
 		f.check(err)

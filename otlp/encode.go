@@ -53,7 +53,13 @@ const spanSize = 512
 
 // spanEncoder encodes spans one after the other and uses its buffers again. The numbers of fields are those of
 // opentelemetry/proto/trace/v1/trace.proto and common.proto; a test decodes them with the types of the protocol.
-type spanEncoder struct{ buf, pair, value []byte }
+type spanEncoder struct {
+	buf, pair, value []byte
+	// The spans of a run begin with the same attributes. These are those of the previous span, and their encoding.
+	before  []trace.Attribute
+	encoded []byte
+	ends    []int // where each attribute ends in encoded
+}
 
 // span returns an encoded span, which the next call overwrites.
 func (e *spanEncoder) span(s *trace.Span) []byte {
@@ -68,9 +74,7 @@ func (e *spanEncoder) span(s *trace.Span) []byte {
 	b = protowire.AppendFixed64(protowire.AppendTag(b, 7, protowire.Fixed64Type), nanos(s.Start))
 	b = protowire.AppendFixed64(protowire.AppendTag(b, 8, protowire.Fixed64Type), nanos(s.End))
 	b = e.attribute(b, 9, trace.Attribute{Key: "dvt.kind", Text: string(s.Kind)})
-	for _, a := range s.Attributes {
-		b = e.attribute(b, 9, a)
-	}
+	b = append(b, e.attributes(9, s.Attributes)...)
 	for _, l := range s.Links {
 		link := appendBytes(appendBytes(nil, 1, l.Trace[:]), 2, l.Span[:])
 		b = appendBytes(b, 13, e.attribute(link, 4, trace.Attribute{Key: "dvt.relation", Text: l.Relation}))
@@ -83,6 +87,22 @@ func (e *spanEncoder) span(s *trace.Span) []byte {
 	b = protowire.AppendFixed32(protowire.AppendTag(b, 16, protowire.Fixed32Type), sampled)
 	e.buf = b
 	return b
+}
+
+// attributes returns attributes as fields. It encodes only those that follow what they have in common with the previous
+// ones.
+func (e *spanEncoder) attributes(field protowire.Number, all []trace.Attribute) []byte {
+	same, end := 0, 0
+	for same < len(all) && same < len(e.before) && all[same] == e.before[same] {
+		end = e.ends[same]
+		same++
+	}
+	e.encoded, e.ends, e.before = e.encoded[:end], e.ends[:same], all
+	for _, a := range all[same:] {
+		e.encoded = e.attribute(e.encoded, field, a)
+		e.ends = append(e.ends, len(e.encoded))
+	}
+	return e.encoded
 }
 
 // attribute appends a KeyValue as a field.

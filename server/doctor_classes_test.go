@@ -33,6 +33,8 @@ func (c *clinic) startPeers() {
 		switch status, err := strconv.Atoi(strings.TrimPrefix(q.URL.Path, "/")); {
 		case q.URL.Path == "/hangs":
 			<-over
+		case q.URL.Path == "/hangs-up":
+			panic(http.ErrAbortHandler)
 		case status/100 == 3:
 			http.Redirect(w, q, "http://169.254.169.254/", status)
 		case err == nil:
@@ -225,6 +227,24 @@ func (c *clinic) classesOfSteps() []*class {
 		dbtClass("dbt test failed", "DBT_FAILED", dbt("DBT_TEST", c.writeProject("test",
 			"{{ config(materialized='ephemeral') }} select null as id", "shop",
 			"models: [{name: m, columns: [{name: id, tests: [not_null]}]}]"))),
+		failing("program of a script not found", "PROGRAM_NOT_FOUND", shell("load-orders --since yesterday")),
+		failing("program of a script without its interpreter", "PROGRAM_NOT_FOUND",
+			shell("printf '#!/opt/no/python\\n' > load.py; chmod +x load.py; ./load.py")),
+		failing("archive cut short", "DATA_REFUSED",
+			shell("head -c 100000 /dev/urandom | gzip | head -c 5000 > part.gz; gunzip -c part.gz > all")),
+		failing("document that is no JSON", "DATA_REFUSED", shell(
+			`echo 'json.decoder.JSONDecodeError: Expecting value: line 1 column 1 (char 0)' >&2; exit 1`)),
+		failing("program with a fault of its own", "CODE_BROKEN", shell(
+			`printf 'Traceback (most recent call last):\n  File "load.py", line 3\nKeyError: '"'"'amount'"'"'\n' >&2; exit 1`)),
+		about(failing("too many open files", "EXIT_STATUS", shell(
+			`ulimit -n 16; exec perl -e 'for (1..99) { open($f[$_], "<", "/dev/null") or die "cannot open a file: $!\n" }'`)),
+			"Too many open files"),
+		failing("database starts up", "DEPENDENCY_UNREACHABLE",
+			shell(`echo 'psql: error: FATAL:  the database system is starting up' >&2; exit 2`)),
+		failing("host not permitted by the database", "CREDENTIALS_REFUSED",
+			shell(`echo 'FATAL:  no pg_hba.conf entry for host "10.1.2.3", user "loader", database "shop", no encryption' >&2; exit 2`)),
+		failing("host key unknown", "CERTIFICATE_REFUSED", shell(`echo 'Host key verification failed.' >&2; exit 255`)),
+		failing("service hangs up", "DEPENDENCY_UNREACHABLE", call(c.peer+"/hangs-up")),
 		failing("service refuses the connection", "DEPENDENCY_UNREACHABLE", call("http://127.0.0.1:1/")),
 		failing("service answers 404", "HTTP_STATUS", call(c.peer+"/404")),
 		failing("service answers 500", "HTTP_STATUS", call(c.peer+"/500")),

@@ -271,6 +271,7 @@ func setDefaultStore(c *config.Config) error {
 type ExportRequest struct {
 	Of     owner.Scope
 	To     string // a directory, or a file of export.Pack
+	By     export.Account
 	Reason string
 	Rate   int64 // bytes a second; 0: no bound
 }
@@ -295,7 +296,7 @@ func Export(ctx context.Context, cfg config.Config, log *slog.Logger, r ExportRe
 		return m, err
 	}
 	defer unlock()
-	work := export.Config{Dir: dir, Of: r.Of, Reason: r.Reason, Rate: r.Rate, Progress: progress, Logger: log}
+	work := export.Config{Dir: dir, Of: r.Of, By: r.By, Reason: r.Reason, Rate: r.Rate, Progress: progress, Logger: log}
 	err = onExported(ctx, cfg, log, &work, func() error {
 		m, err = export.Run(ctx, work)
 		return err

@@ -30,7 +30,7 @@ type AuditRow struct {
 	Format     int    // of the hash, set by the store: 1 does not cover the fields below
 	Credential string // of the actor, without its secret; "" when dvt itself acted
 	Address    string // of the caller; "" when dvt itself acted
-	Via        string // http, websocket, worker; "" when dvt itself acted
+	Via        string // http, websocket, sign-in, worker, command; "" when dvt itself acted
 	Object     string // name of the object that the action made, as MadeToken and the others set it; "": none
 	Digest     string // of the object's content, in hex
 

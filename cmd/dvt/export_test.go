@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"os/user"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -40,6 +41,12 @@ func TestExport_OfATenantIsVerifiedWithoutAServer(t *testing.T) {
 	export(4, "EXPORT_NOTHING", "tenant", "export", "typo", "--to", filepath.Join(dir, "typo"), "--reason", "r")
 	export(0, "manifest ", "tenant", "export", "acme", "--to", to, "--reason", "the contract ends", "--rate", "100M")
 	verify(0, "of tenant acme", to)
+	chain, err := os.ReadFile(filepath.Join(to, "audit", "audit-000001.ndjson"))
+	me, _ := user.Current()
+	if err != nil || !strings.Contains(string(chain), `"actor":"account/`+me.Username+`"`) ||
+		!strings.Contains(string(chain), `"credential":"os"`) {
+		t.Errorf("the audit has, %v:\n%s\nwant a record by account/%s", err, chain, me.Username)
+	}
 	export(3, "EXPORT_OTHER", "subject", "export", "ola", "--tenant", "acme", "--to", to, "--reason", "r")
 	packed := filepath.Join(dir, "ola.tar.gz")
 	export(2, "--tenant", "subject", "export", "ola", "--to", packed, "--reason", "r")

@@ -7,8 +7,6 @@ import (
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
-
-	runtrace "github.com/dvt-engine/dvt/run/trace"
 )
 
 // Store begins the span of a call of the store. system is postgresql or sqlite, and call the name of the call; neither
@@ -20,7 +18,7 @@ func (t *Tracer) Store(ctx context.Context, system, call, runID string) (context
 		if runID == "" {
 			return ctx, ignore
 		}
-		if !t.samplesRun(runtrace.IDOf(runID)) { // most calls of a process are such, so that each must cost little
+		if !t.samplesCallsFor(runID) { // most calls of a process are such, so that each must cost little
 			began := time.Now()
 			return ctx, func(failure string) {
 				if failure != "" {

@@ -8,6 +8,7 @@ package spans
 import (
 	"context"
 	"encoding/hex"
+	"hash/maphash"
 	"log/slog"
 	"sync/atomic"
 	"time"
@@ -47,11 +48,20 @@ type Tracer struct {
 	provider *sdktrace.TracerProvider
 	tracer   trace.Tracer
 	cfg      Config
+	seed     maphash.Seed
+	// Each entry is of a run whose calls are made now. Another run with the same place replaces it.
+	sampled [1024]atomic.Pointer[sampledRun]
+}
+
+// sampledRun remembers whether the calls for a run are sampled, because that takes a hash for each call.
+type sampledRun struct {
+	runID   string
+	sampled bool
 }
 
 // New returns a tracer that exports through the client of cfg.
 func New(cfg Config) *Tracer {
-	t := &Tracer{cfg: cfg}
+	t := &Tracer{cfg: cfg, seed: maphash.MakeSeed()}
 	keep := &keeper{
 		next: sdktrace.NewBatchSpanProcessor(cfg.Client.Exporter(), sdktrace.WithMaxQueueSize(2048)),
 		dropped: prometheus.NewCounter(prometheus.CounterOpts{Name: "dvt_request_spans_dropped_total",
@@ -142,6 +152,17 @@ func (t *Tracer) Description() string { return "dvt" }
 
 func (t *Tracer) samplesRun(id runtrace.TraceID) bool {
 	return runtrace.IsSampled(id, min(t.cfg.Ratio, t.cfg.Runs))
+}
+
+// samplesCallsFor reports whether the calls for a run are sampled.
+func (t *Tracer) samplesCallsFor(runID string) bool {
+	place := &t.sampled[maphash.String(t.seed, runID)%uint64(len(t.sampled))]
+	if known := place.Load(); known != nil && known.runID == runID {
+		return known.sampled
+	}
+	known := &sampledRun{runID, t.samplesRun(runtrace.IDOf(runID))}
+	place.Store(known)
+	return known.sampled
 }
 
 // inRun returns a context whose spans belong to the trace of a run, below its root.

@@ -16,6 +16,9 @@ func isProgram(code string) bool {
 	return false
 }
 
+// codeNoProgram is the code of steps whose own program does not exist.
+const codeNoProgram Code = "PROGRAM_NOT_FOUND"
+
 // sign is a form of error lines that programs and databases use alike.
 type sign struct {
 	code        Code
@@ -30,6 +33,14 @@ var signs = []sign{
 		regexp.MustCompile(`^sandbox \([a-z]+\): .* was refused\b`),
 		"The sandbox refused what the step needs.",
 		"If the step needs it, list it in the sandbox of the step, or ask the operator of the workers to permit it.",
+	},
+	{
+		// What shells and env print for a program that does not exist, or whose interpreter does not.
+		codeNoProgram,
+		regexp.MustCompile(`(?i)command not found|^\S*sh: (line )?\d+: \S+: (inaccessible or )?not found|bad interpreter|` +
+			`executable file not found|\benv: .{1,80}: no such file`),
+		"A program that the step calls does not exist on the worker.",
+		"Install it on the worker, or correct its name or path in the step.",
 	},
 	{
 		CodeDiskFull,
@@ -51,14 +62,16 @@ var signs = []sign{
 	{
 		CodeCertificate,
 		regexp.MustCompile(`(?i)certificate[ _]verif(y|ication)[ _]failed|certificate (has expired|signed by unknown authority)|` +
-			`ssl certificate problem|self[- ]signed certificate|unable to (verify the first|get local issuer) certificate`),
+			`ssl certificate problem|host key verification failed|host identification has changed|hostname mismatch|` +
+			`certificate is not yet valid|self[- ]signed certificate|unable to (verify the first|get local issuer) certificate`),
 		"The certificate of a service is not accepted.",
 		"Renew the certificate, or give the step the authority that issued it. Check the clock of the worker.",
 	},
 	{
 		CodeCredentials, regexp.MustCompile(`(?i)(password )?authentication failed|access denied|permission denied|` +
 			`not authori[sz]ed|unauthori[sz]ed|invalid (username|password|credentials|api key)|expired token|` +
-			`token (has )?expired|incorrect (user ?name|password)|log[io]n (denied|failed)|insufficient privileges|` +
+			`no pg_hba\.conf entry|is not allowed to (connect|access)|token (has )?expired|` +
+			`incorrect (user ?name|password)|log[io]n (denied|failed)|insufficient privileges|` +
 			`\b(role|user) \S{1,80} does not exist|\b40[13] (client error|forbidden|unauthorized)|status 40[13]\b`),
 		"Access was refused.", "Check the credentials and the grants that the step uses.",
 	},
@@ -84,7 +97,10 @@ var signs = []sign{
 		regexp.MustCompile(`(?i)connection (was )?(refused|reset|timed out|closed)|could(n't| not) connect|` +
 			`failed to connect|could not resolve|unknownhost|\b(econnrefused|econnreset|etimedout|enotfound|eai_again)\b|` +
 			`read (operation )?timed out|\b50[234] server error|` +
-			`name or service not known|no such host|temporary failure in name resolution|no route to host|` +
+			`database system is (starting up|shutting down|in recovery)|not (yet )?accepting connections|` +
+			`server has gone away|terminating connection due to|connection (was )?terminated|closed the connection|` +
+			`unexpected eof while reading|name or service not known|no such host|` +
+			`temporary failure in name resolution|no route to host|` +
 			`network is unreachable|i/o timeout|connect: |connection to server .* failed|server closed the connection|` +
 			`\b50[234] (bad gateway|service unavailable|gateway timeout)|no connection could be made|there was no answer in time|` +
 			`the name could not be resolved`),
@@ -109,9 +125,21 @@ var signs = []sign{
 	{
 		CodeBrokenCode,
 		regexp.MustCompile(`(?i)syntax error|syntaxerror|compilation error|parser error|unexpected token|` +
-			`importerror|modulenotfounderror|nameerror|undefined (variable|function|name)|is undefined`),
+			`importerror|modulenotfounderror|nameerror|panic: runtime error|segmentation fault|` +
+			`^([\w.]+\.)?(key|type|attribute|index|unboundlocal|recursion|reference)error\b|` +
+			`\b(nullpointer|classcast|indexoutofbounds|illegalstate)exception\b|undefined (variable|function|name)|is undefined`),
 		"The program or the SQL of the step is wrong.", "Correct it. Compare with the last green run to see " +
 			"what changed.",
+	},
+	{
+		// What readers of documents, archives and values print. Compilers print some of it too, so their forms come first.
+		CodeDataRefused,
+		regexp.MustCompile(`(?i)unexpected end of (file|data|archive|input|json)|unexpected eof in|not in gzip format|` +
+			`(jsondecode|unicodedecode|parse|zlib|badzipfile)\.?error\b|badzipfile|invalid (json|header|date|timestamp|byte sequence)|` +
+			`crc error|corrupt(ed)? (file|input|data|archive|record|zip)|checksum mismatch|malformed|not well-formed|` +
+			`conversion error|could not convert|cannot (parse|convert|cast)|does not look like a tar archive`),
+		"The data cannot be read, or do not fit what the program expects.",
+		"Look at the file or the rows that the message names, and at the load that brought them.",
 	},
 	{
 		CodeMissingObject,

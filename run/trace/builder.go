@@ -23,6 +23,8 @@ type Builder struct {
 	ended   bool
 	failed  bool // a finished span is Failed
 	out     []Span
+	room    []Attribute // where the attributes of the next finished spans have place
+	own     []Attribute // reused for the attributes that a span has beside the common ones
 
 	queuedAt, approvedAt, startedAt time.Time
 	queued                          bool // RunQueued is in the log
@@ -64,12 +66,13 @@ type step struct {
 	status   string    // of the last end
 	code     string
 	links    []Link
-	attempts map[int]*attempt
+	attempts []*attempt // by their number
 }
 
 // attempt is a logical attempt that has begun; done is set when its span is finished.
 type attempt struct {
 	open
+	no     int
 	manual time.Time // since when it waits for a person; zero when it does not
 	done   bool
 }
@@ -104,7 +107,7 @@ func (b *Builder) Add(events []run.Event) []Span {
 		}
 	}
 	out := b.out
-	b.out = nil
+	b.out, b.room = nil, nil // the spans own them
 	return out
 }
 
@@ -338,9 +341,21 @@ func (b *Builder) finish(e *run.Event, s Span, subject ...string) {
 	if s.End.IsZero() {
 		s.End = b.now
 	}
-	s.Attributes = slices.Concat(b.common, s.Attributes)
+	s.Attributes = b.withCommon(s.Attributes)
 	b.failed = b.failed || s.Failed
 	b.out = append(b.out, s)
+}
+
+// withCommon returns a copy of the attributes of a span after those of every span. Many spans share one array.
+func (b *Builder) withCommon(own []Attribute) []Attribute {
+	const spans, attributes = 32, 6 // about as many spans share an array, and have as many attributes of their own
+	n := len(b.common) + len(own)
+	if cap(b.room)-len(b.room) < n {
+		b.room = make([]Attribute, 0, max(n, min(cap(b.out), spans)*(len(b.common)+attributes)))
+	}
+	begin := len(b.room)
+	b.room = append(append(b.room, b.common...), own...)
+	return b.room[begin:len(b.room):len(b.room)]
 }
 
 // mentions reports whether the payload of an event may have one of the keys. Most payloads of steps have none and need

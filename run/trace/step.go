@@ -43,14 +43,14 @@ func (b *Builder) step(e *run.Event) {
 // attempt has ended.
 func (b *Builder) attempt(e *run.Event, s *step) *attempt {
 	la := e.LogicalAttempt
-	a := s.attempts[la]
-	if a != nil {
-		if a.done {
-			return nil
+	at, begun := slices.BinarySearchFunc(s.attempts, la, func(a *attempt, la int) int { return a.no - la })
+	if begun {
+		if a := s.attempts[at]; !a.done {
+			return a
 		}
-		return a
+		return nil
 	}
-	a = &attempt{open: open{start: b.now}}
+	a := &attempt{open: open{start: b.now}, no: la}
 	if s.began.IsZero() {
 		s.began = b.readyAt(s)
 		s.waiting = s.began
@@ -60,15 +60,13 @@ func (b *Builder) attempt(e *run.Event, s *step) *attempt {
 		if !s.ended.IsZero() {
 			name = "wait for a retry"
 		}
+		b.own = append(b.own[:0], text("stepId", s.StepID), number("logicalAttempt", la))
 		b.finish(e, Span{Kind: kindWait, Name: name, Start: s.waiting, Parent: StepSpan(b.id.RunID, s.StepID),
-			Attributes: []Attribute{text("stepId", s.StepID), number("logicalAttempt", la)}}, s.StepID, itoa(la))
+			Attributes: b.own}, s.StepID, itoa(la))
 	}
 	s.waiting = time.Time{}
 	s.latest = max(s.latest, la)
-	if s.attempts == nil {
-		s.attempts = map[int]*attempt{}
-	}
-	s.attempts[la] = a
+	s.attempts = slices.Insert(s.attempts, at, a)
 	b.addRunning(e, 1)
 	if e.Type == run.StepStartedEvent && mentions(e, "signalId", "paramsSeq") {
 		p, _ := run.PayloadOf[run.StepStartedPayload](e.Payload)
@@ -103,9 +101,9 @@ func (b *Builder) endAttempt(e *run.Event, s *step, la int, a *attempt) {
 		s.waiting = b.now
 		return
 	}
-	for _, other := range slices.Sorted(maps.Keys(s.attempts)) {
-		if o := s.attempts[other]; !o.done {
-			b.finishAttempt(e, s, other, o, status, code)
+	for _, other := range s.attempts {
+		if !other.done {
+			b.finishAttempt(e, s, other.no, other, status, code)
 		}
 	}
 	b.finishStep(e, s)
@@ -138,38 +136,43 @@ func stepEnd(e *run.Event) (status, code string, reused *run.Reused, signalID st
 
 func (b *Builder) finishAttempt(e *run.Event, s *step, la int, a *attempt, status, code string) {
 	a.done = true
-	attrs := make([]Attribute, 0, 5)
-	attrs = append(attrs, text("stepId", s.StepID), number("logicalAttempt", la))
+	attrs := append(b.own[:0], text("stepId", s.StepID), number("logicalAttempt", la))
 	if a.manual.IsZero() {
 		b.addRunning(e, -1)
 	} else {
 		b.finish(e, Span{Kind: kindManual, Name: "wait for a person", Start: a.manual,
-			Parent: AttemptSpan(b.id.RunID, s.StepID, la), Attributes: slices.Clone(attrs)}, s.StepID, itoa(la))
+			Parent: AttemptSpan(b.id.RunID, s.StepID, la), Attributes: attrs}, s.StepID, itoa(la))
 	}
 	if e.Type.EndsAttempt() {
 		attrs = append(attrs, number("engineAttempt", e.EngineAttempt))
 	}
 	s.ended, s.status, s.code, s.failed = b.now, status, code, status == string(run.StepFailed)
-	b.finish(e, Span{Kind: kindAttempt, Name: "attempt " + itoa(la), Start: a.start,
-		Parent: StepSpan(b.id.RunID, s.StepID), Failed: s.failed, Links: a.links,
-		Attributes: appendCode(append(attrs, text("status", status)), code)}, s.StepID, itoa(la))
+	b.own = appendCode(append(attrs, text("status", status)), code)
+	b.finish(e, Span{Kind: kindAttempt, Name: attemptName(la), Start: a.start, Parent: StepSpan(b.id.RunID, s.StepID),
+		Failed: s.failed, Links: a.links, Attributes: b.own}, s.StepID, itoa(la))
+}
+
+func attemptName(la int) string {
+	if la == 1 { // the only one of almost every step
+		return "attempt 1"
+	}
+	return "attempt " + itoa(la)
 }
 
 // finishStep finishes a step at the end of its last attempt.
 func (b *Builder) finishStep(e *run.Event, s *step) {
 	s.closed = true
 	s.attempts = nil
-	attrs := make([]Attribute, 0, 6)
-	attrs = append(attrs, text("stepId", s.StepID))
+	attrs := append(b.own[:0], text("stepId", s.StepID))
 	if s.Type != "" {
 		attrs = append(attrs, text("stepType", s.Type))
 	}
 	if s.TaskQueue != "" {
 		attrs = append(attrs, text("queue", s.TaskQueue))
 	}
-	attrs = append(attrs, number("logicalAttempts", s.latest), text("status", s.status))
+	b.own = appendCode(append(attrs, number("logicalAttempts", s.latest), text("status", s.status)), s.code)
 	b.finish(e, Span{Kind: kindStep, Name: "step " + s.StepID, Start: s.began, End: s.ended, Failed: s.failed,
-		Links: s.links, Attributes: appendCode(attrs, s.code)}, s.StepID)
+		Links: s.links, Attributes: b.own}, s.StepID)
 }
 
 // endSteps finishes the steps that the end of the run leaves open, in the order of their ids. Attempts that had not
@@ -180,9 +183,9 @@ func (b *Builder) endSteps(e *run.Event, status, code string) {
 		if s.closed || s.began.IsZero() {
 			continue
 		}
-		for _, la := range slices.Sorted(maps.Keys(s.attempts)) {
-			if a := s.attempts[la]; !a.done {
-				b.finishAttempt(e, s, la, a, status, code)
+		for _, a := range s.attempts {
+			if !a.done {
+				b.finishAttempt(e, s, a.no, a, status, code)
 			}
 		}
 		b.finishStep(e, s)

@@ -7,6 +7,7 @@ package archive
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"context"
 	"crypto/sha256"
@@ -129,7 +130,8 @@ func verify(ctx context.Context, from Objects, a store.ArchivedRun, want store.L
 	return nil
 }
 
-// Read reads the archived log of a run and checks its hash. ErrTorn for an object that is missing or differs.
+// Read reads the archived log of a run and checks its hash. Errors: ErrTorn for an object that differs, fs.ErrNotExist
+// for one that is missing, and the error of the bucket that broke off, which may be repeated.
 func Read(ctx context.Context, from Objects, a store.ArchivedRun) (storeadmin.RunFile, error) {
 	in, err := from.OpenArchived(ctx, a.Location)
 	if err != nil {
@@ -137,16 +139,22 @@ func Read(ctx context.Context, from Objects, a store.ArchivedRun) (storeadmin.Ru
 	}
 	defer func() { _ = in.Close() }() // everything was read
 	sum := sha256.New()
-	hashed := io.TeeReader(in, sum)
+	stored := &source{from: io.LimitReader(in, cmp.Or(a.Bytes, maxUnpacked)+1)} // a longer one has another hash
+	hashed := io.TeeReader(stored, sum)
+	var file storeadmin.RunFile
 	z, err := gzip.NewReader(hashed)
-	if err != nil {
-		return storeadmin.RunFile{}, errors.Join(ErrTorn, err)
+	if err == nil {
+		file, err = storeadmin.ReadRun(ctx, io.LimitReader(z, maxUnpacked))
 	}
-	file, err := storeadmin.ReadRun(ctx, io.LimitReader(z, maxUnpacked))
 	if err == nil {
 		_, err = io.Copy(io.Discard, hashed)
 	}
-	if err != nil {
+	switch {
+	case stored.err != nil:
+		return storeadmin.RunFile{}, fmt.Errorf("archive: the log of run %s: %w", a.RunID, stored.err)
+	case ctx.Err() != nil:
+		return storeadmin.RunFile{}, ctx.Err()
+	case err != nil:
 		return storeadmin.RunFile{}, errors.Join(ErrTorn, err)
 	}
 	if hex.EncodeToString(sum.Sum(nil)) != a.SHA256 || file.Run.RunID != a.RunID || file.Run.TenantID != a.TenantID {
@@ -156,6 +164,20 @@ func Read(ctx context.Context, from Objects, a store.ArchivedRun) (storeadmin.Ru
 		file.Events[i].Identity = file.Run.Identity
 	}
 	return file, nil
+}
+
+// source remembers the error with which the bucket broke off, because readers of gzip and JSON report it as damage.
+type source struct {
+	from io.Reader
+	err  error
+}
+
+func (s *source) Read(p []byte) (int, error) {
+	n, err := s.from.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		s.err = err
+	}
+	return n, err
 }
 
 // Archive is the archive of a store in a bucket. It is safe for concurrent use.

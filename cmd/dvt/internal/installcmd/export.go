@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"os/user"
 	"strconv"
 	"strings"
 
@@ -68,7 +69,7 @@ func exportCommand(output *document.Format, c *cobra.Command, of func([]string, 
 			if r.To == "" || byTenant && tenant == "" {
 				return cmdline.Usage(errors.New("give --to, and the tenant of a person with --tenant"))
 			}
-			r.Of = of(args, tenant)
+			r.Of, r.By = of(args, tenant), account()
 			m, err := server.Export(ctx, cfg, log, r, showExport)
 			switch {
 			case errors.Is(err, export.ErrOther):
@@ -92,6 +93,23 @@ func exportCommand(output *document.Format, c *cobra.Command, of func([]string, 
 	}
 	cmdline.RequireReason(c)
 	return c
+}
+
+// account returns the account that runs this process; with sudo the one that gave the command. The operating system
+// answers, so a root of the host can be anybody.
+func account() export.Account {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown host"
+	}
+	name := strconv.Itoa(os.Getuid())
+	if u, err := user.Current(); err == nil {
+		name = u.Username
+	}
+	if sudo := os.Getenv("SUDO_USER"); sudo != "" && os.Getuid() == 0 {
+		name = sudo
+	}
+	return export.Account{Name: name, Host: host}
 }
 
 // parseRate reads a number of bytes, with K, M or G.
