@@ -342,9 +342,10 @@ func (o *proxiedServer) testEngineAway(t *testing.T) {
 	servers := []string{o.base, o.api}
 	try := func(base string) answer { return tryStartAt(t, base, fmt.Sprintf("away-%d", time.Now().UnixNano())) }
 	o.engine.Stop()
+	var accepted []string
 	for i := range 5 {
 		id := fmt.Sprintf("away-%d", i)
-		start(t, o.clientOf("ada"), id, sleepPlan(id, 1))
+		accepted = append(accepted, start(t, o.clientOf("ada"), id, sleepPlan(id, 1)))
 	}
 	seconds := func(a answer) int {
 		n, err := strconv.Atoi(a.Header.Get("Retry-After"))
@@ -374,6 +375,11 @@ func (o *proxiedServer) testEngineAway(t *testing.T) {
 	o.engine.Pass()
 	for _, base := range servers {
 		waitUntil(t, base+" accepts starts again", time.Minute, func() bool { return try(base).code() == "" })
+	}
+	for _, id := range accepted { // they waited in the queue, and nobody repeated them
+		if st := waitForEnd(t, o.clientOf("ada"), id, time.Minute); st.Status != client.RunStatusCompleted {
+			t.Errorf("a run that was accepted before the engine was known to be away ended %s, want COMPLETED", st.Status)
+		}
 	}
 }
 
