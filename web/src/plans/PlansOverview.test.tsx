@@ -115,19 +115,20 @@ function Narrowed() {
   return <PlansTable pages={usePlans({})} searched={false} narrowed />;
 }
 
+const planOf = (planId: string, next: string, statuses: string[]) => ({
+  ...NIGHTLY,
+  planId,
+  next,
+  waiting: 0,
+  open: next === "WATCH" ? 1 : 0,
+  runs: statuses.map((status, i) => ({ ...run(`${planId}-${i}`, status, 1_000), substatus: null })),
+});
+
 it("marks a plan that is ill beside its name, and one whose new run follows a failed one", async () => {
-  const plan = (planId: string, next: string, statuses: string[]) => ({
-    ...NIGHTLY,
-    planId,
-    next,
-    waiting: 0,
-    open: next === "WATCH" ? 1 : 0,
-    runs: statuses.map((status, i) => ({ ...run(`${planId}-${i}`, status, 1_000), substatus: null })),
-  });
   const plans = [
-    plan("broken", "RERUN", ["FAILED", "COMPLETED"]),
-    plan("again", "WATCH", ["RUNNING", "FAILED"]),
-    plan("well", "WATCH", ["RUNNING", "COMPLETED"]),
+    planOf("broken", "RERUN", ["FAILED", "COMPLETED"]),
+    planOf("again", "WATCH", ["RUNNING", "FAILED"]),
+    planOf("well", "WATCH", ["RUNNING", "COMPLETED"]),
   ];
   await show(<PlansOverview />, { answers: { Plans: answer(plans) } });
   await screen.findByRole("link", { name: "broken" });
