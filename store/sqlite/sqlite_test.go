@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -73,6 +74,30 @@ func TestOpen_KeepsDataAndSettings(t *testing.T) {
 	evs, err := open(t, path, Options{}).Events(t.Context(), runtest.ID.RunID, 0, 10)
 	if err != nil || len(evs) != 1 {
 		t.Fatalf("%d events after reopening, %v; want 1", len(evs), err)
+	}
+}
+
+func TestOpen_PagesHoldHeadersAndOldFilesKeepTheirs(t *testing.T) {
+	t.Parallel()
+	fresh := open(t, filepath.Join(t.TempDir(), "new.db"), Options{})
+	if got := queryValue(t, fresh, "PRAGMA page_size"); got != "8192" {
+		t.Errorf("a new file has pages of %s bytes, want 8192: a header of 1.5 kB needs an overflow page in less", got)
+	}
+	path := filepath.Join(t.TempDir(), "old.db")
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.ExecContext(t.Context(), `PRAGMA page_size = 4096; CREATE TABLE earlier (n INTEGER)`); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	old := open(t, path, Options{})
+	newRun(t, old)
+	if got := queryValue(t, old, "PRAGMA page_size"); got != "4096" {
+		t.Errorf("a file of an earlier version has pages of %s bytes, want its 4096", got)
 	}
 }
 

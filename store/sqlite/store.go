@@ -93,6 +93,9 @@ func Open(ctx context.Context, path string, o Options) (*Store, error) {
 	if err := makePrivate(path); err != nil {
 		return nil, err
 	}
+	if err := setPageSize(ctx, path, o); err != nil {
+		return nil, s.translate("open", err)
+	}
 	db, err := sql.Open("sqlite", dsn(path, o))
 	if err != nil {
 		return nil, s.translate("open", err)
@@ -120,10 +123,30 @@ func makePrivate(path string) error {
 	return f.Close()
 }
 
+// pageSize is the size of the pages of a new file in bytes. A row of a table without rowids may take about a quarter of
+// a page. The header of a run has 1.0 to 1.6 kB and does not fit into a quarter of the usual 4 KiB: each row would then
+// have an overflow page, and a page of a list would read several times as much of the file.
+const pageSize = 8 << 10
+
+// setPageSize gives an empty file its page size. A file with content keeps its own. It needs a connection of its own,
+// because the driver sorts the settings of a connection by name, and the switch to WAL fixes the size.
+func setPageSize(ctx context.Context, path string, o Options) error {
+	if info, err := os.Stat(path); err != nil || info.Size() > 0 {
+		return err
+	}
+	db, err := sql.Open("sqlite", fileURL(path, url.Values{"_pragma": {busyTimeout(o)}}))
+	if err != nil {
+		return err
+	}
+	db.SetMaxOpenConns(1)
+	_, err = db.ExecContext(ctx, `PRAGMA page_size = `+strconv.Itoa(pageSize)+`; PRAGMA journal_mode = WAL`)
+	return errors.Join(err, db.Close())
+}
+
 // writerSettings are settings of the writer's connection. Its cache holds the pages that appends need again: keys are
-// hashes, so they touch random leaves of their index. Between checkpoints the WAL may grow to 32 MiB, so that a page
-// that many commits change is written to the file once.
-const writerSettings = "&_pragma=cache_size(-32768)&_pragma=wal_autocheckpoint(8000)" // KiB, pages
+// hashes, so they touch random leaves of their index. Between checkpoints the WAL may grow to 32 MiB, or to 16 MiB where
+// pages have 4 KiB, so that a page that many commits change is written to the file once.
+const writerSettings = "&_pragma=cache_size(-32768)&_pragma=wal_autocheckpoint(4000)" // KiB, pages
 
 // readerSettings are settings of the readers' connections. They map as much of the file into memory as SQLite allows,
 // because a page of a list needs about one page of the file per row.
@@ -134,12 +157,20 @@ func dsn(path string, o Options) string {
 	q.Set("_txlock", "immediate") // for migrations, because two processes may create the same file
 	// The timeout comes first, because the switch to WAL already needs it.
 	for _, p := range []string{
-		"busy_timeout(" + strconv.FormatInt(o.BusyTimeout.Milliseconds(), 10) + ")",
+		busyTimeout(o),
 		"journal_mode(WAL)", "synchronous(FULL)",
 		"recursive_triggers(1)", // otherwise triggers miss the rows that a REPLACE deletes (contract T208)
 	} {
 		q.Add("_pragma", p)
 	}
+	return fileURL(path, q)
+}
+
+func busyTimeout(o Options) string {
+	return "busy_timeout(" + strconv.FormatInt(o.BusyTimeout.Milliseconds(), 10) + ")"
+}
+
+func fileURL(path string, q url.Values) string {
 	return (&url.URL{Scheme: "file", Opaque: (&url.URL{Path: path}).EscapedPath(), RawQuery: q.Encode()}).String()
 }
 

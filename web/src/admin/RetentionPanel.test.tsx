@@ -76,7 +76,7 @@ async function panel(actions: ("SET_POLICY" | "READ_AUDIT")[] = ["SET_POLICY", "
       RightHolders: { rightHolders: [{ action: "SET_POLICY", needs: "", names: [], more: false }] },
     },
   });
-  await screen.findByText("Runs of a plan sales");
+  await screen.findByText("All runs of plan sales");
   return view;
 }
 
@@ -89,6 +89,28 @@ it("says how long each thing lives and what the last pass did", async () => {
     expect(text).toContain(part);
   expect(text).toContain("12,480");
   expect(text).toContain("The first failure: run r1: the bucket is full");
+});
+
+it("says in one sentence that nothing is deleted, instead of in each row", async () => {
+  const days = {
+    archiveRuns: 0,
+    deleteArchives: 0,
+    stepLogs: 0,
+    receipts: 0,
+    deadLetters: 0,
+    alerts: 0,
+    artifacts: [],
+  };
+  await show(<RetentionPanel />, {
+    answers: {
+      Retention: { retentionPolicy: { ...POLICY, days, lastPass: null } },
+      RetentionHistory: { retentionHistory: page([]) },
+      LegalHolds: { legalHolds: page([]) },
+      RightHolders: { rightHolders: [] },
+    },
+  });
+  await screen.findByText(/^Nothing is deleted/);
+  expect(screen.queryByText("Step logs")).toBeNull();
 });
 
 it("places a hold on one thing, with a reason", async () => {

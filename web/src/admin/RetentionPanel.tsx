@@ -53,6 +53,11 @@ function linesOf(days: Days): Line[] {
   ];
 }
 
+/** Whether the policy deletes and archives nothing. */
+function keepsAll(days: Days): boolean {
+  return LINES.every((line) => days[line] === 0) && days.artifacts.every(({ days: n }) => n === 0);
+}
+
 /** The settings to edit: those in force, or an old version that is put back over them. */
 interface Editing {
   base: RetentionFieldsFragment;
@@ -134,12 +139,16 @@ export function RetentionPanel() {
       {now && (
         <section className={css.section}>
           <p className={css.hint}>{words.intro(now.version)}</p>
-          <Table
-            label={words.title}
-            columns={columns(words.kept)}
-            rows={linesOf(now.days)}
-            rowKey={({ what }) => what}
-          />
+          {keepsAll(now.days) ? (
+            <p>{words.allForEver}</p>
+          ) : (
+            <Table
+              label={words.title}
+              columns={columns(words.kept)}
+              rows={linesOf(now.days)}
+              rowKey={({ what }) => what}
+            />
+          )}
         </section>
       )}
       {now && <LastPass pass={now.lastPass} />}

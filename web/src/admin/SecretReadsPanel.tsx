@@ -49,8 +49,8 @@ const COLUMNS: Column<Read>[] = [
 function Result({ read: { code, cached } }: { read: Read }) {
   if (code === null) return cached ? words.cached : words.read;
   return (
-    <span className={css.tone} data-tone="bad">
-      {code}
+    <span className={css.tone} data-tone="bad" title={code}>
+      {words.refused[code] ?? code}
     </span>
   );
 }

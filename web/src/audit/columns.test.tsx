@@ -48,3 +48,10 @@ it("says in words why a request was refused, and offers no moment that does not 
 it("keeps a code that has no words", async () => {
   expect((await line({ outcome: "REJECTED", code: "NEW_CODE" })).textContent).toContain("NEW_CODE");
 });
+
+it("folds the reason of an alert, which has many lines, and shows all of it when it is opened", async () => {
+  const reason = `The run was paused, and 5 m later it still runs a step. ${"Resume the run, or cancel it. ".repeat(3)}`;
+  const row = await line({ action: "SWEEP", outcome: "ESCALATED", code: "PAUSE_DRAIN_TIMEOUT", reason });
+  expect(row.querySelector("details summary")?.textContent).toMatch(/^The run was paused.{40,80}…$/);
+  expect(row.querySelector("details")?.textContent).toContain(reason);
+});

@@ -33,13 +33,15 @@ export const auditColumns: Column<AuditLine>[] = [
   },
   { head: auditWords.outcome, cell: (line) => line.entry.row && <Outcome row={line.entry.row} count={line.count} /> },
   { head: auditWords.on, cell: ({ entry }) => entry.row && <Subject row={entry.row} /> },
-  { head: auditWords.reason, text: true, cell: ({ entry }) => entry.row && reasonWords(entry.row) },
+  { head: auditWords.reason, text: true, cell: ({ entry }) => entry.row && <Reason text={reasonWords(entry.row)} /> },
   {
     head: auditWords.detail,
     wide: true,
     cell: ({ entry }) => entry.row?.detail && <Detail text={entry.row.detail} />,
   },
 ];
+
+const LONG_REASON = 90;
 
 type Row = NonNullable<AuditFieldsFragment["row"]>;
 
@@ -72,6 +74,18 @@ function More({ to, children }: { to: Sentence["to"]; children: string }) {
         </Link>
       );
   }
+}
+
+/** A reason. One that dvt wrote may have ten lines: it opens, so that the next records stay in sight. */
+function Reason({ text }: { text: string }) {
+  if (text.length <= LONG_REASON) return text;
+  const cut = text.lastIndexOf(" ", LONG_REASON);
+  return (
+    <details>
+      <summary>{text.slice(0, cut > 0 ? cut : LONG_REASON)}…</summary>
+      {text}
+    </details>
+  );
 }
 
 /** Leads to all records of the person within the rest of the filter. */

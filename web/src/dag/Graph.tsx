@@ -139,7 +139,7 @@ export function Graph({
       <div
         ref={camera.pane}
         className={css.pane}
-        style={{ "--picture": `${Math.max(160, layout.height * (fitted ? 1 : 0.75) + 48)}px` } as CSSProperties}
+        style={{ "--picture": `${Math.max(160, layout.height * (fitted ? 1 : 0.85) + 48)}px` } as CSSProperties}
         role="group"
         aria-label={pictures.graph.summary(shape.ids.length)}
         data-nodes={shape.ids.length}

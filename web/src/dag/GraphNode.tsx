@@ -1,4 +1,4 @@
-import { memo } from "react";
+import { Fragment, memo } from "react";
 import { useRunStore, useStep } from "../runstate/context";
 import { duration, ticking } from "../format/format";
 import { stepLook } from "../status/look";
@@ -6,8 +6,11 @@ import { Name } from "../ui/Name";
 import { useTick } from "../ui/Time";
 import type { Blocked } from "../topology/blocked";
 import css from "./Graph.module.css";
+import { LINE } from "./scene";
 import { NODE } from "./layout";
 import { attemptWord, stepWords } from "../status/stepLabel";
+
+const TWO_LINES = 2 * LINE;
 
 interface GraphNodeProps {
   id: string;
@@ -26,6 +29,21 @@ interface GraphNodeProps {
 
 export function nodeId(stepId: string): string {
   return `node-${stepId}`;
+}
+
+/** A name on two lines, which break at its words. One that is longer is cut in its middle. */
+function Title({ text }: { text: string }) {
+  if (text.length > TWO_LINES) return <Name text={text} />;
+  return (
+    <span className={css.title}>
+      {text.split(/(?<=[_.\-/])/).map((word, i) => (
+        <Fragment key={i}>
+          {i > 0 && <wbr />}
+          {word}
+        </Fragment>
+      ))}
+    </span>
+  );
 }
 
 /** One step as a button, large enough to be read. */
@@ -76,7 +94,7 @@ export const GraphNode = memo(function GraphNode({
       <Icon size={16} aria-hidden="true" />
       <span className={css.label}>
         {/* The space parts two words for those who compare what is seen with the name of the button. */}
-        <Name text={step.name ?? step.stepId} /> {below !== "" && <span className={css.below}>{below}</span>}
+        <Title text={step.name ?? step.stepId} /> {below !== "" && <span className={css.below}>{below}</span>}
       </span>
     </button>
   );

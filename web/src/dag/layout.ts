@@ -4,8 +4,8 @@
 import { at, listOf, type Lists, listsOf } from "../topology/shape";
 
 /** Raise it when the same plan is drawn differently, so that cached layouts are not used. */
-export const LAYOUT_VERSION = 5;
-export const NODE = { width: 232, height: 34, gapX: 40, gapY: 12 };
+export const LAYOUT_VERSION = 6;
+export const NODE = { width: 176, height: 48, gapX: 36, gapY: 12 };
 const SWEEPS = 12;
 const SETTLE = 8;
 const PITCH = NODE.height + NODE.gapY;

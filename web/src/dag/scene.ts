@@ -30,6 +30,19 @@ export interface Seen {
   loud: boolean;
 }
 
+/** The letters that fit into a line of a node. */
+export const LINE = 17;
+const LINE_HEIGHT = 15;
+
+/** A label on at most two lines. They break behind a word, as near to the middle as there is one. */
+export function linesOf(label: string): string[] {
+  if (label.length <= LINE) return [label];
+  const ends = [...label.matchAll(/[ _.\-/]/g)].map(({ index }) => index + 1).filter((end) => end < label.length);
+  const middle = label.length / 2;
+  const end = ends.toSorted((a, b) => Math.abs(a - middle) - Math.abs(b - middle))[0] ?? Math.ceil(middle);
+  return [label.slice(0, end).trimEnd(), label.slice(end)];
+}
+
 export class Scene {
   readonly #layout: Layout;
   readonly #top: Float32Array;
@@ -156,6 +169,10 @@ export class Scene {
     ctx.restore();
     ctx.fillStyle = palette.text;
     ctx.textBaseline = "middle";
-    ctx.fillText(seen.label, x + 34, y + NODE.height / 2, NODE.width - 44);
+    const lines = linesOf(seen.label);
+    lines.forEach((line, k) => {
+      const middle = y + NODE.height / 2 + (k - (lines.length - 1) / 2) * LINE_HEIGHT;
+      ctx.fillText(line, x + 34, middle, NODE.width - 40);
+    });
   }
 }

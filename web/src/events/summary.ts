@@ -5,7 +5,7 @@ import { titleOf } from "../runstate/stepTitle";
 import { attemptName, duration, shortId } from "../format/format";
 
 const ACTIONS: Readonly<Record<string, string>> = m.action;
-const LONGEST = 200;
+const LONGEST = 140;
 
 /** Reads a payload: texts and numbers, the empty text or null where there is none. */
 function reader(payload: unknown) {

@@ -98,6 +98,8 @@ export const health = {
   engine: "Engine",
   support: "Support",
   note: "Note",
+  /** Runs work, and rows of the table need somebody. */
+  partly: (parts: readonly string[]) => `Needs a look: ${parts.join(", ")}`,
   words: { HEALTHY: "Healthy", DEGRADED: "Degraded", UNHEALTHY: "Unhealthy" } satisfies Record<HealthStatus, string>,
   says: {
     HEALTHY: "Everything that dvt depends on answers.",

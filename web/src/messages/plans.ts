@@ -43,6 +43,7 @@ export const plans = {
     if (waiting === 0) return `${active} active`;
     return open === waiting ? `${count(waiting)} waiting` : `${active} active, ${count(waiting)} waiting`;
   },
+  failedBefore: "the run before failed",
   slower: "slower lately",
   faster: "faster lately",
   recent: (took: string) => `the newest 5 took ${took}`,

@@ -58,5 +58,8 @@ export const queue = {
   depth: (n: string) => `${n} waiting in the tenant`,
   cancel: (run: string) => `Cancel run ${run}`,
   cancelMeans: "The run has not started, so nothing needs to be stopped or cleaned up. It will not start later.",
+  givenUp: "Given up in the last 24 hours",
+  givenUpMeans:
+    "These runs waited for a slot longer than the quotas allow, and failed without a start. Open one to rerun it.",
   empty: "No run is waiting for a quota or a slot.",
 };

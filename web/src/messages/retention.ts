@@ -10,6 +10,8 @@ export const retention = {
       : `Version ${version} of this tenant's policy applies. Days count from the end of a run.`,
   what: "What",
   kept: "Kept for",
+  /** Instead of a table whose rows all say the same. */
+  allForEver: "Nothing is deleted: runs, logs, artifacts, receipts, dead letters and alerts stay for ever.",
   days: (n: number) => (n === 0 ? "for ever" : plural(n, "day")),
   lines: {
     archiveRuns: "Runs, until their log moves into the archive",
@@ -59,9 +61,10 @@ export const retention = {
   lifted: (subject: string) => `Lifted the hold on ${subject}`,
   place: "Place a hold",
   placed: (subject: string) => `Placed a hold on ${subject}`,
-  kinds: { RUN: "Run", PLAN: "Runs of a plan", SUBJECT: "Runs of a person" } satisfies Record<HoldKind, string>,
+  kinds: { RUN: "Run", PLAN: "All runs of a plan", SUBJECT: "All runs of a person" } satisfies Record<HoldKind, string>,
   subject: "Which one",
-  covered: (kind: HoldKind, subject: string) => `${retention.kinds[kind]} ${subject}`,
+  covered: (kind: HoldKind, subject: string) =>
+    ({ RUN: `Run ${subject}`, PLAN: `All runs of plan ${subject}`, SUBJECT: `All runs of ${subject}` })[kind],
   archived: "Archived",
   archivedOn: "The log of this run is in the archive. Everything about it is read from there.",
 };

@@ -19,6 +19,11 @@ export const secrets = {
   clear: "Clear filter",
   read: "read",
   cached: "remembered",
+  /** Why a step got no value. */
+  refused: {
+    SECRET_NOT_FOUND: "not found: the provider has no such key",
+    SECRET_DENIED: "denied: the provider refused the worker",
+  } as Readonly<Record<string, string>>,
   empty: "No read of a secret is recorded that fits.",
   csv: "Export CSV",
   exporting: (n: number) => `${plural(n, "record")} so far…`,

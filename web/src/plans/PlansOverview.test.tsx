@@ -114,3 +114,31 @@ it("names a paused run without a count of steps that a cell does not know", asyn
 function Narrowed() {
   return <PlansTable pages={usePlans({})} searched={false} narrowed />;
 }
+
+const planOf = (planId: string, next: string, statuses: string[]) => ({
+  ...NIGHTLY,
+  planId,
+  next,
+  waiting: 0,
+  open: next === "WATCH" ? 1 : 0,
+  runs: statuses.map((status, i) => ({ ...run(`${planId}-${i}`, status, 1_000), substatus: null })),
+});
+
+it("marks a plan that is ill beside its name, and one whose new run follows a failed one", async () => {
+  const plans = [
+    planOf("broken", "RERUN", ["FAILED", "COMPLETED"]),
+    planOf("again", "WATCH", ["RUNNING", "FAILED"]),
+    planOf("well", "WATCH", ["RUNNING", "COMPLETED"]),
+  ];
+  await show(<PlansOverview />, { answers: { Plans: answer(plans) } });
+  await screen.findByRole("link", { name: "broken" });
+  const next = screen
+    .getAllByRole("row")
+    .slice(1)
+    .map((row) => row.querySelectorAll("td")[2]?.textContent);
+  expect(next).toEqual([
+    "✕ Open the failed run",
+    "◆ Watch the run · 1 active, the run before failed",
+    "Watch the run · 1 active",
+  ]);
+});

@@ -19,6 +19,7 @@ import css from "./Plans.module.css";
 
 const EVERY_MS = 10_000;
 const MUCH = 1.25;
+const ENDED: ReadonlySet<string> = new Set(["FAILED", "COMPLETED", "CANCELLED"]);
 /** The time between steps, which is no wait of people, is shorter. */
 const SHOWN_WAIT_MS = 10_000;
 
@@ -34,12 +35,12 @@ const columns: readonly Column<PlanSummaryFieldsFragment>[] = [
     head: m.plans.where,
     cell: (plan) => <Where project={plan.projectId} environment={plan.environmentId} />,
   },
+  // Beside the name, so that an ill plan is found without reading its cells.
+  { head: m.plans.next, cell: (plan) => <State plan={plan} /> },
   { head: m.plans.lastRuns, cell: (plan) => <RunCells runs={plan.runs} /> },
   { head: m.plans.rate, cell: (plan) => <Rate plan={plan} /> },
   { head: m.plans.typical, cell: (plan) => <Typical plan={plan} /> },
-  { head: m.plans.open, wide: true, cell: (plan) => m.plans.openRuns(plan.open, plan.waiting) },
   { head: m.plans.lastRun, wide: true, cell: (plan) => <Time at={instant(plan.lastRunAt)} /> },
-  { head: m.plans.next, cell: (plan) => <Next plan={plan} /> },
 ];
 
 /** The list of plans with their last runs, the plan with the newest run first. */
@@ -117,6 +118,35 @@ function PlansList({ pages, searched }: { pages: ReturnType<typeof usePlans>; se
         </>
       }
     />
+  );
+}
+
+/** How a plan stands: by the next action, and by its newest runs. */
+type Health = "bad" | "warn" | undefined;
+
+function healthOf(plan: PlanSummaryFieldsFragment): Health {
+  if (plan.next === "RERUN") return "bad";
+  return needsSomebody(plan) || failedBefore(plan) ? "warn" : undefined;
+}
+
+/** Whether a run is on its way after one that failed: nobody knows yet whether the plan is well again. */
+function failedBefore({ next, runs }: PlanSummaryFieldsFragment): boolean {
+  return next === "WATCH" && runs.find(({ status }) => ENDED.has(status))?.status === "FAILED";
+}
+
+/** The next action, with a mark where a plan is ill, and what its runs do now. */
+function State({ plan }: { plan: PlanSummaryFieldsFragment }) {
+  const health = healthOf(plan);
+  const now = [
+    ...(plan.open > 0 ? [m.plans.openRuns(plan.open, plan.waiting)] : []),
+    ...(failedBefore(plan) ? [m.plans.failedBefore] : []),
+  ].join(", ");
+  return (
+    <span className={health && form.tone} data-tone={health}>
+      {health && <span aria-hidden="true">{health === "bad" ? "✕" : "◆"} </span>}
+      <Next plan={plan} />
+      {now !== "" && <span className={css.quiet}> · {now}</span>}
+    </span>
   );
 }
 

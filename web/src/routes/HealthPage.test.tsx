@@ -132,4 +132,6 @@ test.each([
   expect(found?.textContent).toMatch(row);
   const said = document.body.textContent.includes("other systems do not get");
   expect(said).toBe(/Not accepted/.test(found?.textContent ?? ""));
+  // The head says no more than the table.
+  expect(document.body.textContent.includes("Needs a look: Deliveries")).toBe(said);
 });

@@ -168,6 +168,10 @@ export function HealthPage() {
         ...(deliveries ? [deliveries] : []),
       ]
     : [];
+  // What the server does not count as its health, and what has no chip of its own in the head.
+  const ill = parts
+    .filter((part) => part.name !== "starts" && !isWell(part))
+    .map(({ name }) => healthMessages.parts[name] ?? name);
   const capabilities = useQuery(CapabilitiesDocument, {}, (result) => result.capabilities);
   const engine = capabilities.answer ?? [];
   const error = query.error ?? capabilities.error;
@@ -179,7 +183,12 @@ export function HealthPage() {
   return (
     <>
       <PageHead title={healthMessages.title} asOf={asOf} refresh={again} repeated>
-        {health && <Word status={health.status} />}
+        {health &&
+          (health.status === "HEALTHY" && ill.length > 0 ? (
+            <Word status="DEGRADED" word={healthMessages.partly(ill)} />
+          ) : (
+            <Word status={health.status} />
+          ))}
         <Link to="/alerts">{m.nav.alerts}</Link>
         <Link to="/incidents">{m.nav.incidents}</Link>
         <Link to="/deliveries">{m.nav.deliveries}</Link>

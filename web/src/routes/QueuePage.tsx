@@ -18,6 +18,7 @@ import { List, PageHead } from "../page/List";
 import type { Column } from "../ui/Table";
 import { Time, useTick } from "../ui/Time";
 import page from "../styles/Page.module.css";
+import { GivenUp } from "../queue/GivenUp";
 import { SlotHolders } from "../queue/SlotHolders";
 import { endsNeeded, slotsOf } from "../queue/slots";
 
@@ -112,6 +113,7 @@ export function QueuePage() {
         rowKey={(entry) => entry.runId}
         empty={<p>{m.queue.empty}</p>}
       />
+      <GivenUp />
       {wanted && (
         <ReasonDialog
           title={m.queue.cancel(shortId(wanted.entry.runId))}

@@ -17,6 +17,7 @@ import { RunMoment } from "../history/RunMoment";
 import { RunRefused } from "../run/RunRefused";
 import { RunTabs } from "../run/RunTabs";
 import { RunViews } from "../run/RunViews";
+import { GRAPH_STEPS } from "../status/stepGroup";
 import type { StepMove } from "../step/stepPlace";
 import { StepPanel } from "../step/StepPanel";
 import { TimeMachine } from "../history/TimeMachine";
@@ -86,10 +87,14 @@ function RunView({ runId, live }: { runId: string; live: RunStore }) {
   const whole = useRunState((store) => store.whole());
   const state = useRunState((store) => store.verdict().state);
   const frozen = useRunState((store) => store.frozen());
+  // A picture of thousands of cells needs the height that the whole card takes; its legend says what the failure holds.
+  const large = useRunState((store) => (store.header()?.stepCounts.total ?? 0) > GRAPH_STEPS);
   const restoredTo = useRunState((store) => store.restoredTo());
   const {
     step: chosen = null,
     view = "graph",
+    focus,
+    whole: all,
     attempt = null,
     tab,
     line = null,
@@ -145,7 +150,10 @@ function RunView({ runId, live }: { runId: string; live: RunStore }) {
         >
           <div className={css.left}>
             <RunFacts />
-            <CauseCard folded={chosen !== null} brief={view !== "graph" && chosen === null} />
+            <CauseCard
+              folded={chosen !== null}
+              brief={chosen === null && (view !== "graph" || (large && !focus && !all))}
+            />
             <RunTabs runId={runId} view={view} />
             <div className={css.main} data-stale={frozen || undefined}>
               <Suspense fallback={<Skeleton rows={6} label={m.sync.LOADING} />}>

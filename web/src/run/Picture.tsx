@@ -3,6 +3,7 @@ import { useMemo } from "react";
 import { pictures } from "../messages/pictures";
 import { Mosaic } from "../mosaic/Mosaic";
 import { useHeader, useOrder, useRunStore } from "../runstate/context";
+import { GRAPH_STEPS } from "../status/stepGroup";
 import { titleOf } from "../runstate/stepTitle";
 import { Button } from "../ui/Button";
 import { useKeys } from "../ui/keys";
@@ -15,8 +16,6 @@ import { type Shape, shapeOf } from "../topology/shape";
 import { useLayout } from "../dag/useLayout";
 
 const route = getRouteApi("/runs/$runId");
-/** Above this number of steps a run opens as a mosaic. */
-const GRAPH_STEPS = 300;
 const HOPS = { usual: 2, most: 9 };
 
 interface PictureProps {

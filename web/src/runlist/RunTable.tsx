@@ -256,14 +256,15 @@ function errorOf(run: RunRow): { step: string; sentence: string; code: string } 
 
 /**
  * The cause as people say it. The error comes first, because a column cuts the end, and rows of one plan often differ in
- * the error only. The code is a small mark behind it.
+ * the error only. The code stands for an error without a text; else the tooltip has it.
  */
 function Cause({ run, wait }: { run: RunRow; wait: string | null }) {
   const error = errorOf(run);
   if (!error) return causeWords(run) ?? wait;
+  if (error.sentence !== "") return errorSentence(error.sentence, error.step);
   return (
     <>
-      {errorSentence(error.sentence, error.step)} <code className={css.code}>{error.code}</code>
+      {error.step} <code className={css.code}>{error.code}</code>
     </>
   );
 }

@@ -1,5 +1,8 @@
 import type { RunRow, Step } from "../api/model";
 
+/** Above this number of steps a run opens as a mosaic. */
+export const GRAPH_STEPS = 300;
+
 /** The groups of steps by status; those that need a person come first. */
 export const STEP_GROUPS = ["failed", "waiting", "running", "pending", "skipped", "ok"] as const;
 export type StepGroup = (typeof STEP_GROUPS)[number];

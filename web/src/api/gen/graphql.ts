@@ -1889,6 +1889,14 @@ export type SlotHoldersQueryVariables = Exact<{
 
 export type SlotHoldersQuery = { runs: { edges: Array<{ node: { runId: string, projectId: string, environmentId: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, message: string | null, runSeq: number, storeEpoch: string, opsRev: number, triggeredBy: string | null, createdAt: string, startedAt: string | null, completedAt: string | null, totalDurationMs: number | null, failedSteps: number, retryDeadline: string | null, plan: { planId: string, planVersion: string, sha256: string }, stepCounts: { total: number, pending: number, running: number, success: number, failed: number, skipped: number, stopped: number, kept: number }, rootCause: { stepId: string | null, stepName: string | null, logicalAttemptId: number | null, code: string, category: FailureCategory | null, message: string | null, retryable: boolean, firstSeq: number, blockedSteps: number, heldSteps: number } | null, cancellation: { signalId: string | null, signalType: SignalType | null, actor: string | null, reason: string | null, code: string | null, at: string, runSeq: number } | null, pause: { requestedBy: string | null, reason: string | null, since: string, draining: number } | null, waitsForApprovals: { given: number, required: number } | null, queue: { status: string, createdAt: string, notBefore: string | null, attempts: number } | null } }>, pageInfo: { hasNextPage: boolean } }, quotas: Array<{ projectId: string | null, active: number, maxActive: number }> };
 
+export type GivenUpQueryVariables = Exact<{
+  from: string;
+  first: number;
+}>;
+
+
+export type GivenUpQuery = { runs: { edges: Array<{ node: { runId: string, projectId: string, environmentId: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, message: string | null, runSeq: number, storeEpoch: string, opsRev: number, triggeredBy: string | null, createdAt: string, startedAt: string | null, completedAt: string | null, totalDurationMs: number | null, failedSteps: number, retryDeadline: string | null, plan: { planId: string, planVersion: string, sha256: string }, stepCounts: { total: number, pending: number, running: number, success: number, failed: number, skipped: number, stopped: number, kept: number }, rootCause: { stepId: string | null, stepName: string | null, logicalAttemptId: number | null, code: string, category: FailureCategory | null, message: string | null, retryable: boolean, firstSeq: number, blockedSteps: number, heldSteps: number } | null, cancellation: { signalId: string | null, signalType: SignalType | null, actor: string | null, reason: string | null, code: string | null, at: string, runSeq: number } | null, pause: { requestedBy: string | null, reason: string | null, since: string, draining: number } | null, waitsForApprovals: { given: number, required: number } | null, queue: { status: string, createdAt: string, notBefore: string | null, attempts: number } | null } }> } };
+
 export type WaitsQueryVariables = Exact<{ [key: string]: never; }>;
 
 
@@ -6288,6 +6296,87 @@ export const SlotHoldersDocument = new TypedDocumentString(`
     attempts
   }
 }`) as unknown as TypedDocumentString<SlotHoldersQuery, SlotHoldersQueryVariables>;
+export const GivenUpDocument = new TypedDocumentString(`
+    query GivenUp($from: Time!, $first: Int!) {
+  runs(first: $first, filter: {statuses: [FAILED], createdFrom: $from}) {
+    edges {
+      node {
+        ...RunRow
+      }
+    }
+  }
+}
+    fragment RunRow on Run {
+  runId
+  projectId
+  environmentId
+  status
+  statusRaw
+  substatus
+  message
+  runSeq
+  storeEpoch
+  opsRev
+  plan {
+    planId
+    planVersion
+    sha256
+  }
+  triggeredBy
+  createdAt
+  startedAt
+  completedAt
+  totalDurationMs
+  stepCounts {
+    total
+    pending
+    running
+    success
+    failed
+    skipped
+    stopped
+    kept
+  }
+  failedSteps
+  rootCause {
+    stepId
+    stepName
+    logicalAttemptId
+    code
+    category
+    message
+    retryable
+    firstSeq
+    blockedSteps
+    heldSteps
+  }
+  cancellation {
+    signalId
+    signalType
+    actor
+    reason
+    code
+    at
+    runSeq
+  }
+  pause {
+    requestedBy
+    reason
+    since
+    draining
+  }
+  retryDeadline
+  waitsForApprovals {
+    given
+    required
+  }
+  queue {
+    status
+    createdAt
+    notBefore
+    attempts
+  }
+}`) as unknown as TypedDocumentString<GivenUpQuery, GivenUpQueryVariables>;
 export const WaitsDocument = new TypedDocumentString(`
     query Waits {
   queue(first: 100) {
