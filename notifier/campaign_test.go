@@ -38,7 +38,7 @@ import (
 // The size of the campaign. That of a release is -campaign.messages=1000000 -campaign.for=8m -campaign.kill=30s (with
 // go test -timeout=0), which takes less than 20 minutes of a quiet machine with two cores.
 var (
-	campaignMessages = flag.Int("campaign.messages", 3000,
+	campaignMessages = flag.Int("campaign.messages", 1500,
 		"messages to the healthy destinations in each pass of the campaign")
 	campaignFor  = flag.Duration("campaign.for", 5*time.Second, "how long a pass of the campaign writes them")
 	campaignKill = flag.Duration("campaign.kill", 4*time.Second, "time between two kills of the campaign")

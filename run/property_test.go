@@ -9,12 +9,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/dvt-engine/dvt/internal/testtime"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/run/runtest"
 )
 
 // logs is the number of random logs that each property is checked with.
-const logs = 10_000
+var logs = testtime.Rounds(1_000)
 
 // stored returns s after a round trip through the store, which has a header and steps as JSON.
 func stored(t *testing.T, s run.State) run.State {

@@ -26,8 +26,12 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// badRequests is the number of requests, unless DVT_BAD_REQUESTS sets another one.
-const badRequests = 20_000
+// badRequests and longBadRequests are the numbers of requests without and with TEST_LONG, unless DVT_BAD_REQUESTS sets
+// another one.
+const (
+	badRequests     = 5_000
+	longBadRequests = 20_000
+)
 
 // badRequestsPerServer is the number of requests after which the test starts a new server.
 const badRequestsPerServer = 2_500
@@ -88,6 +92,9 @@ func (d *badInputJudge) readStoreSummary() (out string) {
 // contract: Z01
 func TestBadInput_NothingBreaksLeaksOrChanges(t *testing.T) {
 	n := badRequests
+	if os.Getenv("TEST_LONG") != "" {
+		n = longBadRequests
+	}
 	if v, err := strconv.Atoi(os.Getenv("DVT_BAD_REQUESTS")); err == nil {
 		n = v
 	}

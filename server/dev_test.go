@@ -19,18 +19,27 @@ import (
 	"github.com/dvt-engine/dvt/store/sqlite"
 )
 
-// The sample, including dbt, completes in `dvt dev`. A second start on the same data still has the run. Both starts and
-// shutdowns are in time.
+// A run completes in `dvt dev`. A second start on the same data still has the run. Both starts and shutdowns are in
+// time. With TEST_LONG the run is the sample, including dbt; in make test the browser watches the sample to its end
+// (web/e2e/sample.spec.ts).
 func TestDev_SampleRunCompletes(t *testing.T) {
 	t.Parallel()
 	data, address := dataDir(t), testserver.FreeAddress(t)
-	p := spawn(t, "dvt dev", nil, "dev", "--listen", address, "--data", data)
+	args := []string{"dev", "--listen", address, "--data", data}
+	long := os.Getenv("TEST_LONG") != ""
+	if !long {
+		args = append(args, "--no-sample")
+	}
+	p := spawn(t, "dvt dev", nil, args...)
 	c := client.New("http://"+address, devToken(t, data, "dev-engineer"))
+	if !long {
+		start(t, c, "small", killPlan(0))
+	}
 	size := 10
 	runs, err := client.ListRuns(t.Context(), c, &size, nil, nil, nil)
 	must(t, err)
 	if len(runs.Runs.Edges) != 1 {
-		t.Fatalf("dvt dev has %d runs, want only the sample", len(runs.Runs.Edges))
+		t.Fatalf("dvt dev has %d runs, want only the sample or the small run", len(runs.Runs.Edges))
 	}
 	sample := runs.Runs.Edges[0].Node.RunId
 	done := waitForEnd(t, c, sample, 3*time.Minute)
@@ -45,7 +54,9 @@ func TestDev_SampleRunCompletes(t *testing.T) {
 		t.Error("the Temporal server outlived dvt dev")
 	}
 	began := time.Now()
-	p.args = append(p.args, "--no-sample")
+	if long {
+		p.args = append(p.args, "--no-sample")
+	}
 	p.start()
 	if took := time.Since(began); took > testtime.Of(10*time.Second) {
 		t.Errorf("the second start took %s, want 10 s or less", took)
@@ -83,11 +94,14 @@ func killPlan(n int) []byte {
 		n, strings.Repeat("0", 40), strings.Join(steps, ",")))
 }
 
-// The test kills dvt dev or its Temporal server 20 times at random moments with 10 runs in flight. All runs complete
-// with valid logs.
+// The test kills dvt dev, and each third time its Temporal server, at random moments while runs are in flight. All runs
+// complete with valid logs. With TEST_LONG there are 20 kills and 10 runs in flight, without it 6 and 5.
 func TestDev_KillsLoseNothing(t *testing.T) {
 	t.Parallel()
-	const kills, inFlight = 20, 10
+	kills, inFlight := 6, 5
+	if os.Getenv("TEST_LONG") != "" {
+		kills, inFlight = 20, 10
+	}
 	data, address := dataDir(t), testserver.FreeAddress(t)
 	p := spawn(t, "dvt dev", nil, "dev", "--listen", address, "--data", data, "--no-sample", "--heartbeat", "2s")
 	c := client.New("http://"+address, devToken(t, data, "dev-engineer"))
@@ -102,7 +116,7 @@ func TestDev_KillsLoseNothing(t *testing.T) {
 		}
 		time.Sleep(time.Duration(100+random.IntN(1500)) * time.Millisecond)
 		victim := "dvt"
-		if random.IntN(4) == 0 {
+		if k%3 == 1 {
 			victim = "temporal"
 			must(t, syscall.Kill(temporalPID(t, data), syscall.SIGKILL))
 		} else {

@@ -288,7 +288,7 @@ func TestDoctor_NamesTheInjectedFault(t *testing.T) {
 	for _, x := range classes {
 		c.start(x)
 	}
-	healthy := 60
+	healthy := 20
 	if long {
 		healthy = 1000
 	}

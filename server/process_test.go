@@ -221,7 +221,7 @@ func waitForEnd(t *testing.T, c *client.Client, runID string, patience time.Dura
 	ctx, cancel := context.WithTimeout(t.Context(), testtime.Of(patience))
 	defer cancel()
 	last := "no answer"
-	for ctx.Err() == nil {
+	for began := time.Now(); ctx.Err() == nil; testtime.Pause(began, 100*time.Millisecond) {
 		out, err := client.ShowRun(ctx, c, runID, nil)
 		if err == nil && out.Run != nil {
 			last = fmt.Sprintf("%s at %d", out.Run.StatusRaw, out.Run.RunSeq)
@@ -230,7 +230,6 @@ func waitForEnd(t *testing.T, c *client.Client, runID string, patience time.Dura
 				return *out.Run
 			}
 		}
-		time.Sleep(100 * time.Millisecond)
 	}
 	t.Fatalf("run %s did not end within %s: last seen %s", runID, patience, last)
 	return client.ShowRunRun{}

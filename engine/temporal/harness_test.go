@@ -328,8 +328,8 @@ func (h *harness) signal(runID string, sig run.Signal) runs.SignalReceipt {
 // waitFor waits for the run's state to satisfy ok.
 func (h *harness) waitFor(runID, what string, ok func(run.State) bool) run.State {
 	h.t.Helper()
-	deadline := time.Now().Add(testtime.Of(h.patience))
-	for {
+	began := time.Now()
+	for deadline := began.Add(testtime.Of(h.patience)); ; testtime.Pause(began, h.patience/1000) {
 		l, err := h.store.Load(h.t.Context(), runID)
 		must(h.t, err)
 		if ok(l.State) {
@@ -338,7 +338,6 @@ func (h *harness) waitFor(runID, what string, ok func(run.State) bool) run.State
 		if time.Now().After(deadline) {
 			h.t.Fatalf("the run did not become %s; its log:\n%s", what, strings.Join(h.log(runID), "\n"))
 		}
-		time.Sleep(h.patience / 1000)
 	}
 }
 

@@ -5,6 +5,24 @@ import (
 	"time"
 )
 
+func TestPause_GrowsWithTheTimeWaited(t *testing.T) {
+	t.Parallel()
+	const shortest = 20 * time.Millisecond
+	for waited, want := range map[time.Duration]time.Duration{
+		0:                      shortest,
+		100 * time.Millisecond: shortest,
+		2 * time.Second:        100 * time.Millisecond,
+		5 * time.Minute:        longestPause,
+	} {
+		if got := pause(waited, shortest); got != want {
+			t.Errorf("after %s the pause is %s, want %s", waited, got, want)
+		}
+	}
+	if got := pause(time.Minute, time.Second); got != time.Second {
+		t.Errorf("a pause of a second became %s, want no shorter one", got)
+	}
+}
+
 func TestStretch_DependsOnThreadsThatWaitForACore(t *testing.T) {
 	t.Parallel()
 	for load, want := range map[string]time.Duration{

@@ -1,5 +1,5 @@
-// Package testtime adapts the time limits of tests to the load of the machine, and the number of random trials to the
-// kind of test run.
+// Package testtime adapts the time limits of tests to the load of the machine, the number of random trials to the kind
+// of test run, and the pauses of waiting tests to the time that they have waited.
 package testtime
 
 import (
@@ -25,6 +25,18 @@ func Of(d time.Duration) time.Duration {
 		return d // this system does not report its load
 	}
 	return stretch(d, string(load), runtime.NumCPU())
+}
+
+// longestPause is the longest pause between two checks of a waiting test.
+const longestPause = 250 * time.Millisecond
+
+// Pause sleeps between two checks of a test that has waited since began: for shortest at first, later for a twentieth of
+// the time waited, and at most for longestPause. A test that waits for minutes would otherwise use much of a core for
+// checks, and as much of the server that answers them.
+func Pause(began time.Time, shortest time.Duration) { time.Sleep(pause(time.Since(began), shortest)) }
+
+func pause(waited, shortest time.Duration) time.Duration {
+	return max(shortest, min(waited/20, longestPause))
 }
 
 // stretch uses the larger of the average load of the last minute and the current number of runnable threads, because

@@ -170,6 +170,7 @@ func longSuites(root string) ([]task, error) {
 		},
 		{
 			name: "draws", what: "properties on many random draws", heavy: true, goTest: true, tests: true,
+			env:  []string{"TEST_LONG=1"},
 			argv: goTestOf([]string{"-shuffle=on"}, []string{"./engine/interp", "./run", "-rapid.checks=1000"}),
 		},
 		{
@@ -177,6 +178,14 @@ func longSuites(root string) ([]task, error) {
 			env:   []string{path, binary, "DVT_FAULT_SECONDS=60"},
 			needs: []string{"temporal", "postgres", "redis", "binary"},
 			argv:  goTestOf([]string{"-run=RandomFaults"}, []string{"./server"}),
+		},
+		{
+			name: "sizes", what: "whole processes at sizes that make test reduces", heavy: true, goTest: true, tests: true,
+			env:   []string{path, binary, "TEST_LONG=1"},
+			needs: []string{"temporal", "postgres", "redis", "dbt", "binary"},
+			argv: goTestOf([]string{
+				"-run=BadInput_Nothing|ReconnectingCosts|ShareABacklog|Dev_KillsLoseNothing|Dev_SampleRun",
+			}, []string{"./server"}),
 		},
 		{
 			name: "traces", what: "traces under 30 kills of every process", heavy: true, goTest: true, tests: true,
