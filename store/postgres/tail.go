@@ -67,8 +67,10 @@ func scanTail(rows pgx.Rows, out *store.Tails) error {
 		e     run.Event
 	)
 	// The driver scans into named types by reflection, so the targets have basic types: see eventTargets.
-	if err := rows.Scan(&out.Epoch, utc{&out.Now}, &t.Head.RunID, (*int64)(&t.Head.LastSeq),
-		utc{&t.Head.LastAt}, &t.Head.Terminal, (*uint8)(&t.Head.Gate), &t.Head.Running, &t.Head.OpsRev, &t.Head.SignalNo, (*int64)(&t.CheckpointAt), (*int64)(&t.PublishedSeq),
+	if err := rows.Scan(&out.Epoch, utc{&out.Now},
+		&t.Head.RunID, (*int64)(&t.Head.LastSeq), utc{&t.Head.LastAt}, &t.Head.Terminal, (*uint8)(&t.Head.Gate),
+		&t.Head.Running, &t.Head.OpsRev, &t.Head.SignalNo,
+		(*int64)(&t.CheckpointAt), (*int64)(&t.PublishedSeq),
 		utcOrNil{&since}, utc{&mark.NotBefore}, &mark.Attempts, (*int64)(&mark.Upto),
 		&e.TenantID, &e.ProjectID, &e.EnvironmentID, &e.PlanID, &e.PlanVersion,
 		utc{&e.PersistedAt}, utc{&e.EmittedAt}, (*int64)(&e.Seq), &e.EventID, (*string)(&e.Key), (*string)(&e.Type),
