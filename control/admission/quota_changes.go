@@ -138,7 +138,7 @@ func (s *Allowances) quotaLines(tenantID string, doc QuotaDocument) (out []strin
 		out = append(out, "runs over a limit are delayed")
 	}
 	if doc.TTLMS != 0 {
-		out = append(out, fmt.Sprintf("longest wait of a run: %s", time.Duration(doc.TTLMS)*time.Millisecond))
+		out = append(out, "longest wait of a run: "+control.DurationWords(time.Duration(doc.TTLMS)*time.Millisecond))
 	}
 	return out
 }
