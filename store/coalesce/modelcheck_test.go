@@ -19,7 +19,7 @@ import (
 )
 
 var (
-	modelFor  = flag.Duration("model.for", 15*time.Second, "how long the model check runs")
+	modelFor  = flag.Duration("model.for", 7*time.Second, "how long the model check runs")
 	modelSeed = flag.Uint64("model.seed", 0, "seed of the model check; 0 draws a random one")
 )
 

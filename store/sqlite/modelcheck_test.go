@@ -18,7 +18,7 @@ import (
 )
 
 var (
-	modelFor  = flag.Duration("model.for", 15*time.Second, "duration of the model check")
+	modelFor  = flag.Duration("model.for", 7*time.Second, "duration of the model check")
 	modelSeed = flag.Uint64("model.seed", 0, "seed of the model check; 0 means a random one")
 )
 
