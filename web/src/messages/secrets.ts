@@ -19,7 +19,7 @@ export const secrets = {
   clear: "Clear filter",
   read: "read",
   cached: "remembered",
-  empty: "No read of a secret is recorded that fits.",
+  empty: "No recorded read of a secret matches.",
   csv: "Export CSV",
   exporting: (n: number) => `${plural(n, "record")} so far…`,
   cut: (n: number) =>
