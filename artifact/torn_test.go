@@ -125,41 +125,33 @@ func TestLogs_ALostObjectReadsAsTorn(t *testing.T) {
 	}
 }
 
-func TestBlobs_ATornArtifactReadsAsTorn(t *testing.T) {
+// The reader of a compressed artifact finds damage without the log. Other artifacts are verified by the reads of
+// control, which know the size and the hash that the step reported.
+func TestBlobs_ATornCompressedArtifactReadsAsTorn(t *testing.T) {
 	t.Parallel()
 	for name, by := range damages {
-		for _, file := range []string{"a.bin", "a.json"} {
-			t.Run(name+" "+file, func(t *testing.T) {
-				t.Parallel()
-				dir := t.TempDir()
-				s := open(t, "file://"+dir, artifact.Limits{})
-				body := strings.Repeat(`{"a":1}`, 100_000)
-				uri, sum, size, err := s.Put(t.Context(), "t1/"+file, strings.NewReader(body))
-				if err != nil {
-					t.Fatal(err)
-				}
-				damage(t, filepath.Join(dir, "artifacts/t1", file), by)
-				if got, err := readVerified(t, s, uri, sum, size); !errors.Is(err, artifact.ErrTorn) {
-					if file != "a.json" || name != "longer" || got != len(body) { // gzip ends before what was added
-						t.Errorf("read %d bytes, %v; want ErrTorn", got, err)
-					}
-				} else if got == len(body) && name != "shorter" { // gzip lost a byte behind the content
-					t.Error("the reader got the whole body before the error, want less")
-				}
-			})
+		if name == "longer" || name == "empty" { // gzip ends before what was added; an empty object is not compressed
+			continue
 		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			s := open(t, "file://"+dir, artifact.Limits{})
+			uri, _, _, err := s.Put(t.Context(), "t1/a.json", strings.NewReader(strings.Repeat(`{"a":1}`, 100_000)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			damage(t, filepath.Join(dir, "artifacts/t1/a.json"), by)
+			r, err := s.Open(t.Context(), uri)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer r.Close()
+			if got, err := io.ReadAll(r); !errors.Is(err, artifact.ErrTorn) {
+				t.Errorf("read %d bytes, %v; want ErrTorn", len(got), err)
+			}
+		})
 	}
-}
-
-func readVerified(t *testing.T, s *artifact.Store, uri, sum string, size int64) (int, error) {
-	t.Helper()
-	r, err := s.Open(t.Context(), uri)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
-	got, err := io.ReadAll(artifact.Verify(r, sum, size))
-	return len(got), err
 }
 
 const fullDiskEnv = "DVT_ARTIFACT_FULL_DISK"

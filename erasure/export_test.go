@@ -531,3 +531,24 @@ func TestExport_HasArchivedRuns(t *testing.T) {
 		}
 	})
 }
+
+// The retention deletes a run after the export has read its id: the export notes it and goes on.
+func TestExport_ARunThatIsDeletedMeanwhileIsANote(t *testing.T) {
+	onEach(t, func(i *installation) {
+		i.seed(gone)
+		cfg := i.exportOf(filepath.Join(i.TempDir(), "export"), "")
+		whole, deleted := cfg.Run, ""
+		cfg.Run = func(ctx context.Context, at time.Time, runID string, w io.Writer) error {
+			if deleted == "" || deleted == runID {
+				deleted = runID
+				return whole(ctx, at, "run-that-is-gone", w)
+			}
+			return whole(ctx, at, runID, w)
+		}
+		_ = must[export.Manifest](i.T)(export.Run(i.Context(), cfg))
+		v := i.verifyExport(cfg.Dir)
+		if len(v.Notes) != 1 || !strings.Contains(v.Notes[0], deleted+".ndjson: the run was deleted") {
+			i.Errorf("verify has the notes %q, want that %s was deleted", v.Notes, deleted)
+		}
+	})
+}

@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/dvt-engine/dvt/artifact"
+	"github.com/dvt-engine/dvt/store"
 	"github.com/dvt-engine/dvt/store/owner"
 	"github.com/dvt-engine/dvt/storeadmin/archive"
 )
@@ -87,12 +88,16 @@ func (e *exporter) writeRuns(ctx context.Context) error {
 			}
 			lines := &lineCounter{out: f}
 			err = e.Run(ctx, e.work.state.StartedAt, id, lines)
-			if errors.Is(err, fs.ErrNotExist) || errors.Is(err, archive.ErrTorn) { // its archive is damaged; the others go on
+			switch {
+			case err == nil:
+				err = f.keep()
+			case errors.Is(err, fs.ErrNotExist), errors.Is(err, archive.ErrTorn): // its archive is damaged; the others go on
 				f.drop()
 				err = e.work.add(File{Path: f.Path, Problem: err.Error()})
-			} else if err == nil {
-				err = f.keep()
-			} else {
+			case errors.Is(err, store.ErrNotFound): // the ids were read before
+				f.drop()
+				err = e.work.add(File{Path: f.Path, Problem: "the run was deleted while the export went on"})
+			default:
 				f.drop()
 			}
 			if err == nil {

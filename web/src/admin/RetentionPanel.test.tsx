@@ -62,11 +62,14 @@ const page = (nodes: unknown[]) => ({
   pageInfo: { endCursor: null, hasNextPage: false },
 });
 
-async function panel(actions: ("SET_POLICY" | "READ_AUDIT")[] = ["SET_POLICY", "READ_AUDIT"]) {
+async function panel(
+  actions: ("SET_POLICY" | "READ_AUDIT")[] = ["SET_POLICY", "READ_AUDIT"],
+  artifacts: { kind: string; days: number }[] = POLICY.days.artifacts,
+) {
   const view = await show(<RetentionPanel />, {
     viewer: { actions: new Set(actions) },
     answers: {
-      Retention: { retentionPolicy: { ...POLICY, lastPass: PASS } },
+      Retention: { retentionPolicy: { ...POLICY, days: { ...POLICY.days, artifacts }, lastPass: PASS } },
       RetentionHistory: { retentionHistory: page([{ ...POLICY, changed: ["+ step logs: 14 days"] }]) },
       PreviewRetention: { preview: { changed: ["+ step logs: 9 days"], warnings: ["Moves 5 runs."] } },
       SetRetention: { setRetention: { change: CHANGE } },
@@ -111,6 +114,12 @@ it("says in one sentence that nothing is deleted, instead of in each row", async
   });
   await screen.findByText(/^Nothing is deleted/);
   expect(screen.queryByText("Step logs")).toBeNull();
+});
+
+it("says that artifacts stay when no kind has a number of days", async () => {
+  await panel(undefined, []);
+  const row = screen.getByText("Artifacts by kind").closest("tr");
+  expect(row?.textContent).toContain("for ever");
 });
 
 it("places a hold on one thing, with a reason", async () => {

@@ -50,6 +50,7 @@ function linesOf(days: Days): Line[] {
   return [
     ...LINES.map((line) => ({ what: words.lines[line], value: words.days(days[line]) })),
     ...days.artifacts.map(({ kind, days: n }) => ({ what: words.artifacts(kind), value: words.days(n) })),
+    ...(days.artifacts.length === 0 ? [{ what: words.artifactsHead, value: words.days(0) }] : []),
   ];
 }
 

@@ -20,7 +20,7 @@ export const erasure = {
   effect: "What happens to it",
   erasedRow: "erased",
   stays: "stays",
-  nothing: "Nothing of it is stored, apart from keys.",
+  nothing: "The store has nothing under this name, apart from keys. Check the spelling before you ask.",
   remain:
     "What stays names the person and cannot change, because a chain of hashes or a digest covers it. The certificate counts it.",
   keys: "The keys of the person are destroyed: names, reasons and addresses that were sealed with them become unreadable.",

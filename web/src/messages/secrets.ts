@@ -24,7 +24,7 @@ export const secrets = {
     SECRET_NOT_FOUND: "not found: the provider has no such key",
     SECRET_DENIED: "denied: the provider refused the worker",
   } as Readonly<Record<string, string>>,
-  empty: "No read of a secret is recorded that fits.",
+  empty: "No recorded read of a secret matches.",
   csv: "Export CSV",
   exporting: (n: number) => `${plural(n, "record")} so far…`,
   cut: (n: number) =>
