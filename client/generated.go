@@ -2311,6 +2311,8 @@ type DestinationLine struct {
 	DeadLetters int `json:"deadLetters"`
 	// Dead letters that fell out because more than 10,000 were kept.
 	DroppedDeadLetters int `json:"droppedDeadLetters"`
+	// Runs that the retention deleted before it took all their messages. These messages are lost to it.
+	MissedRuns int `json:"missedRuns"`
 	// Messages that were read and wait: at most 1,000. More may not be read yet.
 	Waiting         int        `json:"waiting"`
 	OldestWaitingAt *time.Time `json:"oldestWaitingAt"`
@@ -2359,6 +2361,9 @@ func (v *DestinationLine) GetDeadLetters() int { return v.DeadLetters }
 
 // GetDroppedDeadLetters returns DestinationLine.DroppedDeadLetters, and is useful for accessing the field via an interface.
 func (v *DestinationLine) GetDroppedDeadLetters() int { return v.DroppedDeadLetters }
+
+// GetMissedRuns returns DestinationLine.MissedRuns, and is useful for accessing the field via an interface.
+func (v *DestinationLine) GetMissedRuns() int { return v.MissedRuns }
 
 // GetWaiting returns DestinationLine.Waiting, and is useful for accessing the field via an interface.
 func (v *DestinationLine) GetWaiting() int { return v.Waiting }
@@ -9881,6 +9886,9 @@ func (v *ShowDestinationDestination) GetDroppedDeadLetters() int {
 	return v.DestinationLine.DroppedDeadLetters
 }
 
+// GetMissedRuns returns ShowDestinationDestination.MissedRuns, and is useful for accessing the field via an interface.
+func (v *ShowDestinationDestination) GetMissedRuns() int { return v.DestinationLine.MissedRuns }
+
 // GetWaiting returns ShowDestinationDestination.Waiting, and is useful for accessing the field via an interface.
 func (v *ShowDestinationDestination) GetWaiting() int { return v.DestinationLine.Waiting }
 
@@ -9950,6 +9958,8 @@ type __premarshalShowDestinationDestination struct {
 
 	DroppedDeadLetters int `json:"droppedDeadLetters"`
 
+	MissedRuns int `json:"missedRuns"`
+
 	Waiting int `json:"waiting"`
 
 	OldestWaitingAt *time.Time `json:"oldestWaitingAt"`
@@ -9983,6 +9993,7 @@ func (v *ShowDestinationDestination) __premarshalJSON() (*__premarshalShowDestin
 	retval.Failed = v.DestinationLine.Failed
 	retval.DeadLetters = v.DestinationLine.DeadLetters
 	retval.DroppedDeadLetters = v.DestinationLine.DroppedDeadLetters
+	retval.MissedRuns = v.DestinationLine.MissedRuns
 	retval.Waiting = v.DestinationLine.Waiting
 	retval.OldestWaitingAt = v.DestinationLine.OldestWaitingAt
 	retval.Route = v.DestinationLine.Route
@@ -15561,6 +15572,7 @@ fragment DestinationLine on Destination {
 	failed
 	deadLetters
 	droppedDeadLetters
+	missedRuns
 	waiting
 	oldestWaitingAt
 	route {
@@ -15717,6 +15729,7 @@ fragment DestinationLine on Destination {
 	failed
 	deadLetters
 	droppedDeadLetters
+	missedRuns
 	waiting
 	oldestWaitingAt
 	route {
@@ -16958,6 +16971,7 @@ fragment DestinationLine on Destination {
 	failed
 	deadLetters
 	droppedDeadLetters
+	missedRuns
 	waiting
 	oldestWaitingAt
 	route {
@@ -19878,6 +19892,7 @@ fragment DestinationLine on Destination {
 	failed
 	deadLetters
 	droppedDeadLetters
+	missedRuns
 	waiting
 	oldestWaitingAt
 	route {

@@ -39,6 +39,18 @@ func (r Route) selects(m Message) bool {
 	return allows(r.Tenants, m.TenantID) && allows(r.Projects, m.ProjectID)
 }
 
+// TakesEvents reports whether the destination of the entry takes any events of runs of a tenant.
+func (e Entry) TakesEvents(tenantID string) bool {
+	switch e.Kind {
+	case PagerDuty, Slack, Email, File:
+		return false
+	case Webhook, Syslog:
+	}
+	r := e.Route
+	return (len(r.Topics) == 0 || slices.Contains(r.Topics, Events)) &&
+		(len(r.Tenants) == 0 || slices.Contains(r.Tenants, tenantID))
+}
+
 // TakesAudit reports whether the destination takes records of the audit.
 func (c Config) TakesAudit() bool { return slices.Contains(c.Route.Topics, Audit) }
 

@@ -352,6 +352,12 @@ func TestNotifier_ADestinationThatRefusesEverythingFails(t *testing.T) {
 	if f.state("a").FailingSince == nil {
 		t.Error("the destination does not count as failing")
 	}
+	if err := f.store.CountMissedRun(t.Context(), "a"); err != nil {
+		t.Fatal(err)
+	}
+	f.waitFor("an alert that counts the missed run", func() bool {
+		return strings.Contains(open()[0].Note, "before it took all their messages: 1.")
+	})
 	mended.Store(true)
 	if _, err := f.store.PutDestinationOrder(t.Context(), store.DestinationOrder{ID: "t", Destination: "a",
 		Kind: store.OrderTest, Doc: []byte("{}")}); err != nil {

@@ -90,6 +90,7 @@ func (w *orderWork) counts() orderCounts {
 // obey applies the switch of the store. When the destination is enabled, no message waits for its next try.
 func (s *session) obey(d store.DestinationState) {
 	was := s.disabled
+	s.missed = d.MissedRuns
 	s.byPerson = d.DisabledFor == store.DisabledByPerson
 	s.disabled = s.byPerson || d.DisabledFor != "" && d.DisabledFor == digest(s.dest)
 	if s.disabled != was {

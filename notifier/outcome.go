@@ -179,6 +179,10 @@ func (s *session) failingAlert() store.Alert {
 		a.Note = fmt.Sprintf("The destination %s has accepted nothing for %s or longer. Messages that it refused are dead "+
 			"letters; the others wait until it accepts them.", s.dest.Name, s.cfg.Timing.FailingAfter)
 	}
+	if s.missed > 0 {
+		a.Note += fmt.Sprintf(" Runs that the retention deleted before it took all their messages: %d. These messages are "+
+			"lost to it.", s.missed)
+	}
 	return a
 }
 

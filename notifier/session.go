@@ -100,6 +100,7 @@ type session struct {
 	failingSince *time.Time
 	accepted     time.Time // when the destination last accepted a message
 	pause        time.Time // the destination asked for no message before it
+	missed       int64     // runs that were deleted before the destination took their messages
 	alerted      bool      // an alert says that the destination fails, or may do so
 }
 

@@ -54,6 +54,8 @@ type DestinationState struct {
 	// Sent, Failed and Dead count deliveries, tries and dead letters. Dropped and Redriven count dead letters that fell
 	// out and that were sent at last.
 	Sent, Failed, Dead, Dropped, Redriven int64
+	// MissedRuns counts runs that the retention deleted before the destination took all their messages.
+	MissedRuns int64
 }
 
 // DisabledByPerson is the value of DestinationState.DisabledFor that disables every entry of the name.
@@ -118,6 +120,8 @@ type Destinations interface { //nolint:interfacebloat // one subject: the delive
 	GetDestination(ctx context.Context, name string) (DestinationState, error)
 	// ReportDestination adds to the state of a destination.
 	ReportDestination(ctx context.Context, r DestinationReport) error
+	// CountMissedRun adds one to MissedRuns of each named destination that exists.
+	CountMissedRun(ctx context.Context, names ...string) error
 	// MarkDestinationsRemoved marks destinations that are not named and for which no process has reported for age, and
 	// forgets those that were marked longer than forget ago, with their dead letters and orders.
 	MarkDestinationsRemoved(ctx context.Context, named []string, age, forget time.Duration) error

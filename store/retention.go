@@ -54,6 +54,8 @@ type Holds interface {
 	// LiftHold lifts a hold, with the audit row in the same transaction. When it was lifted before it writes nothing, and
 	// returns the hold and false. ErrNotFound for an unknown hold and for one of another tenant.
 	LiftHold(ctx context.Context, tenantID, id, by, reason string, audit AuditRow) (Hold, bool, error)
+	// CountLiftedHolds counts the holds of a tenant that were lifted.
+	CountLiftedHolds(ctx context.Context, tenantID string) (int64, error)
 	// ListHolds lists holds.
 	ListHolds(ctx context.Context, f HoldFilter) ([]Hold, error)
 }

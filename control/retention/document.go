@@ -60,6 +60,9 @@ type Installation struct {
 	RunsPerMinute int
 	Every         time.Duration // between two passes; 0 means 1 h
 	OverdueAfter  time.Duration // how late a pass may be before an alert is raised; 0 means 24 h
+	// DestinationsWait is how long a destination that fails holds runs back, and how much longer than the policy says a
+	// run is kept for destinations; 0 means 7 days.
+	DestinationsWait time.Duration
 }
 
 // DefaultDocument returns the defaults of an installation: runs are archived after 90 days and their archives are kept.

@@ -21,7 +21,7 @@ type Pass struct {
 	Deleted   int64      `json:"deleted"`           // runs, with their archives
 	Objects   int64      `json:"objects"`           // step logs and artifacts removed from the bucket
 	Rows      int64      `json:"rows"`              // dead letters and alerts
-	Held      int64      `json:"held"`              // runs that a hold kept
+	Held      int64      `json:"held"`              // runs that a hold keeps from being archived or deleted now
 	Waiting   int64      `json:"waiting"`           // runs that another obstacle kept
 	Failed    int64      `json:"failed"`            // runs that failed; the next pass tries again
 	Error     string     `json:"error,omitempty"`   // of the first failure
@@ -34,19 +34,11 @@ type Pass struct {
 	// ones.
 	ArtifactDays map[string]int `json:"artifactDays,omitempty"`
 	Terms        []Term         `json:"terms,omitempty"`
-	// LiftedAt is the newest lift of a hold that the marks know of. A later one resets them.
-	LiftedAt time.Time `json:"liftedAt,omitzero"`
+	// Lifts is the number of lifted holds that the marks know of. Another number resets them.
+	Lifts int64 `json:"lifts,omitempty"`
+	// RewoundAt is when the marks of whole runs were last reset.
+	RewoundAt time.Time `json:"rewoundAt,omitzero"`
 }
-
-// Mark is a position in the list of ended runs. Skipped are earlier runs that were kept and are looked at again.
-type Mark struct {
-	At      time.Time `json:"at"`
-	RunID   string    `json:"runId"`
-	Skipped []string  `json:"skipped,omitempty"`
-}
-
-// maxSkipped bounds Mark.Skipped; with more, the mark stays where it is.
-const maxSkipped = 1000
 
 // Batches of a pass.
 const (
@@ -72,6 +64,7 @@ type PassReads interface {
 	SettingHistory(ctx context.Context, kind store.SettingKind, tenantID string, before int64,
 		limit int) ([]store.StoredSetting, error)
 	DestinationStates(ctx context.Context) ([]store.DestinationState, error)
+	CountMissedRun(ctx context.Context, names ...string) error
 	Dirty(ctx context.Context, minAge time.Duration, limit int) ([]store.DirtyRun, error)
 	Heads(ctx context.Context, runIDs []string) (store.Heads, error)
 	Load(ctx context.Context, runID string) (store.Loaded, error)
@@ -94,6 +87,7 @@ type passOf struct {
 	days   Days
 	now    time.Time
 	out    *Pass
+	held   map[string]int64 // runs that a hold keeps, by mark
 	// unreadable says that the policy cannot be read, so days keep everything.
 	unreadable bool
 }
@@ -117,98 +111,23 @@ func isFinal(ctx context.Context, err error) bool {
 	return ctx.Err() != nil || errors.Is(err, errLeaseLost)
 }
 
-// noteLate notes that something is late that was due at a time.
-func (p *passOf) noteLate(due time.Time) {
-	if p.out.OverdueSince == nil || due.Before(*p.out.OverdueSince) {
-		p.out.OverdueSince = &due
-	}
-}
-
-// eachDue is each for work that the policy made due at a time.
-func (p *passOf) eachDue(ctx context.Context, runID string, due time.Time, f func() error) error {
-	failed := p.out.Failed
-	err := p.each(ctx, runID, f)
-	if p.out.Failed > failed {
-		p.noteLate(due)
-	}
-	return err
-}
-
-// each does the work on one run: it waits for its turn, and counts obstacles and failures.
-func (p *passOf) each(ctx context.Context, runID string, f func() error) error {
-	if err := p.w.turn(ctx); err != nil {
-		return err
-	}
-	began := time.Now()
-	err := f()
-	p.w.rest(ctx, time.Since(began))
-	switch obstacle := store.ObstacleOf(err); {
-	case err == nil:
-	case isFinal(ctx, err):
-		return err
-	case obstacle == store.ObstacleHeld:
-		p.out.Held++
-	case obstacle != "":
-		p.out.Waiting++
-	default:
-		p.fail(ctx, runID, err)
-	}
-	return nil
-}
-
-// endedRuns calls f with the runs that ended before a time, after a mark of their status.
-func (p *passOf) endedRuns(ctx context.Context, status run.Status, until time.Time, from Mark,
-	f func(store.EndedRun) error) error {
-	filter := store.EndedFilter{TenantID: p.tenant, Status: status, Before: until, AfterAt: from.At, AfterRun: from.RunID,
-		Limit: pageRuns}
-	for {
-		page, err := p.w.cfg.Store.EndedRuns(ctx, filter)
-		if err != nil {
-			return err
-		}
-		for _, r := range page {
-			if err := f(r); err != nil {
-				return err
-			}
-			filter.AfterAt, filter.AfterRun = r.EndedAt, r.RunID
-		}
-		if len(page) < pageRuns {
-			return nil
-		}
-	}
-}
-
 // archiveRuns writes old runs into the archive and marks them. Runs that a destination has not read yet wait for it.
 func (p *passOf) archiveRuns(ctx context.Context) error {
 	until := before(p.now, p.days.ArchiveRuns)
 	if until.IsZero() {
 		return nil
 	}
-	states, err := p.w.cfg.Store.DestinationStates(ctx)
+	until, err := p.untilTaken(ctx, until)
 	if err != nil {
 		return err
 	}
-	for _, d := range states {
-		if d.OldestWaiting != nil && d.DisabledFor == "" && d.RemovedAt == nil && d.OldestWaiting.Before(until) {
-			until = *d.OldestWaiting
-		}
-	}
 	for _, status := range ended {
-		err := p.endedRuns(ctx, status, until, Mark{}, func(r store.EndedRun) error {
-			switch {
-			case r.Archived:
-				return nil
-			case r.Obstacle == store.ObstacleHeld:
-				p.out.Held++
-				return nil
-			case r.Obstacle != "":
-				p.out.Waiting++
-				return nil
-			}
-			return p.eachDue(ctx, r.RunID, r.EndedAt.AddDate(0, 0, p.days.ArchiveRuns), func() error {
-				return p.archiveRun(ctx, r.RunID)
+		err := p.walk(ctx, archiveMark(status), func(m Mark, f func(candidate) error) error {
+			return p.endedRuns(ctx, status, until, m, func(r store.EndedRun) error {
+				return f(candidate{runID: r.RunID, at: r.EndedAt, due: r.EndedAt.AddDate(0, 0, p.days.ArchiveRuns),
+					obstacle: r.Obstacle, isDone: r.Archived})
 			})
-		})
+		}, p.archiveRun)
 		if err != nil {
 			return err
 		}
@@ -219,8 +138,19 @@ func (p *passOf) archiveRuns(ctx context.Context) error {
 // archiveRun writes, verifies and marks one run. Nothing of it is deleted before. It keeps what it wrote when the mark
 // fails: the store may have committed the mark before the error, and then this is the only copy of the log. RemoveRun
 // removes copies without a mark together with the run.
-func (p *passOf) archiveRun(ctx context.Context, runID string) error {
-	a, err := p.w.cfg.Archive.WriteRun(ctx, runID)
+func (p *passOf) archiveRun(ctx context.Context, c candidate) error {
+	known, err := p.w.cfg.Store.FindArchived(ctx, c.runID)
+	if err != nil {
+		return err
+	}
+	if len(known) > 0 {
+		p.pullBack(known[0].EndedAt)
+		return nil
+	}
+	if err := p.checkFree(ctx, c.runID); err != nil {
+		return err
+	}
+	a, err := p.w.cfg.Archive.WriteRun(ctx, c.runID)
 	if err != nil {
 		return err
 	}
@@ -229,54 +159,66 @@ func (p *passOf) archiveRun(ctx context.Context, runID string) error {
 	}
 	p.out.Archived++
 	p.out.Bytes += a.Bytes
+	p.pullBack(c.at)
 	return nil
 }
 
-// archivedRuns calls f with the archived runs that have a part and ended before a time.
+// archivedRuns does work on the archived runs that have a part and ended before a time.
 func (p *passOf) archivedRuns(ctx context.Context, part store.ArchivedPart, until time.Time,
-	f func(store.ArchivedRun) error) error {
+	do func(context.Context, store.ArchivedRun) error) error {
 	filter := store.ArchivedFilter{TenantID: p.tenant, Part: part, Before: until, Limit: pageRuns}
-	for {
-		page, err := p.w.cfg.Store.ListArchived(ctx, filter)
-		if err != nil {
-			return err
-		}
-		for _, a := range page {
-			if err := f(a); err != nil {
+	return p.walk(ctx, partMark(part), func(m Mark, f func(candidate) error) error {
+		filter.AfterAt, filter.AfterRun = m.At, m.RunID
+		for {
+			page, err := p.w.cfg.Store.ListArchived(ctx, filter)
+			if err != nil {
 				return err
 			}
-			filter.AfterAt, filter.AfterRun = a.EndedAt, a.RunID
+			for _, a := range page {
+				due := p.now
+				if part == store.PartRun {
+					due = a.EndedAt.AddDate(0, 0, p.days.DeleteArchive)
+				}
+				if err := f(candidate{runID: a.RunID, at: a.EndedAt, due: due, archived: &a}); err != nil {
+					return err
+				}
+				filter.AfterAt, filter.AfterRun = a.EndedAt, a.RunID
+			}
+			if len(page) < pageRuns {
+				return nil
+			}
 		}
-		if len(page) < pageRuns {
-			return nil
+	}, func(ctx context.Context, c candidate) error {
+		if c.archived != nil {
+			return do(ctx, *c.archived)
 		}
-	}
+		known, err := p.w.cfg.Store.FindArchived(ctx, c.runID)
+		if err != nil || len(known) == 0 {
+			return err
+		}
+		return do(ctx, known[0])
+	})
 }
 
 // emptyRuns deletes the events of archived runs, in batches. It reads the archive of each run once more before, because
 // hours may have passed since the mark: the bucket may have lost the object meanwhile.
 func (p *passOf) emptyRuns(ctx context.Context) error {
-	return p.archivedRuns(ctx, store.PartEvents, p.now, func(a store.ArchivedRun) error {
-		checked := false
-		for more := true; more; {
-			err := p.each(ctx, a.RunID, func() error {
-				more = false
-				if !checked {
-					if err := p.w.cfg.Archive.CheckRun(ctx, a); err != nil {
-						return err
-					}
-					checked = true
-				}
-				n, err := p.w.cfg.Store.DeleteArchivedEvents(ctx, a.RunID, pageEvents)
-				p.out.Events += int64(n)
-				more = err == nil && n == pageEvents
+	return p.archivedRuns(ctx, store.PartEvents, p.now, func(ctx context.Context, a store.ArchivedRun) error {
+		if err := p.w.cfg.Archive.CheckRun(ctx, a); err != nil {
+			return err
+		}
+		for {
+			began := time.Now()
+			n, err := p.w.cfg.Store.DeleteArchivedEvents(ctx, a.RunID, pageEvents)
+			p.out.Events += int64(n)
+			if err != nil || n < pageEvents {
 				return err
-			})
-			if err != nil {
+			}
+			p.w.rest(ctx, time.Since(began))
+			if err := p.w.turn(ctx); err != nil {
 				return err
 			}
 		}
-		return nil
 	})
 }
 
@@ -285,14 +227,12 @@ func (p *passOf) deleteReceipts(ctx context.Context) error {
 	if until.IsZero() {
 		return nil
 	}
-	return p.archivedRuns(ctx, store.PartReceipts, until, func(a store.ArchivedRun) error {
-		return p.each(ctx, a.RunID, func() error {
-			_, err := p.w.cfg.Store.DeleteArchivedReceipts(ctx, a.RunID)
-			if err == nil {
-				p.out.Receipts++
-			}
-			return err
-		})
+	return p.archivedRuns(ctx, store.PartReceipts, until, func(ctx context.Context, a store.ArchivedRun) error {
+		_, err := p.w.cfg.Store.DeleteArchivedReceipts(ctx, a.RunID)
+		if err == nil {
+			p.out.Receipts++
+		}
+		return err
 	})
 }
 
@@ -303,36 +243,37 @@ func (p *passOf) deleteRuns(ctx context.Context) error {
 	if until.IsZero() || p.days.ArchiveRuns == 0 {
 		return nil
 	}
-	return p.archivedRuns(ctx, store.PartRun, until, func(a store.ArchivedRun) error {
-		return p.eachDue(ctx, a.RunID, a.EndedAt.AddDate(0, 0, p.days.DeleteArchive), func() error {
-			free, err := p.isFree(ctx, a.RunID)
-			if err != nil || !free {
+	behind, err := p.backlogs(ctx)
+	if err != nil {
+		return err
+	}
+	return p.archivedRuns(ctx, store.PartRun, until, func(ctx context.Context, a store.ArchivedRun) error {
+		if err := p.checkFree(ctx, a.RunID); err != nil {
+			return err
+		}
+		for _, kind := range []artifact.Kind{artifact.KindLogs, artifact.KindArtifacts} {
+			if err := p.removeObjects(ctx, kind, a.RunID); err != nil {
 				return err
 			}
-			for _, kind := range []artifact.Kind{artifact.KindLogs, artifact.KindArtifacts} {
-				if err := p.removeObjects(ctx, kind, a.RunID); err != nil {
-					return err
-				}
-			}
-			if err := p.w.cfg.Archive.RemoveRun(ctx, a); err != nil {
-				return err
-			}
-			if err := p.w.cfg.Store.DeleteArchivedRun(ctx, a.RunID); err != nil {
-				return err
-			}
-			p.out.Deleted++
-			return nil
-		})
+		}
+		if err := p.w.cfg.Archive.RemoveRun(ctx, a); err != nil {
+			return err
+		}
+		if err := p.w.cfg.Store.DeleteArchivedRun(ctx, a.RunID); err != nil {
+			return err
+		}
+		p.out.Deleted++
+		return p.countMissed(ctx, behind, a.EndedAt)
 	})
 }
 
-// isFree reports whether nothing keeps a run, before its objects are removed.
-func (p *passOf) isFree(ctx context.Context, runID string) (bool, error) {
+// checkFree returns the *store.ObstacleError of what keeps a run, or nil. It is asked before objects are removed.
+func (p *passOf) checkFree(ctx context.Context, runID string) error {
 	obstacle, err := p.w.cfg.Store.ArchiveObstacle(ctx, runID)
 	if err == nil && obstacle != "" {
 		err = &store.ObstacleError{RunID: runID, Obstacle: obstacle}
 	}
-	return err == nil, err
+	return err
 }
 
 func (p *passOf) trimRows(ctx context.Context) error {

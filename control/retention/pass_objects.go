@@ -151,46 +151,20 @@ func (p *passOf) sweep(ctx context.Context, what string, until time.Time, remove
 	if until.IsZero() {
 		return nil
 	}
+	late := p.now.Sub(until)
 	for _, status := range ended {
-		name := what + "/" + string(status)
-		m := p.out.Marks[name]
-		again, kept := m.Skipped, []string{}
-		one := func(runID string, due time.Time) error {
-			return p.eachDue(ctx, runID, due, func() error {
-				free, err := p.isFree(ctx, runID)
-				if store.ObstacleOf(err) == store.ObstacleUnknown {
-					return nil
-				}
-				if err == nil && free {
-					err = remove(runID)
-				}
-				if err != nil {
-					kept = append(kept, runID)
-				}
-				return err
+		err := p.walk(ctx, what+"/"+string(status), func(m Mark, f func(candidate) error) error {
+			return p.endedRuns(ctx, status, until, m, func(r store.EndedRun) error {
+				return f(candidate{runID: r.RunID, at: r.EndedAt, due: r.EndedAt.Add(late), obstacle: r.Obstacle})
 			})
-		}
-		for _, runID := range again {
-			if err := one(runID, p.now); err != nil {
+		}, func(ctx context.Context, c candidate) error {
+			if err := p.checkFree(ctx, c.runID); err != nil {
 				return err
 			}
-		}
-		err := p.endedRuns(ctx, status, until, m, func(r store.EndedRun) error {
-			if err := one(r.RunID, r.EndedAt.Add(p.now.Sub(until))); err != nil {
-				return err
-			}
-			if len(kept) <= maxSkipped {
-				m.At, m.RunID, m.Skipped = r.EndedAt, r.RunID, slices.Clone(kept)
-				p.out.Marks[name] = m
-			}
-			return nil
+			return remove(c.runID)
 		})
 		if err != nil {
 			return err
-		}
-		if len(kept) <= maxSkipped {
-			m.Skipped = kept
-			p.out.Marks[name] = m
 		}
 	}
 	return nil

@@ -94,6 +94,7 @@ func newPassMetrics(r prometheus.Registerer) *passMetrics {
 // NewWorker makes a Worker.
 func NewWorker(cfg WorkerConfig) *Worker {
 	cfg.Installed.Every = cmp.Or(cfg.Installed.Every, time.Hour)
+	cfg.Installed.DestinationsWait = cmp.Or(cfg.Installed.DestinationsWait, defaultWait)
 	cfg.Installed.OverdueAfter = cmp.Or(cfg.Installed.OverdueAfter, 24*time.Hour)
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	if cfg.Now == nil {
@@ -215,13 +216,17 @@ func (w *Worker) PassNow(ctx context.Context) error {
 func (w *Worker) Pass(ctx context.Context) error {
 	at := w.position()
 	w.late = time.Time{}
+	now, err := w.earlierClock(ctx)
+	if err != nil {
+		return err
+	}
 	for {
 		tenants, err := w.cfg.Store.RetentionTenants(ctx, at.Tenant, pageRuns)
 		if err != nil {
 			return err
 		}
 		for _, tenant := range tenants {
-			if err := w.passTenant(ctx, tenant); err != nil {
+			if err := w.passTenant(ctx, tenant, now); err != nil {
 				return err
 			}
 			at.Tenant = tenant
@@ -234,23 +239,21 @@ func (w *Worker) Pass(ctx context.Context) error {
 		}
 	}
 	w.metrics.ended.Set(float64(w.cfg.Now().Unix()))
-	err := w.save(ctx, position{EndedAt: w.cfg.Now(), LateSince: w.late})
+	err = w.save(ctx, position{EndedAt: w.cfg.Now(), LateSince: w.late})
 	w.tellLate()
 	return err
 }
 
-// passTenant makes a pass over one tenant and stores what it did, also when it ends early.
-func (w *Worker) passTenant(ctx context.Context, tenant string) error {
-	now, err := w.earlierClock(ctx)
-	if err != nil {
-		return err
-	}
-	p := &passOf{w: w, tenant: tenant, now: now, out: &Pass{StartedAt: w.cfg.Now(), Marks: map[string]Mark{},
-		ArtifactDays: map[string]int{}}}
+// passTenant makes a pass over one tenant and stores what it did, also when it ends early. now is the time at which the
+// pass over all tenants began: a late tenant keeps things some minutes longer.
+func (w *Worker) passTenant(ctx context.Context, tenant string, now time.Time) error {
+	p := &passOf{w: w, tenant: tenant, now: now, held: map[string]int64{}, out: &Pass{StartedAt: w.cfg.Now(),
+		Marks: map[string]Mark{}, ArtifactDays: map[string]int{}}}
 	if err := p.prepare(ctx); err != nil {
 		return err
 	}
-	err = p.do(ctx)
+	err := p.do(ctx)
+	p.out.Held = p.heldRuns()
 	end := w.cfg.Now()
 	p.out.EndedAt = &end
 	if p.out.Failed == 0 && err == nil {
@@ -314,20 +317,31 @@ func (p *passOf) prepare(ctx context.Context) error {
 	}
 	old := Pass{}
 	if err == nil && json.Unmarshal(last, &old) == nil && old.Marks != nil {
-		p.out.Marks, p.out.LiftedAt = old.Marks, old.LiftedAt
+		p.out.Marks, p.out.Lifts, p.out.RewoundAt = old.Marks, old.Lifts, old.RewoundAt
 		p.out.Terms, p.out.OverdueSince = old.Terms, old.OverdueSince
 		if old.ArtifactDays != nil {
 			p.out.ArtifactDays = old.ArtifactDays
 		}
 	}
-	holds, err := p.w.cfg.Store.ListHolds(ctx, store.HoldFilter{TenantID: p.tenant, Limit: store.MaxPage})
+	return p.rewind(ctx)
+}
+
+// rewind makes the pass begin from the start again: with everything after a hold was lifted, because marks lie behind
+// the runs that it kept, and with whole runs once a week, because an import may have added old runs behind the marks.
+func (p *passOf) rewind(ctx context.Context) error {
+	lifts, err := p.w.cfg.Store.CountLiftedHolds(ctx, p.tenant)
 	if err != nil {
 		return err
 	}
-	for _, h := range holds {
-		if h.LiftedAt != nil && h.LiftedAt.After(p.out.LiftedAt) {
-			p.out.LiftedAt, p.out.Marks = *h.LiftedAt, map[string]Mark{}
-		}
+	if lifts != p.out.Lifts {
+		p.out.Lifts, p.out.Marks = lifts, map[string]Mark{}
+	}
+	if p.now.Sub(p.out.RewoundAt) < rewindEvery {
+		return nil
+	}
+	p.out.RewoundAt = p.now
+	for _, name := range append(archiveMarks(), partMarks()...) {
+		delete(p.out.Marks, name)
 	}
 	return nil
 }

@@ -128,7 +128,7 @@ var imports = map[string][]string{
 	"control/journal": {"control", "control/runs", "control/admission", "plan", "run", "store", "engine", "engine/ticket",
 		"authz", "artifact", "egress", "internal/sizedlru"},
 	// It removes what runs left in the bucket.
-	"control/retention": {"control", "plan", "run", "store", "authz", "artifact"},
+	"control/retention": {"control", "plan", "run", "store", "authz", "artifact", "destination"},
 	// The fixture of the tests of the use cases: it wires a whole server without HTTP. Only tests import it.
 	"control/controltest": {everything},
 	"graph": {"control", "control/access", "control/admission", "control/bulk", "control/health", "control/reads",

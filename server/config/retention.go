@@ -44,6 +44,7 @@ func retentionPolicy(setting any, dev bool) (retention.Installation, error) {
 		RunsPerMinute int    `json:"runsPerMinute"`
 		Every         string `json:"every"`
 		OverdueAfter  string `json:"overdueAfter"`
+		Wait          string `json:"destinationsWait"`
 	}{Document: out.Document}
 	kinds := maps.Clone(out.Document.Artifacts)
 	if err := strict(setting, &in); err != nil {
@@ -66,6 +67,13 @@ func retentionPolicy(setting any, dev bool) (retention.Installation, error) {
 		if out.OverdueAfter, err = time.ParseDuration(in.OverdueAfter); err != nil || out.OverdueAfter < time.Hour {
 			return out, fmt.Errorf("retention: overdueAfter must be a duration of at least 1h, such as 24h, not %q",
 				in.OverdueAfter)
+		}
+	}
+	if in.Wait != "" {
+		var err error
+		if out.DestinationsWait, err = time.ParseDuration(in.Wait); err != nil || out.DestinationsWait < time.Minute {
+			return out, fmt.Errorf("retention: destinationsWait must be a duration of at least 1m, such as 168h, not %q",
+				in.Wait)
 		}
 	}
 	if err := out.Check(); err != nil {

@@ -49,14 +49,14 @@ func (s *Store) execOnce(ctx context.Context, what, sql string, args ...any) err
 
 const destinationColumns = `name, entry, digest, reported_at, removed_at, disabled_for, disabled_why, disabled_by,
   disabled_at, failing_since, last_sent, last_error, waiting, oldest_waiting, begins_at, sent, failed, dead, dropped,
-  redriven`
+  redriven, missed_runs`
 
 func scanDestination(row pgx.CollectableRow) (d store.DestinationState, err error) {
 	var entry string
 	err = row.Scan(&d.Name, &entry, &d.Digest, utcOrNil{&d.ReportedAt}, utcOrNil{&d.RemovedAt}, &d.DisabledFor,
 		&d.DisabledWhy, &d.DisabledBy, utcOrNil{&d.DisabledAt}, utcOrNil{&d.FailingSince}, utcOrNil{&d.LastSent},
 		&d.LastError, &d.Waiting, utcOrNil{&d.OldestWaiting}, utcOrNil{&d.BeginsAt}, &d.Sent, &d.Failed, &d.Dead,
-		&d.Dropped, &d.Redriven)
+		&d.Dropped, &d.Redriven, &d.MissedRuns)
 	if entry != "" {
 		d.Entry = json.RawMessage(entry)
 	}
@@ -99,6 +99,12 @@ func (s *Store) ReportDestination(ctx context.Context, r store.DestinationReport
 		reported_at = excluded.reported_at, removed_at = NULL`,
 		r.Name, r.Sent, r.Failed, r.FailingSince, r.LastError, r.LastSent, string(r.Entry), r.Digest, r.Waiting,
 		r.OldestWaiting, r.BeginsAt)
+}
+
+// CountMissedRun implements store.Destinations.
+func (s *Store) CountMissedRun(ctx context.Context, names ...string) error {
+	return s.execOnce(ctx, "count missed run", `UPDATE destination SET missed_runs = missed_runs + 1
+		WHERE name = ANY($1)`, names)
 }
 
 // MarkDestinationsRemoved implements store.Destinations.

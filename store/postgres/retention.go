@@ -70,6 +70,12 @@ func (s *Store) ListHolds(ctx context.Context, f store.HoldFilter) ([]store.Hold
 		f.Before, pageSize(f.Limit))
 }
 
+// CountLiftedHolds implements store.Holds.
+func (s *Store) CountLiftedHolds(ctx context.Context, tenantID string) (int64, error) {
+	return onlyOne(collect(ctx, s, "lifted holds", pgx.RowTo[int64], `SELECT count(*) FROM legal_hold
+		WHERE tenant_id = $1 AND lifted_at IS NOT NULL`, tenantID))
+}
+
 // RetentionTenants implements store.Retention. It probes the index once for each tenant.
 func (s *Store) RetentionTenants(ctx context.Context, after string, limit int) ([]string, error) {
 	return collect(ctx, s, "tenants with runs", pgx.RowTo[string], `WITH RECURSIVE known AS (

@@ -43,14 +43,14 @@ func (s *Store) TrimAlertChanges(ctx context.Context, age time.Duration) error {
 
 const destinationColumns = `name, entry, digest, reported_at, removed_at, disabled_for, disabled_why, disabled_by,
 	disabled_at, failing_since, last_sent, last_error, waiting, oldest_waiting, begins_at, sent, failed, dead, dropped,
-	redriven`
+	redriven, missed_runs`
 
 func scanDestination(row scanner) (d store.DestinationState, err error) {
 	var entry string
 	var reported, removed, disabled, failing, sent, oldest, begins sql.NullInt64
 	err = row.Scan(&d.Name, &entry, &d.Digest, &reported, &removed, &d.DisabledFor, &d.DisabledWhy, &d.DisabledBy,
 		&disabled, &failing, &sent, &d.LastError, &d.Waiting, &oldest, &begins, &d.Sent, &d.Failed, &d.Dead, &d.Dropped,
-		&d.Redriven)
+		&d.Redriven, &d.MissedRuns)
 	if entry != "" {
 		d.Entry = json.RawMessage(entry)
 	}
@@ -86,6 +86,19 @@ func (s *Store) ReportDestination(ctx context.Context, r store.DestinationReport
 			reported_at = excluded.reported_at, removed_at = NULL`,
 			r.Name, r.Sent, r.Failed, microsOrNil(r.FailingSince), r.LastError, microsOrNil(r.LastSent), string(r.Entry),
 			r.Digest, r.Waiting, microsOrNil(r.OldestWaiting), microsOrNil(r.BeginsAt), micros(s.now()))
+		return err
+	})
+}
+
+// CountMissedRun implements store.Destinations.
+func (s *Store) CountMissedRun(ctx context.Context, names ...string) error {
+	list, err := json.Marshal(names)
+	if err != nil {
+		return err
+	}
+	return s.write(ctx, func(c *conn) error {
+		_, err := c.exec(ctx, "count missed run", `UPDATE destination SET missed_runs = missed_runs + 1
+			WHERE name IN (SELECT value FROM json_each(?))`, string(list))
 		return err
 	})
 }

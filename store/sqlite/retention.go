@@ -79,6 +79,12 @@ func (s *Store) ListHolds(ctx context.Context, f store.HoldFilter) ([]store.Hold
 		clamp(f.Limit, store.MaxPage))
 }
 
+// CountLiftedHolds implements store.Holds.
+func (s *Store) CountLiftedHolds(ctx context.Context, tenantID string) (int64, error) {
+	return readOne(ctx, s, "lifted holds", value[int64], `SELECT count(*) FROM legal_hold
+		WHERE tenant_id = ? AND lifted_at IS NOT NULL`, tenantID)
+}
+
 // RetentionTenants implements store.Retention. It probes the index once for each tenant.
 func (s *Store) RetentionTenants(ctx context.Context, after string, limit int) ([]string, error) {
 	return readAll(ctx, s, "tenants with runs", value[string], `WITH RECURSIVE known (tenant_id) AS (

@@ -112,10 +112,13 @@ func testDestinationStateAddsReports(f *fixture) {
 	f.ok(f.store.ReportDestination(f.ctx(), store.DestinationReport{Name: "b", Sent: 3, LastSent: &since}))
 	f.ok(f.store.SwitchDestination(f.ctx(), store.DestinationSwitch{Name: "a", For: "digest", Why: "gone"}))
 	oldest, begins := since.Add(time.Hour), since.Add(time.Minute)
+	f.ok(f.store.CountMissedRun(f.ctx(), "b", "no-such-destination"))
+	f.ok(f.store.CountMissedRun(f.ctx(), "b"))
 	f.ok(f.store.ReportDestination(f.ctx(), store.DestinationReport{Name: "b", Waiting: 3, OldestWaiting: &oldest,
 		BeginsAt: &begins, Entry: json.RawMessage(`{"kind":"webhook"}`), Digest: "d1"}))
 	want := store.DestinationState{Name: "b", Sent: 5, Failed: 1, LastSent: &since, LastError: "no answer", Waiting: 3,
-		OldestWaiting: &oldest, BeginsAt: &begins, Entry: json.RawMessage(`{"kind":"webhook"}`), Digest: "d1"}
+		OldestWaiting: &oldest, BeginsAt: &begins, Entry: json.RawMessage(`{"kind":"webhook"}`), Digest: "d1",
+		MissedRuns: 2}
 	f.equal([]store.DestinationState{{Name: "a", DisabledFor: "digest", DisabledWhy: "gone"}, want},
 		withoutTimes(f.destinations()), "states")
 	one, err := f.store.GetDestination(f.ctx(), "b")

@@ -106,6 +106,11 @@ func testHoldsArePlacedAndLifted(f *fixture) {
 	_, done, err = f.store.LiftHold(f.ctx(), "t1", h.ID, "eve", "again", auditRow("t1"))
 	f.ok(err)
 	f.equal(false, done, "a second lift changes the hold")
+	for tenant, want := range map[string]int64{"t1": 1, "t2": 0} {
+		n, err := f.store.CountLiftedHolds(f.ctx(), tenant)
+		f.ok(err)
+		f.equal(want, n, "lifted holds of "+tenant)
+	}
 	f.equal(2, f.db.Count(f, `SELECT count(*) FROM audit`)-rows, "audit rows: one for each change")
 	other := f.hold(store.HoldRun, "run-7")
 	for _, c := range []struct {

@@ -608,6 +608,7 @@ type ComplexityRoot struct {
 		Kind               func(childComplexity int) int
 		LastError          func(childComplexity int) int
 		LastSentAt         func(childComplexity int) int
+		MissedRuns         func(childComplexity int) int
 		Name               func(childComplexity int) int
 		OldestWaitingAt    func(childComplexity int) int
 		Orders             func(childComplexity int) int
@@ -4689,6 +4690,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Destination.LastSentAt(childComplexity), true
+	case "Destination.missedRuns":
+		if e.ComplexityRoot.Destination.MissedRuns == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Destination.MissedRuns(childComplexity), true
 	case "Destination.name":
 		if e.ComplexityRoot.Destination.Name == nil {
 			break
@@ -15248,6 +15255,8 @@ type Destination {
   deadLetters: Int!
   "Dead letters that fell out because more than 10,000 were kept."
   droppedDeadLetters: Int!
+  "Runs that the retention deleted before it took all their messages. These messages are lost to it."
+  missedRuns: Int!
   "Messages that were read and wait: at most 1,000. More may not be read yet."
   waiting: Int!
   oldestWaitingAt: Time
@@ -17616,6 +17625,8 @@ func (ec *executionContext) childFields_Destination(ctx context.Context, field g
 		return ec.fieldContext_Destination_deadLetters(ctx, field)
 	case "droppedDeadLetters":
 		return ec.fieldContext_Destination_droppedDeadLetters(ctx, field)
+	case "missedRuns":
+		return ec.fieldContext_Destination_missedRuns(ctx, field)
 	case "waiting":
 		return ec.fieldContext_Destination_waiting(ctx, field)
 	case "oldestWaitingAt":
@@ -32250,6 +32261,29 @@ func (ec *executionContext) _Destination_droppedDeadLetters(ctx context.Context,
 	)
 }
 func (ec *executionContext) fieldContext_Destination_droppedDeadLetters(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Destination", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _Destination_missedRuns(ctx context.Context, field graphql.CollectedField, obj *model.Destination) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Destination_missedRuns(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.MissedRuns, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Destination_missedRuns(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Destination", field, false, false, errors.New("field of type Int does not have child fields"))
 }
 
@@ -71261,6 +71295,11 @@ func (ec *executionContext) _Destination(ctx context.Context, sel ast.SelectionS
 			}
 		case "droppedDeadLetters":
 			out.Values[i] = ec._Destination_droppedDeadLetters(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "missedRuns":
+			out.Values[i] = ec._Destination_missedRuns(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}

@@ -17,7 +17,8 @@ func Destination(d delivery.Destination) model.Destination {
 		Name: d.Name, Kind: optionalEnum[model.DestinationKind](strings.ToUpper(string(d.Kind))),
 		Address: Text(d.Address), State: enumOf[model.DestinationState](d.State), Why: d.Why, Since: d.Since,
 		LastSentAt: d.LastSent, LastError: Text(d.LastError), Sent: int(d.Sent), Failed: int(d.Failed),
-		DeadLetters: int(d.DeadLetters()), DroppedDeadLetters: int(d.Dropped), Waiting: int(d.Waiting),
+		DeadLetters: int(d.DeadLetters()), DroppedDeadLetters: int(d.Dropped),
+		MissedRuns: int(d.MissedRuns), Waiting: int(d.Waiting),
 		OldestWaitingAt: d.OldestWaiting, Orders: MapSlice(d.Orders, DeliveryOrder),
 	}
 	if d.State == delivery.Disabled {

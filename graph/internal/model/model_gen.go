@@ -1012,6 +1012,8 @@ type Destination struct {
 	DeadLetters int `json:"deadLetters"`
 	// Dead letters that fell out because more than 10,000 were kept.
 	DroppedDeadLetters int `json:"droppedDeadLetters"`
+	// Runs that the retention deleted before it took all their messages. These messages are lost to it.
+	MissedRuns int `json:"missedRuns"`
 	// Messages that were read and wait: at most 1,000. More may not be read yet.
 	Waiting         int        `json:"waiting"`
 	OldestWaitingAt *time.Time `json:"oldestWaitingAt,omitempty"`

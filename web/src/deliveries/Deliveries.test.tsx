@@ -24,6 +24,7 @@ function destination(more: Partial<Destination>): Destination {
     failed: 3,
     deadLetters: 0,
     droppedDeadLetters: 0,
+    missedRuns: 0,
     waiting: 0,
     oldestWaitingAt: null,
     route: { text: "every event and every alert" },
@@ -48,6 +49,11 @@ it.each([
     "fails",
     { state: "FAILING", lastError: "connection refused", waiting: 214, oldestWaitingAt: AT },
     /^✕ Has accepted nothing since 2026-11-21 02:14:00 UTC: connection refused; 214 messages wait, the oldest is from/,
+  ],
+  [
+    "missed runs",
+    { missedRuns: 12 },
+    /^● Accepts messages; the last one 2026.*; 12 runs deleted before it took all messages$/,
   ],
   [
     "was disabled by a person",

@@ -22,7 +22,7 @@ const SIGNS: Record<DestinationState, string> = {
 
 /** What the destination does now, since when and why, in a sentence. */
 export function StateOf({ destination }: { destination: Destination }) {
-  const { state, lastSentAt, waiting, oldestWaitingAt, deadLetters } = destination;
+  const { state, lastSentAt, waiting, oldestWaitingAt, deadLetters, missedRuns } = destination;
   const refuses = refusesAll(destination);
   return (
     <span>
@@ -32,6 +32,7 @@ export function StateOf({ destination }: { destination: Destination }) {
       </span>
       <Why destination={destination} />
       {deadLetters > 0 && <>; {words.becameDead(deadLetters)}</>}
+      {missedRuns > 0 && <>; {words.missed(missedRuns)}</>}
       {waiting > 0 && (
         <>
           ; {words.wait(waiting)}

@@ -47,6 +47,7 @@ export const deliveries = {
   failedTries: "Failed tries",
   dead: "Dead letters",
   dropped: (n: number) => `${count(n)} more dead letters fell out, because 10,000 are kept.`,
+  missed: (n: number) => `${plural(n, "run")} deleted before it took all messages`,
   test: "Send a test",
   testing: "The test is under way",
   tested: {

@@ -110,6 +110,7 @@ const DESTINATION = {
   failed: 0,
   deadLetters: 0,
   droppedDeadLetters: 0,
+  missedRuns: 0,
   waiting: 0,
   oldestWaitingAt: null,
   route: { text: "every event" },

@@ -220,6 +220,9 @@ func (s commands) print(d client.DestinationLine) {
 	line("waiting", fmt.Sprint(d.Waiting))
 	line("oldest", s.When(d.OldestWaitingAt))
 	line("dead letters", fmt.Sprintf("%d, and %d fell out", d.DeadLetters, d.DroppedDeadLetters))
+	if d.MissedRuns > 0 {
+		line("missed", fmt.Sprintf("%d runs were deleted before it took all their messages", d.MissedRuns))
+	}
 	if d.Route != nil {
 		line("route", d.Route.Text)
 	}

@@ -1310,19 +1310,19 @@ export type RunsNowQuery = { runCounts: Array<number> };
 
 export type OrderFieldsFragment = { id: string, kind: DeliveryOrderKind, state: DeliveryOrderState, actor: string, reason: string | null, at: string, endedAt: string | null, messages: number, sent: number, failed: number, error: string | null, since: string | null, until: string | null };
 
-export type DestinationFieldsFragment = { name: string, kind: DestinationKind | null, address: string | null, state: DestinationState, why: string, since: string | null, disabledBy: string | null, beginsAt: string | null, lastSentAt: string | null, lastError: string | null, sent: number, failed: number, deadLetters: number, droppedDeadLetters: number, waiting: number, oldestWaitingAt: string | null, route: { text: string } | null };
+export type DestinationFieldsFragment = { name: string, kind: DestinationKind | null, address: string | null, state: DestinationState, why: string, since: string | null, disabledBy: string | null, beginsAt: string | null, lastSentAt: string | null, lastError: string | null, sent: number, failed: number, deadLetters: number, droppedDeadLetters: number, missedRuns: number, waiting: number, oldestWaitingAt: string | null, route: { text: string } | null };
 
 export type DestinationsQueryVariables = Exact<{ [key: string]: never; }>;
 
 
-export type DestinationsQuery = { destinations: Array<{ name: string, kind: DestinationKind | null, address: string | null, state: DestinationState, why: string, since: string | null, disabledBy: string | null, beginsAt: string | null, lastSentAt: string | null, lastError: string | null, sent: number, failed: number, deadLetters: number, droppedDeadLetters: number, waiting: number, oldestWaitingAt: string | null, route: { text: string } | null }> };
+export type DestinationsQuery = { destinations: Array<{ name: string, kind: DestinationKind | null, address: string | null, state: DestinationState, why: string, since: string | null, disabledBy: string | null, beginsAt: string | null, lastSentAt: string | null, lastError: string | null, sent: number, failed: number, deadLetters: number, droppedDeadLetters: number, missedRuns: number, waiting: number, oldestWaitingAt: string | null, route: { text: string } | null }> };
 
 export type DestinationQueryVariables = Exact<{
   name: string;
 }>;
 
 
-export type DestinationQuery = { destination: { name: string, kind: DestinationKind | null, address: string | null, state: DestinationState, why: string, since: string | null, disabledBy: string | null, beginsAt: string | null, lastSentAt: string | null, lastError: string | null, sent: number, failed: number, deadLetters: number, droppedDeadLetters: number, waiting: number, oldestWaitingAt: string | null, orders: Array<{ id: string, kind: DeliveryOrderKind, state: DeliveryOrderState, actor: string, reason: string | null, at: string, endedAt: string | null, messages: number, sent: number, failed: number, error: string | null, since: string | null, until: string | null }>, route: { text: string } | null } | null };
+export type DestinationQuery = { destination: { name: string, kind: DestinationKind | null, address: string | null, state: DestinationState, why: string, since: string | null, disabledBy: string | null, beginsAt: string | null, lastSentAt: string | null, lastError: string | null, sent: number, failed: number, deadLetters: number, droppedDeadLetters: number, missedRuns: number, waiting: number, oldestWaitingAt: string | null, orders: Array<{ id: string, kind: DeliveryOrderKind, state: DeliveryOrderState, actor: string, reason: string | null, at: string, endedAt: string | null, messages: number, sent: number, failed: number, error: string | null, since: string | null, until: string | null }>, route: { text: string } | null } | null };
 
 export type DeadDeliveriesQueryVariables = Exact<{
   name: string;
@@ -2523,6 +2523,7 @@ export const DestinationFieldsFragmentDoc = new TypedDocumentString(`
   failed
   deadLetters
   droppedDeadLetters
+  missedRuns
   waiting
   oldestWaitingAt
   route {
@@ -3904,6 +3905,7 @@ export const DestinationsDocument = new TypedDocumentString(`
   failed
   deadLetters
   droppedDeadLetters
+  missedRuns
   waiting
   oldestWaitingAt
   route {
@@ -3949,6 +3951,7 @@ fragment DestinationFields on Destination {
   failed
   deadLetters
   droppedDeadLetters
+  missedRuns
   waiting
   oldestWaitingAt
   route {
