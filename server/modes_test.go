@@ -95,6 +95,7 @@ func startProxiedServer(t *testing.T) *proxiedServer {
 func TestEngineMode_RefusesStartsAndLetsRunsGoOn(t *testing.T) {
 	t.Parallel()
 	o := startProxiedServer(t)
+	t.Run("an address below /engine that does not exist is a JSON 404", o.testUnknownAddress)
 	// contract: H01
 	t.Run("health names the service that is away", o.testHealth)
 	// contract: H01
@@ -109,6 +110,21 @@ func TestEngineMode_RefusesStartsAndLetsRunsGoOn(t *testing.T) {
 	t.Run("an engine that is away refuses starts on every server, and callers back off", o.testEngineAway)
 	// contract: W-20
 	t.Run("a run waits for its approval", o.testApproval)
+}
+
+// The page of the UI would look like a success to a program.
+func (o *proxiedServer) testUnknownAddress(t *testing.T) {
+	for _, path := range []string{"/engine/", "/engine/nonsense", "/engine/runs/x/steps/y/nonsense"} {
+		for token, want := range map[string]int{"": http.StatusUnauthorized, accountToken("sid"): http.StatusNotFound} {
+			a := get(t, o.base+path, "Authorization: Bearer "+token)
+			var body struct{ Code, Message string }
+			err := json.Unmarshal([]byte(a.body), &body)
+			if a.StatusCode != want || a.Header.Get("Content-Type") != "application/json" || err != nil || body.Code == "" {
+				t.Errorf("%s with the token %q: %d %q %q, want %d and a JSON object with a code", path, token, a.StatusCode,
+					a.Header.Get("Content-Type"), a.body, want)
+			}
+		}
+	}
 }
 
 func (o *proxiedServer) testHealth(t *testing.T) {
