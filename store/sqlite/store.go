@@ -144,8 +144,8 @@ func setPageSize(ctx context.Context, path string, o Options) error {
 }
 
 // writerSettings are settings of the writer's connection. Its cache holds the pages that appends need again: keys are
-// hashes, so they touch random leaves of their index. Between checkpoints the WAL may grow to 32 MiB, or to 16 MiB where
-// pages have 4 KiB, so that a page that many commits change is written to the file once.
+// hashes, so they touch random leaves of their index. Between checkpoints the WAL may grow to 32 MiB, or to 16 MiB
+// where pages have 4 KiB, so that a page that many commits change is written to the file once.
 const writerSettings = "&_pragma=cache_size(-32768)&_pragma=wal_autocheckpoint(4000)" // KiB, pages
 
 // readerSettings are settings of the readers' connections. They map as much of the file into memory as SQLite allows,

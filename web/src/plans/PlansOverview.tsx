@@ -7,6 +7,7 @@ import { duration } from "../format/format";
 import { m } from "../messages";
 import { List } from "../page/List";
 import { useCan } from "../session/useCan";
+import { ended } from "../status/look";
 import { Button } from "../ui/Button";
 import { Where } from "../ui/Env";
 import type { Column } from "../ui/Table";
@@ -19,7 +20,6 @@ import css from "./Plans.module.css";
 
 const EVERY_MS = 10_000;
 const MUCH = 1.25;
-const ENDED: ReadonlySet<string> = new Set(["FAILED", "COMPLETED", "CANCELLED"]);
 /** The time between steps, which is no wait of people, is shorter. */
 const SHOWN_WAIT_MS = 10_000;
 
@@ -131,7 +131,7 @@ function healthOf(plan: PlanSummaryFieldsFragment): Health {
 
 /** Whether a run is on its way after one that failed: nobody knows yet whether the plan is well again. */
 function failedBefore({ next, runs }: PlanSummaryFieldsFragment): boolean {
-  return next === "WATCH" && runs.find(({ status }) => ENDED.has(status))?.status === "FAILED";
+  return next === "WATCH" && runs.find((run) => ended(run))?.status === "FAILED";
 }
 
 /** The next action, with a mark where a plan is ill, and what its runs do now. */

@@ -1,4 +1,4 @@
-// Names the runs that the queue gave up. They are no longer in it, and whoever looks for them there finds nothing.
+// Names the runs that the queue gave up. They left it, and a person who looks for them there would find nothing.
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";
 import { GivenUpDocument } from "../api/gen/graphql";

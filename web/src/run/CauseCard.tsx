@@ -112,6 +112,7 @@ function Known({ header, cause, besideStep, brief }: KnownProps) {
           {m.run.rootCause}
         </h2>
         {stepId && <CauseStep stepId={stepId} name={step?.name ?? stepId} />}
+        {logicalAttemptId !== null && logicalAttemptId > 1 && <span>{attemptName(logicalAttemptId)}</span>}
         <code className={css.code}>{code}</code>
         <span className={css.error} title={text} data-testid="cause-line">
           {text}
