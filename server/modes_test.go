@@ -330,8 +330,7 @@ func (o *proxiedServer) testSlowEngine(t *testing.T) {
 	time.Sleep(6 * time.Second)
 	o.engine.Pass()
 	var a answer
-	// Each start that is not refused is one more run for the engine.
-	for deadline := time.Now().Add(time.Minute); a.code() != "ENGINE_DEGRADED"; time.Sleep(250 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); a.code() != "ENGINE_DEGRADED"; time.Sleep(50 * time.Millisecond) {
 		if a = o.tryStart(t, fmt.Sprintf("degraded-%d", time.Now().UnixNano())); time.Now().After(deadline) {
 			t.Fatalf("a minute after the slow starts a start gets %s, want ENGINE_DEGRADED", a.body)
 		}

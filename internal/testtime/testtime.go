@@ -30,9 +30,9 @@ func Of(d time.Duration) time.Duration {
 // longestPause is the longest pause between two checks of a waiting test.
 const longestPause = 250 * time.Millisecond
 
-// Pause sleeps between two checks of a test that has waited since began: for shortest at first, later for a twentieth of
-// the time waited, and at most for longestPause. A test that waits for minutes would otherwise use much of a core for
-// checks, and as much of the server that answers them.
+// Pause sleeps between two checks of a test that has waited since began: for shortest at first, later for a twentieth
+// of the time waited, and at most for longestPause, unless shortest is longer. A test that waits for minutes would
+// otherwise use much of a core for checks, and as much of the server that answers them.
 func Pause(began time.Time, shortest time.Duration) { time.Sleep(pause(time.Since(began), shortest)) }
 
 func pause(waited, shortest time.Duration) time.Duration {

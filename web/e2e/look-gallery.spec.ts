@@ -80,9 +80,6 @@ test("40 two pictures of the same build are the same, in both themes and at thre
         [page, other].map(async (one) => {
           await one.setViewportSize({ width, height: 900 });
           await open(one, mode);
-          // A picture of the whole gallery takes seconds of CPU time, so the first one waits for what loads late.
-          await one.waitForLoadState("networkidle");
-          await one.evaluate(() => document.fonts.ready.then(() => undefined));
         }),
       );
       // Late content comes to both.
