@@ -98,8 +98,8 @@ func (s *Store) RemoveArtifact(ctx context.Context, uri string) error {
 	return nil
 }
 
-// each calls visit for at most limit objects of a scope. The objects are deleted while they are listed, which every
-// bucket allows, because a list is read by pages.
+// each calls visit for at most limit objects of a scope. visit may delete the object: a page of the list is in memory
+// before its first object is given.
 func (s *Store) each(ctx context.Context, scope Scope, limit int, visit func(key string) error) (out Removed,
 	err error) {
 	prefix, err := scope.prefix()

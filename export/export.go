@@ -40,7 +40,8 @@ type Store interface {
 type Config struct {
 	Store Store
 	// Run writes the export of one run, whose header names a time. It knows archived runs, too. Its errors
-	// fs.ErrNotExist and archive.ErrTorn say that the archive of the run is damaged, store.ErrNotFound that the run is gone.
+	// fs.ErrNotExist and archive.ErrTorn say that the archive of the run is damaged, and store.ErrNotFound says that the
+	// run is gone.
 	Run   func(ctx context.Context, at time.Time, runID string, w io.Writer) error
 	Owner *owner.DB
 	// Bucket may be nil: then no artifact and no log was ever stored.

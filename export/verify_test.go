@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/dvt-engine/dvt/export"
+	"github.com/dvt-engine/dvt/store/owner"
 )
 
 // forged is an export of a person that somebody wrote by hand: files and their entries in the manifest.
@@ -125,6 +126,16 @@ func TestVerify_NamesAFileTooMany(t *testing.T) {
 	f := newForged(t, "1\n", "2\n")
 	f.write("rows/more.ndjson", "")
 	f.hasProblem(f.dir, "rows/more.ndjson is not in the manifest")
+}
+
+// A kill may leave a part of the working directory when its state is gone already.
+func TestRun_OfAFinishedExportRemovesWhatAKillLeft(t *testing.T) {
+	t.Parallel()
+	f := newForged(t, "1\n")
+	f.write(".dvt-export/files.ndjson", "")
+	_, err := export.Run(t.Context(), export.Config{Dir: f.dir, Of: owner.Scope{TenantID: "acme", Subject: "ana"}})
+	f.check(err)
+	f.isSound(f.dir)
 }
 
 // A file that is longer than its entry is not read to its end, and a line of a manifest has a limit.

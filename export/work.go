@@ -83,7 +83,7 @@ func openWork(cfg Config) (w *work, done *Manifest, err error) {
 			if m.TenantID != cfg.Of.TenantID || m.Subject != cfg.Of.Subject {
 				return nil, nil, otherExport(cfg.Dir, m.TenantID, m.Subject)
 			}
-			return nil, &m, nil
+			return nil, &m, os.RemoveAll(w.path(workDir)) // a kill may have left a part of it
 		}
 		if w.state, err = newState(cfg); err != nil {
 			return nil, nil, err

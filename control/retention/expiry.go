@@ -62,7 +62,7 @@ func (e *Expiries) days(ctx context.Context, tenantID string) (Days, error) {
 	doc := Document{}
 	if len(rows) > 0 {
 		if err := json.Unmarshal(rows[0].Doc, &doc); err != nil {
-			return Days{}, fmt.Errorf("control: retention %d of %s: %w", rows[0].Version, tenantID, err)
+			return Days{}, fmt.Errorf("control: version %d of the retention policy of tenant %s: %w", rows[0].Version, tenantID, err)
 		}
 	}
 	days := e.installed.effective(doc)

@@ -383,7 +383,7 @@ func (w *Worker) alert(ctx context.Context, p *passOf) error {
 	if p.out.Failed == 0 {
 		return w.cfg.Alerts.Resolve(ctx, "A pass ended without a failure.", a)
 	}
-	a.Note = fmt.Sprintf("The last pass of the retention had %s, and what failed is kept. The first one: %s",
+	a.Note = fmt.Sprintf("The last pass of the retention had %s, and what failed is kept. The first failure: %s",
 		control.Plural(int(p.out.Failed), "failure", "failures"), run.Text(p.out.Error, 500))
 	_, err := w.cfg.Alerts.Raise(ctx, a)
 	return err
