@@ -92,6 +92,8 @@ var errBucketAddress = errors.New("artifact: the address of the bucket cannot be
 type bucket struct {
 	*blob.Bucket
 	scheme string
+	name   string // of the bucket at the service
+	prefix string // of all keys, as the service knows them
 }
 
 // openBucket opens the bucket at an address. It creates the directory of a file: bucket if the address says
@@ -114,7 +116,7 @@ func openBucket(ctx context.Context, u *url.URL) (bucket, error) {
 		return bucket{}, fmt.Errorf("artifact: open bucket: %s", strings.ReplaceAll(withoutQuery(err.Error()),
 			at.String(), u.Scheme+"://…"))
 	}
-	return bucket{b, u.Scheme}, nil
+	return bucket{b, u.Scheme, u.Host, u.Query().Get("prefix")}, nil
 }
 
 // write stores what r has under a key, as a whole or not at all, also when r, the network or the disk fails in the

@@ -13,7 +13,8 @@ import (
 var (
 	// ErrNotFound is returned for objects that do not exist or were removed.
 	ErrNotFound = errors.New("artifact: not found")
-	// ErrTooLarge is returned for a body above Limits.BlobBytes; nothing is stored.
+	// ErrTooLarge is returned for a body above Limits.BlobBytes, and for an artifact of an attempt that has as many or
+	// as much as it may have; nothing is stored.
 	ErrTooLarge = errors.New("artifact: too large")
 	// ErrTorn is returned for a stored object that is shorter than it was, or has other bytes. Repeating the call does not
 	// help: somebody must restore the object from a version of the bucket, or let the step run again.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"gocloud.dev/gcerrors"
 )
@@ -41,6 +42,13 @@ type Remover interface {
 	Remove(ctx context.Context, s Scope, limit int) (Removed, error)
 	// Measure counts at most limit objects of a scope and changes nothing.
 	Measure(ctx context.Context, s Scope, limit int) (Removed, error)
+	// RemoveUnnamed deletes at most limit objects among the artifacts of a run whose URIs are not named: records of
+	// tries, and uploads whose attempt ended before an event named them. It is called after the run has ended.
+	RemoveUnnamed(ctx context.Context, tenantID, runID string, named []string, limit int) (Removed, error)
+	// AbortUploads ends at most limit multipart uploads of a tenant that began before a time, and reports how many.
+	// Their parts are no objects. It does nothing where the service ends them by itself, and without the right to list
+	// them.
+	AbortUploads(ctx context.Context, tenantID string, before time.Time, limit int) (int64, error)
 	// RemoveArtifact deletes one artifact. An artifact that does not exist is no error.
 	RemoveArtifact(ctx context.Context, uri string) error
 }

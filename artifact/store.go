@@ -29,12 +29,15 @@ const Scheme = "artifact"
 // Limits bound the stored data. A zero field has its default. Of an attempt that exceeds its limits the first quarter
 // and the end are kept. Lines are dropped by pieces, so that one piece may exceed a limit.
 type Limits struct {
-	LineBytes    int           // of the text of one line; longer texts are cut and marked; 8 KiB
-	AttemptLines int64         // of one logical attempt; 2,000,000
-	AttemptBytes int64         // of one logical attempt before it is compressed; 256 MiB
-	BlobBytes    int64         // of one artifact; 2 GiB
-	CacheBytes   int           // of cached log pieces of all attempts; 16 MiB
-	Poll         time.Duration // between checks for lines of other processes; 500 ms
+	LineBytes    int   // of the text of one line; longer texts are cut and marked; 8 KiB
+	AttemptLines int64 // of one logical attempt; 2,000,000
+	AttemptBytes int64 // of one logical attempt before it is compressed; 256 MiB
+	BlobBytes    int64 // of one artifact; 2 GiB
+	// AttemptBlobs and AttemptBlobBytes bound the artifacts of one engine attempt: their number (1,001: those that an
+	// event may name and the record of the try) and the stored bytes beyond which no further one is accepted (16 GiB).
+	AttemptBlobs, AttemptBlobBytes int64
+	CacheBytes                     int           // of cached log pieces of all attempts; 16 MiB
+	Poll                           time.Duration // between checks for lines of other processes; 500 ms
 }
 
 func (l *Limits) fill() {
@@ -46,6 +49,8 @@ func (l *Limits) fill() {
 	set(&l.AttemptLines, 2_000_000)
 	set(&l.AttemptBytes, 256<<20)
 	set(&l.BlobBytes, 2<<30)
+	set(&l.AttemptBlobs, 1001)
+	set(&l.AttemptBlobBytes, 16<<30)
 	if l.LineBytes <= 0 {
 		l.LineBytes = 8 << 10
 	}
@@ -134,6 +139,9 @@ func escape(name string) string {
 func (s *Store) Put(ctx context.Context, name string, body io.Reader) (uri, sum string, size int64, err error) {
 	if !validName(name) {
 		return "", "", 0, fmt.Errorf("artifact: %q is not a name: use relative segments, none of them . or .. only", name)
+	}
+	if err := s.checkRoom(ctx, name); err != nil {
+		return "", "", 0, err
 	}
 	in := &bounded{from: body, hash: sha256.New(), most: s.limits.BlobBytes}
 	options := blob.WriterOptions{ContentType: contentType(name)}

@@ -95,7 +95,8 @@ type passOf struct {
 // do carries the pass out. It returns an error that ends the whole pass: the end of ctx or the loss of the lease.
 func (p *passOf) do(ctx context.Context) error {
 	for _, step := range []func(context.Context) error{
-		p.archiveRuns, p.emptyRuns, p.deleteReceipts, p.deleteRuns, p.removeLogs, p.removeArtifacts, p.trimRows,
+		p.archiveRuns, p.emptyRuns, p.deleteReceipts, p.deleteRuns, p.removeLogs, p.removeUploads, p.removeArtifacts,
+		p.trimRows,
 	} {
 		if err := step(ctx); err != nil {
 			if isFinal(ctx, err) {

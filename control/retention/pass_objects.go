@@ -139,6 +139,43 @@ func (p *passOf) removeObjects(ctx context.Context, kind artifact.Kind, runID st
 	return nil
 }
 
+// uploadLife is how long an upload may take before the retention ends it. Google and Azure end theirs after this time.
+const uploadLife = 7 * 24 * time.Hour
+
+// removeUploads removes what no event names: with the step logs, the records of tries and the uploads whose attempt
+// died, and after a week the parts of uploads that were never finished.
+func (p *passOf) removeUploads(ctx context.Context) error {
+	err := p.sweep(ctx, "uploads", before(p.now, p.days.StepLogs), func(runID string) error {
+		return p.removeUnnamed(ctx, runID)
+	})
+	if err != nil {
+		return err
+	}
+	n, err := p.w.cfg.Bucket.AbortUploads(ctx, p.tenant, p.now.Add(-uploadLife), pageObjects)
+	p.out.Objects += n
+	return err
+}
+
+func (p *passOf) removeUnnamed(ctx context.Context, runID string) error {
+	l, err := p.w.cfg.Store.Load(ctx, runID)
+	if err != nil || len(l.State.Artifacts) >= run.MaxRunArtifacts {
+		return err // the list may be incomplete; what it lacks ends with the run
+	}
+	named := make([]string, len(l.State.Artifacts))
+	for i, ref := range l.State.Artifacts {
+		named[i] = ref.URI
+	}
+	for more := true; more; {
+		removed, err := p.w.cfg.Bucket.RemoveUnnamed(ctx, p.tenant, runID, named, pageObjects)
+		if err != nil {
+			return err
+		}
+		p.out.Objects += removed.Objects
+		more = removed.More
+	}
+	return nil
+}
+
 func (p *passOf) removeLogs(ctx context.Context) error {
 	return p.sweep(ctx, "logs", before(p.now, p.days.StepLogs), func(runID string) error {
 		return p.removeObjects(ctx, artifact.KindLogs, runID)

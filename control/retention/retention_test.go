@@ -34,10 +34,20 @@ func set(version int64, doc retention.Document) retention.SetRetention {
 // oldRun imports a run of the tenant acme that ended long ago.
 func oldRun(t *testing.T, w *controltest.World, runID string) {
 	t.Helper()
+	importOld(t, w, runID)
+}
+
+// importOld is oldRun for a run whose step names artifacts.
+func importOld(t *testing.T, w *controltest.World, runID string, refs ...run.ArtifactRef) {
+	t.Helper()
 	id := runtest.ID
 	id.RunID, id.TenantID = runID, "acme"
+	completed := runtest.Draft(run.StepCompletedEvent, "s1", 1)
+	if len(refs) > 0 {
+		completed = runtest.Draft(run.StepCompletedEvent, "s1", 1, runtest.M{"artifactRefs": refs})
+	}
 	events := runtest.Log(runtest.Draft(run.RunApproved, "", 1), runtest.Start("s1"),
-		runtest.Draft(run.StepStartedEvent, "s1", 1), runtest.Draft(run.StepCompletedEvent, "s1", 1),
+		runtest.Draft(run.StepStartedEvent, "s1", 1), completed,
 		runtest.Draft(run.RunCompleted, "", 1))
 	shift := w.Clock.Now().AddDate(0, 0, -100).Sub(runtest.Epoch)
 	for i := range events {
