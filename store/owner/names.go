@@ -1,10 +1,8 @@
 package owner
 
 import (
-	"bytes"
 	"context"
 	"database/sql"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -89,12 +87,8 @@ func (d *DB) ReplaceNames(ctx context.Context, e *store.Erasure, s Scope, name s
 // Needles returns the forms in which a text names a person: as a string of JSON, and anywhere when the name has at
 // least eight bytes. A shorter name is part of too many other words.
 func (s Scope) Needles() (out []string) {
-	var quoted bytes.Buffer
-	encoder := json.NewEncoder(&quoted)
-	encoder.SetEscapeHTML(false)
-	_ = encoder.Encode(s.Subject) // a string has a JSON form
-	out = []string{strings.TrimSpace(quoted.String())}
-	if len(s.Subject) >= 8 {
+	out = []string{quoted(s.Subject)}
+	if len(s.Subject) >= minPart {
 		out = append(out, s.Subject)
 	}
 	return out
