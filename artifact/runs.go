@@ -67,24 +67,45 @@ func (s *Store) RemoveArchived(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	keys := []string{key}
-	if prefix, ending, ok := cutHash(key); ok {
-		for list := s.bucket.List(&blob.ListOptions{Prefix: prefix}); ; {
-			o, err := list.Next(ctx)
-			if errors.Is(err, io.EOF) {
-				break
-			}
-			if err != nil {
-				return failed("list", err)
-			}
-			if p, e, ok := cutHash(o.Key); ok && p == prefix && e == ending && o.Key != key {
-				keys = append(keys, o.Key)
-			}
+	if err := s.RemoveCopies(ctx, name); err != nil {
+		return err
+	}
+	return s.deleteArchived(ctx, key)
+}
+
+func (s *Store) deleteArchived(ctx context.Context, key string) error {
+	if err := s.bucket.Delete(ctx, key); err != nil && gcerrors.Code(err) != gcerrors.NotFound {
+		return failed("archive", err)
+	}
+	return nil
+}
+
+// RemoveCopies removes the other copies of the archive of a run, as RemoveArchived does, and keeps the archive.
+func (s *Store) RemoveCopies(ctx context.Context, name string) error {
+	key, err := archiveKey(name)
+	if err != nil {
+		return err
+	}
+	prefix, ending, ok := cutHash(key)
+	if !ok {
+		return nil
+	}
+	var others []string
+	for list := s.bucket.List(&blob.ListOptions{Prefix: prefix}); ; {
+		o, err := list.Next(ctx)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return failed("list", err)
+		}
+		if p, e, ok := cutHash(o.Key); ok && p == prefix && e == ending && o.Key != key {
+			others = append(others, o.Key)
 		}
 	}
-	for _, key := range keys {
-		if err := s.bucket.Delete(ctx, key); err != nil && gcerrors.Code(err) != gcerrors.NotFound {
-			return failed("archive", err)
+	for _, other := range others {
+		if err := s.deleteArchived(ctx, other); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -35,13 +35,8 @@ func (r Renaming) Text(s string) string {
 	return b.String() + s[done:]
 }
 
-// Names reports whether a text or a document names the person, so that Value would change it.
-func (r Renaming) Names(s string) bool {
-	for range r.words(s) {
-		return true
-	}
-	return s == r.Name || strings.Contains(s, quoted(r.Name)) && r.Value(s) != s
-}
+// Names reports whether a text or a document names the person, so that Value changes it.
+func (r Renaming) Names(s string) bool { return r.Value(s) != s }
 
 // words yields the positions at which the name is a word of s.
 func (r Renaming) words(s string) func(yield func(int) bool) {

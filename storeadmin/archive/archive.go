@@ -187,6 +187,23 @@ func (a Archive) RemoveRun(ctx context.Context, r store.ArchivedRun) error {
 	return nil
 }
 
+// Copies removes copies of archived runs.
+type Copies interface {
+	Objects
+	// RemoveCopies removes the objects whose names differ from a name only in the hash, and keeps the one of that name.
+	RemoveCopies(ctx context.Context, name string) error
+}
+
+// RemoveCopies removes every archive of a run but r, with the tables and manifests beside it.
+func RemoveCopies(ctx context.Context, from Copies, r store.ArchivedRun) error {
+	for _, name := range append(besides(r.Location), r.Location) {
+		if err := from.RemoveCopies(ctx, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // eventsAfter returns the events after a seq, up to limit.
 func eventsAfter(events []run.Event, after run.Seq, limit int) []run.Event {
 	for i, e := range events {
