@@ -82,33 +82,44 @@ func (s *Store) deleteArchived(ctx context.Context, key string) error {
 
 // RemoveCopies removes the other copies of the archive of a run, as RemoveArchived does, and keeps the archive.
 func (s *Store) RemoveCopies(ctx context.Context, name string) error {
-	key, err := archiveKey(name)
+	others, err := s.Copies(ctx, name)
 	if err != nil {
 		return err
 	}
-	prefix, ending, ok := cutHash(key)
-	if !ok {
-		return nil
-	}
-	var others []string
-	for list := s.bucket.List(&blob.ListOptions{Prefix: prefix}); ; {
-		o, err := list.Next(ctx)
-		if errors.Is(err, io.EOF) {
-			break
+	for _, other := range others {
+		key, err := archiveKey(other)
+		if err == nil {
+			err = s.deleteArchived(ctx, key)
 		}
 		if err != nil {
-			return failed("list", err)
-		}
-		if p, e, ok := cutHash(o.Key); ok && p == prefix && e == ending && o.Key != key {
-			others = append(others, o.Key)
-		}
-	}
-	for _, other := range others {
-		if err := s.deleteArchived(ctx, other); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// Copies lists the other copies of the archive of a run: objects whose names differ from name only in the hash.
+func (s *Store) Copies(ctx context.Context, name string) (out []string, err error) {
+	key, err := archiveKey(name)
+	if err != nil {
+		return nil, err
+	}
+	prefix, ending, ok := cutHash(key)
+	if !ok {
+		return nil, nil
+	}
+	for list := s.bucket.List(&blob.ListOptions{Prefix: prefix}); ; {
+		o, err := list.Next(ctx)
+		if errors.Is(err, io.EOF) {
+			return out, nil
+		}
+		if err != nil {
+			return nil, failed("list", err)
+		}
+		if p, e, ok := cutHash(o.Key); ok && p == prefix && e == ending && o.Key != key {
+			out = append(out, o.Key[len(key)-len(name):])
+		}
+	}
 }
 
 // archiveName matches the key of an archived run: what names the run, the hash, and the ending.

@@ -93,6 +93,9 @@ func (r *Runner) rewriteLogs(ctx context.Context, e *store.Erasure) (total int64
 			return total, nil, err
 		}
 		for _, x := range runs {
+			if err := r.findArchive(ctx, x.Archive); err != nil {
+				return total, nil, err
+			}
 			if named, err := r.isNamed(ctx, w, x); err != nil {
 				return total, nil, err
 			} else if !named {
@@ -120,6 +123,27 @@ func (r *Runner) rewriteLogs(ctx context.Context, e *store.Erasure) (total int64
 	}
 	e.Position = ""
 	return total, open, r.save(ctx, e)
+}
+
+// findArchive makes the store name the archive that the bucket has, when a restored backup names one that an erasure
+// has replaced since.
+func (r *Runner) findArchive(ctx context.Context, a *store.ArchivedRun) error {
+	if a == nil {
+		return nil
+	}
+	in, err := r.cfg.Archive.OpenArchived(ctx, a.Location)
+	if err == nil {
+		return in.Close()
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	found, ok, err := archive.FindCopy(ctx, r.cfg.Archive, *a)
+	if err != nil || !ok {
+		return err
+	}
+	*a = found
+	return r.cfg.Owner.MoveArchive(ctx, found)
 }
 
 // isNamed reports whether rows or the archive of a run name the person.

@@ -160,6 +160,12 @@ type textColumn struct{ name, kind string }
 
 // textColumns lists the columns of a table with texts or documents.
 func (d *DB) textColumns(ctx context.Context, table string) (out []textColumn, err error) {
+	d.mu.Lock()
+	out, known := d.texted[table]
+	d.mu.Unlock()
+	if known {
+		return out, nil
+	}
 	query := `SELECT name || ' ' || type FROM pragma_table_info($1) WHERE type IN ('TEXT', 'BLOB')`
 	if d.dialect == Postgres {
 		query = `SELECT column_name || ' ' || data_type FROM information_schema.columns
@@ -171,6 +177,11 @@ func (d *DB) textColumns(ctx context.Context, table string) (out []textColumn, e
 		name, kind, _ := strings.Cut(text, " ")
 		out = append(out, textColumn{name, kind})
 	}
+	if err == nil {
+		d.mu.Lock()
+		d.texted[table] = out
+		d.mu.Unlock()
+	}
 	return out, err
 }
 
@@ -178,7 +189,7 @@ func (d *DB) textColumns(ctx context.Context, table string) (out []textColumn, e
 func (d *DB) replacedColumns(ctx context.Context, t table) ([]textColumn, error) {
 	all, err := d.textColumns(ctx, t.name)
 	keys := strings.Split(t.keys, ", ")
-	return slices.DeleteFunc(all, func(c textColumn) bool {
+	return slices.DeleteFunc(slices.Clone(all), func(c textColumn) bool {
 		return c.kind == "bytea" || slices.Contains(keys, c.name) || isFixed(t.name, c.name)
 	}), err
 }
@@ -186,36 +197,28 @@ func (d *DB) replacedColumns(ctx context.Context, t table) ([]textColumn, error)
 // namedSQL returns the condition that a text of a row is the name $2 or contains $3 or $4; "" for a table without
 // texts.
 func (d *DB) namedSQL(ctx context.Context, table string) (string, error) {
-	columns, binary := `SELECT name FROM pragma_table_info($1) WHERE type = 'TEXT'`,
-		`SELECT name FROM pragma_table_info($1) WHERE type = 'BLOB'`
 	equal, contains := `%s = $2`, `instr(CAST(%s AS BLOB), CAST(%s AS BLOB)) > 0`
 	inBinary := contains
 	if d.dialect == Postgres {
-		const of = `SELECT column_name FROM information_schema.columns WHERE table_schema = current_schema() AND table_name = $1
-			AND data_type `
-		columns, binary = of+`IN ('text', 'json', 'jsonb', 'ARRAY')`, of+`= 'bytea'`
 		equal, contains = `%s::text = $2::text`, `strpos(%s::text, %s::text) > 0`
 		inBinary = `position(convert_to(%[2]s::text, 'UTF8') IN %[1]s) > 0`
 	}
-	texts, err := d.texts(ctx, columns, table)
-	if err != nil {
-		return "", err
-	}
-	bytes, err := d.texts(ctx, binary, table)
-	if err != nil {
-		return "", err
-	}
+	columns, err := d.textColumns(ctx, table)
 	var terms []string
-	for _, c := range texts {
-		terms = append(terms, fmt.Sprintf(equal, c), fmt.Sprintf(contains, c, "$3"), fmt.Sprintf(contains, c, "$4"))
+	texts := 0
+	for _, c := range columns {
+		if c.kind == "bytea" || c.kind == "BLOB" {
+			terms = append(terms, fmt.Sprintf(inBinary, c.name, "$3"), fmt.Sprintf(inBinary, c.name, "$4"))
+			continue
+		}
+		texts++
+		terms = append(terms, fmt.Sprintf(equal, c.name), fmt.Sprintf(contains, c.name, "$3"),
+			fmt.Sprintf(contains, c.name, "$4"))
 	}
-	for _, c := range bytes {
-		terms = append(terms, fmt.Sprintf(inBinary, c, "$3"), fmt.Sprintf(inBinary, c, "$4"))
-	}
-	if len(texts) == 0 && len(bytes) > 0 { // every argument is used
+	if texts == 0 && len(terms) > 0 { // every argument is used
 		terms = append(terms, `$2 <> $2`)
 	}
-	return strings.Join(terms, " OR "), nil
+	return strings.Join(terms, " OR "), err
 }
 
 // Archives lists the names of the objects of archived runs of a tenant, by the id of the run.

@@ -39,7 +39,8 @@ type DB struct {
 	db      *sql.DB
 	dialect Dialect
 	mu      sync.Mutex
-	seen    map[string]progress // by erasure
+	seen    map[string]progress     // by erasure
+	texted  map[string][]textColumn // by table
 }
 
 // progress is what an erasure had reached when this DB read or saved it last. Every save compares it with the store, so
@@ -52,7 +53,10 @@ var ErrOvertaken = fmt.Errorf("%w: another process carries out this erasure, so 
 	"has ended, then run the command again for the certificate", store.ErrConflict)
 
 // New returns a DB on a connection with the owner's rights, which DB.Close closes.
-func New(db *sql.DB, d Dialect) *DB { return &DB{db: db, dialect: d, seen: map[string]progress{}} }
+func New(db *sql.DB, d Dialect) *DB {
+	return &DB{db: db, dialect: d, seen: map[string]progress{},
+		texted: map[string][]textColumn{}}
+}
 
 func (d *DB) remember(id string, p progress) {
 	d.mu.Lock()

@@ -96,6 +96,11 @@ func (d *DB) tableOf(name string) (table, error) {
 // saves the progress of e with it.
 func (d *DB) rewriteTx(ctx context.Context, e *store.Erasure, tables []string, place string, n *int64,
 	f func(*sql.Tx) error) error {
+	for _, name := range tables { // the connection may be the only one, so that nothing else can be read in between
+		if _, err := d.textColumns(ctx, name); err != nil {
+			return err
+		}
+	}
 	before, had := e.Counts[place]
 	var now progress
 	err := d.inTx(ctx, func(tx *sql.Tx) error {
@@ -217,11 +222,11 @@ func (d *DB) readNaming(ctx context.Context, tx *sql.Tx, w Rewriting, t table, c
 	}
 	parts := partsOf(t.name, d.dialect)
 	selected := slices.Clone(keys)
-	for _, c := range columns {
-		selected = append(selected, d.columnText(c))
+	for i, c := range columns {
+		selected = append(selected, fmt.Sprintf("%s AS text_%d", d.columnText(c), i))
 	}
-	for _, p := range parts {
-		selected = append(selected, p.sql)
+	for i, p := range parts {
+		selected = append(selected, fmt.Sprintf("%s AS part_%d", p.sql, i))
 	}
 	query := fmt.Sprintf(`SELECT %s FROM %s WHERE %s ORDER BY %s LIMIT %d`, strings.Join(selected, ", "), t.name, where,
 		t.keys, limit)

@@ -162,6 +162,15 @@ func (d *DB) RewriteRun(ctx context.Context, e *store.Erasure, w Rewriting, r Ru
 	})
 }
 
+// MoveArchive names another object as the archive of a run.
+func (d *DB) MoveArchive(ctx context.Context, a store.ArchivedRun) error {
+	if _, err := d.db.ExecContext(ctx, d.q(`UPDATE run_archive SET location = $2, sha256 = $3, bytes = $4
+		WHERE run_id = $1`), a.RunID, a.Location, a.SHA256, a.Bytes); err != nil {
+		return fmt.Errorf("owner: %w", err)
+	}
+	return nil
+}
+
 // runRows is the number of rows of a run that are read at once.
 const runRows = 500
 
