@@ -242,6 +242,38 @@ func TestSubject_WaitsForOpenRuns(t *testing.T) {
 	})
 }
 
+// The name of a decision in the audit contains the person, and the chain keeps it. The check of the audit knows the
+// decision under its new name, and the certificate counts the row.
+func TestSubject_ADecisionKeepsItsRow(t *testing.T) {
+	onEach(t, func(i *installation) {
+		t := i.T
+		i.seed(gone)
+		i.end(gone, 0)
+		id, person := "run-"+gone+"-0", personOf(gone)
+		row := store.AuditRowOfDecision(store.AuditRow{ID: uuid.NewString(), TenantID: "tenant-" + gone, Actor: person,
+			Action: "APPROVE", Outcome: "ACCEPTED", RunID: id, Credential: "token:t", Address: "192.0.2.7"}, id,
+			store.ApprovalDecision{Principal: person, Reason: "she wrote: " + person + " of " + gone, RequestID: "x-" + gone})
+		check(t, i.store.Audit(t.Context(), row))
+		_ = must[int](t)(i.store.LinkAudit(t.Context(), 100))
+		about := func() string {
+			return strings.Join(slices.DeleteFunc(i.problems("tenant-"+gone), func(p string) bool {
+				return !strings.Contains(p, "decision")
+			}), "; ")
+		}
+		if got := about(); got != "" {
+			t.Fatalf("before the erasure the check finds %s", got)
+		}
+		i.ask(request, store.EraseSubject, person)
+		c := i.certificate(must[json.RawMessage](t)(i.runner(nil).Run(t.Context(), request)))
+		if got := about(); got != "" {
+			t.Errorf("after the erasure the check finds %s", got)
+		}
+		if diff := cmp.Diff(map[string]int64{"audit": 1}, c.Remaining); diff != "" || c.Because["audit"] == "" {
+			t.Errorf("what remains (-want +got), because %q:\n%s", c.Because, diff)
+		}
+	})
+}
+
 // An erasure vouches only for what was recorded: a log or a run that somebody changed before or after it is found.
 func TestSubject_DoesNotHideAForgery(t *testing.T) {
 	onEach(t, func(i *installation) {

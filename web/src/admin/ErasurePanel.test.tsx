@@ -66,7 +66,7 @@ it("counts what an erasure would do, and asks for it with the name typed", async
   await user.click(screen.getByRole("button", { name: "Count what it would erase" }));
   await screen.findByText(/lacks the setting erasure-ledger/);
   const text = document.body.textContent;
-  for (const part of ["1 legal hold forbids this", "table api_token", "more than 100,000", "stays"])
+  for (const part of ["1 legal hold forbids this", "table api_token", "more than 100,000", "name replaced"])
     expect(text).toContain(part);
   expect(of(sent, "RequestErasure")).toEqual([]);
   await user.click(screen.getByRole("button", { name: "Ask to erase…" }));
