@@ -64,17 +64,26 @@ type Forgetter interface {
 	ForgetRun(ctx context.Context, id run.Identity) error
 }
 
+// Logs reads the logs of runs, also archived ones, and links audit rows.
+type Logs interface {
+	Events(ctx context.Context, runID string, after run.Seq, limit int) ([]run.Event, error)
+	FindArchived(ctx context.Context, runIDs ...string) ([]store.ArchivedRun, error)
+	LinkAudit(ctx context.Context, limit int) (int, error)
+	subject.Links
+}
+
 // Config has what an erasure works on.
 type Config struct {
 	Owner  *owner.DB
 	Bucket artifact.Remover
 	// Store reads the logs of runs, also archived ones, and links audit rows.
-	Store store.Store
-	// Archive has the archived logs of runs.
-	Archive archive.Copies
-	Engine  Forgetter
-	Ledger  *Ledger
-	Keys    *subject.Keyring
+	Store Logs
+	// Archive has the archived logs of runs. WriteArchive writes the one of a run without the name of a person.
+	Archive      archive.Copies
+	WriteArchive func(ctx context.Context, runID string, to owner.Renaming) (store.ArchivedRun, error)
+	Engine       Forgetter
+	Ledger       *Ledger
+	Keys         *subject.Keyring
 	// Sign signs certificates.
 	Sign         ed25519.PrivateKey
 	Installation string

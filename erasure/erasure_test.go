@@ -216,8 +216,12 @@ func (i *installation) runner(stop func(phase, position string) error) *erasure.
 	i.Helper()
 	ledger := must[*erasure.Ledger](i.T)(erasure.OpenLedger(i.Context(), i.ledger, i.keys))
 	i.Cleanup(func() { _ = ledger.Close() })
+	logs := archive.Reading(i.store, i.bucket)
 	return must[*erasure.Runner](i.T)(erasure.New(erasure.Config{
-		Owner: i.owner, Bucket: i.bucket, Archive: i.bucket, Store: archive.Reading(i.store, i.bucket), Engine: i.engine, Ledger: ledger, Keys: i.keys, Sign: i.sign,
+		Owner: i.owner, Bucket: i.bucket, Archive: i.bucket, Store: logs, Engine: i.engine, Ledger: ledger, Keys: i.keys,
+		WriteArchive: func(ctx context.Context, runID string, to owner.Renaming) (store.ArchivedRun, error) {
+			return archive.WriteRenamed(ctx, logs, i.bucket, runID, to)
+		}, Sign: i.sign,
 		Installation: "https://dvt.example", Batch: 2, DrainFor: time.Millisecond, Stop: stop,
 	}))
 }

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"compress/gzip"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -163,7 +162,7 @@ func (r *Runner) rewriteRun(ctx context.Context, e *store.Erasure, w owner.Rewri
 		return err
 	}
 	if x.Archive != nil {
-		a, err := archive.Write(ctx, renamed{r.cfg.Store, w.Renaming}, r.cfg.Archive, x.RunID)
+		a, err := r.cfg.WriteArchive(ctx, x.RunID, w.Renaming)
 		if err != nil {
 			return err
 		}
@@ -259,8 +258,8 @@ func (r *Runner) waitForRuns(ctx context.Context, e *store.Erasure) error {
 }
 
 // rewriteAgain makes every server read again what it remembers, and repeats the replacements until they find nothing: a
-// server may have written a state that it had read before. What is left after the last pass is counted by the
-// certificate.
+// server may have written a state that it had read before. The certificate counts the rows that are left after the
+// last pass.
 func (r *Runner) rewriteAgain(ctx context.Context, e *store.Erasure) error {
 	changed := e.Counts["names runs"] > 0
 	for range mostRewrites {
@@ -335,61 +334,3 @@ func (r *Runner) namesIn(ctx context.Context, location string, to owner.Renaming
 
 // maxUnpacked bounds what is read of one archived log.
 const maxUnpacked = 4 << 30
-
-// renamed is a store that answers about runs without the name of a person, for the new archive of a run.
-type renamed struct {
-	store.Store
-	to owner.Renaming
-}
-
-func (s renamed) Get(ctx context.Context, runID string) (store.Run, error) {
-	r, err := s.Store.Get(ctx, runID)
-	if err != nil {
-		return r, err
-	}
-	r.TriggeredBy, r.RequestID = s.to.Text(r.TriggeredBy), s.to.Text(r.RequestID)
-	if len(r.Params) > 0 {
-		r.Params = s.to.JSON(r.Params)
-	}
-	policy, err := json.Marshal(r.Policy)
-	if err != nil {
-		return r, err
-	}
-	if without := s.to.JSON(policy); string(without) != string(policy) {
-		r.Policy = run.Policy{}
-		err = json.Unmarshal(without, &r.Policy)
-	}
-	return r, err
-}
-
-func (s renamed) Events(ctx context.Context, runID string, after run.Seq, limit int) ([]run.Event, error) {
-	events, err := s.Store.Events(ctx, runID, after, limit)
-	events = slices.Clone(events)
-	for i := range events {
-		events[i].Payload = s.to.JSON(events[i].Payload)
-	}
-	return events, err
-}
-
-func (s renamed) Receipts(ctx context.Context, runID, after string, limit int) ([]run.SignalReceipt, error) {
-	list, err := s.Store.Receipts(ctx, runID, after, limit)
-	list = slices.Clone(list)
-	for i := range list {
-		r := &list[i]
-		r.Actor, r.Reason, r.RejectText = s.to.Text(r.Actor), s.to.Text(r.Reason), s.to.Text(r.RejectText)
-		r.ApplicationReason = s.to.Text(r.ApplicationReason)
-		if len(r.Payload) > 0 {
-			r.Payload = s.to.JSON(r.Payload)
-		}
-	}
-	return list, err
-}
-
-func (s renamed) ListNotes(ctx context.Context, runID string) ([]store.Note, error) {
-	list, err := s.Store.ListNotes(ctx, runID)
-	list = slices.Clone(list)
-	for i := range list {
-		list[i].Author, list[i].Body = s.to.Text(list[i].Author), s.to.Text(list[i].Body)
-	}
-	return list, err
-}

@@ -162,7 +162,11 @@ func OpenErasing(ctx context.Context, cfg config.Config, log *slog.Logger) (out 
 		return out, err
 	}
 	out.close = append(out.close, out.Store.Close)
-	work.Store = archive.Reading(out.Store, bucket)
+	logs := archive.Reading(out.Store, bucket)
+	work.Store = logs
+	work.WriteArchive = func(ctx context.Context, runID string, to owner.Renaming) (store.ArchivedRun, error) {
+		return archive.WriteRenamed(ctx, logs, bucket, runID, to)
+	}
 	out.Runner, err = erasure.New(work)
 	return out, err
 }

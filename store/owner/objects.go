@@ -43,7 +43,7 @@ func partsOf(name string, dialect Dialect) (out []part) {
 // objectOf returns the name and the digest of the object that a row is, from its parts; zero for another table.
 func objectOf(name, tenantID string, p map[string]string) (out store.AuditRow) {
 	var number int64
-	is := func(part string) bool { return p[part] == "true" || p[part] == "1" }
+	is := func(part string) bool { return p[part] != "" && p[part] != "false" && p[part] != "0" }
 	num := func(part string) int64 { _, _ = fmt.Sscan(p[part], &number); return number }
 	switch name {
 	case "run":

@@ -35,7 +35,8 @@ func prove(by installationKey, r store.Rewrite) string {
 
 // Rewritten lists what erasures made of an object of a tenant, the newest last. Rows without a valid keyed hash are no
 // rewrites: without keys there are none.
-func (k *Keyring) Rewritten(ctx context.Context, links Links, tenantID, object string) (out []store.Rewrite, err error) {
+func (k *Keyring) Rewritten(ctx context.Context, links Links, tenantID, object string) (out []store.Rewrite,
+	err error) {
 	if k == nil {
 		return nil, nil
 	}
