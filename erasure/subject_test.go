@@ -252,7 +252,8 @@ func TestSubject_ADecisionKeepsItsRow(t *testing.T) {
 		id, person := "run-"+gone+"-0", personOf(gone)
 		row := store.AuditRowOfDecision(store.AuditRow{ID: uuid.NewString(), TenantID: "tenant-" + gone, Actor: person,
 			Action: "APPROVE", Outcome: "ACCEPTED", RunID: id, Credential: "token:t", Address: "192.0.2.7"}, id,
-			store.ApprovalDecision{Principal: person, Approved: !i.pg, Reason: "she wrote: " + person + " of " + gone, RequestID: "x-" + gone})
+			store.ApprovalDecision{Principal: person, Approved: !i.pg,
+				Reason: "she wrote: " + person + " of " + gone, RequestID: "x-" + gone})
 		check(t, i.store.Audit(t.Context(), row))
 		_ = must[int](t)(i.store.LinkAudit(t.Context(), 100))
 		about := func() string {

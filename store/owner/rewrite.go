@@ -36,7 +36,8 @@ var keepingTables = []string{"audit", "audit_link", "audit_head", "audit_pending
 var fixed = []string{"id", "tenant_id", "project_id", "environment_id", "plan_id", "plan_version", "run_id",
 	"parent_run_id", "step_id", "signal_id", "event_id", "bulk_id", "order_id", "message_id", "request_key", "key", "type",
 	"status", "code", "level", "kind", "queue", "state", "act", "outcome", "answered", "given_as", "severity",
-	"grouped_by", "resolution", "rejection", "application", "fingerprint", "sha256", "digest", "location", "phase", "position", "counts",
+	"grouped_by", "resolution", "rejection", "application", "fingerprint", "sha256", "digest", "location", "phase",
+	"position", "counts",
 	"certificate", "trigger_source", "emitted_by", "cause", "plan_ref", "provider", "action", "version"}
 
 // isFixed reports whether nothing is replaced in a column.
