@@ -321,7 +321,9 @@ func TestSubject_DoesNotHideAForgery(t *testing.T) {
 		row.Digest = hex.EncodeToString(forged.Hash[:])
 		check(t, i.store.Audit(t.Context(), row))
 		_ = must[int](t)(i.store.LinkAudit(t.Context(), 100))
-		if !slices.ContainsFunc(i.problems(tenant), func(p string) bool { return strings.Contains(p, "log of run "+row.RunID) }) {
+		if !slices.ContainsFunc(i.problems(tenant), func(p string) bool {
+			return strings.Contains(p, "log of run "+row.RunID)
+		}) {
 			t.Error("a row without the key of the installation justifies a forged log")
 		}
 	})
