@@ -113,7 +113,7 @@ it.each([
       phase: "ROWS",
       erased: [{ place: "table bulk", count: 1200 }],
     },
-    "deleting rows (phase 3 of 6, 1,200 erased so far)",
+    "deleting rows (phase 3 of 10, 1,200 erased so far)",
   ],
   [{ ...ASKED, waitsFor: null, cancelledBy: "ana", cancelledAt: "2026-11-23T03:00:00Z" }, "Cancelled"],
 ])("says what it waits for: %#", async (erasure, says) => {
