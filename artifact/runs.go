@@ -66,23 +66,56 @@ func (s *Store) RemoveArchived(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	keys := []string{key}
-	if prefix, ending, ok := cutHash(key); ok {
-		for o, err := range s.bucket.objects(ctx, prefix, "") {
-			if err != nil {
-				return err
-			}
-			if p, e, ok := cutHash(o.Key); ok && p == prefix && e == ending && o.Key != key {
-				keys = append(keys, o.Key)
-			}
-		}
+	if err := s.RemoveCopies(ctx, name); err != nil {
+		return err
 	}
-	for _, key := range keys {
-		if err := s.bucket.Delete(ctx, key); err != nil && gcerrors.Code(err) != gcerrors.NotFound {
-			return failed("archive", err)
+	return s.deleteArchived(ctx, key)
+}
+
+func (s *Store) deleteArchived(ctx context.Context, key string) error {
+	if err := s.bucket.Delete(ctx, key); err != nil && gcerrors.Code(err) != gcerrors.NotFound {
+		return failed("archive", err)
+	}
+	return nil
+}
+
+// RemoveCopies removes the other copies of the archive of a run, as RemoveArchived does, and keeps the archive.
+func (s *Store) RemoveCopies(ctx context.Context, name string) error {
+	others, err := s.Copies(ctx, name)
+	if err != nil {
+		return err
+	}
+	for _, other := range others {
+		key, err := archiveKey(other)
+		if err == nil {
+			err = s.deleteArchived(ctx, key)
+		}
+		if err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// Copies lists the other copies of the archive of a run: objects whose names differ from name only in the hash.
+func (s *Store) Copies(ctx context.Context, name string) (out []string, err error) {
+	key, err := archiveKey(name)
+	if err != nil {
+		return nil, err
+	}
+	prefix, ending, ok := cutHash(key)
+	if !ok {
+		return nil, nil
+	}
+	for o, err := range s.bucket.objects(ctx, prefix, "") {
+		if err != nil {
+			return nil, err
+		}
+		if p, e, ok := cutHash(o.Key); ok && p == prefix && e == ending && o.Key != key {
+			out = append(out, o.Key[len(key)-len(name):])
+		}
+	}
+	return out, nil
 }
 
 // archiveName matches the key of an archived run: what names the run, the hash, and the ending.

@@ -14,6 +14,7 @@ import (
 	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store"
+	"github.com/dvt-engine/dvt/store/subject"
 )
 
 // AuditQuery asks for a page of the audit of the caller's tenant. The texts match as people type them: Actor and
@@ -64,6 +65,10 @@ type AuditStore interface {
 type RowOpener interface {
 	Open(ctx context.Context, keys store.SubjectKeys, tenantID string, rows []*store.AuditRow) error
 	StoredActors(ctx context.Context, keys store.SubjectKeys, tenantID, part string) ([]string, error)
+	// Rewritten lists what erasures made of an object, and proved by the keys of the installation.
+	Rewritten(ctx context.Context, links subject.Links, tenantID, object string) ([]store.Rewrite, error)
+	// Resolve replaces the hash of a seal by that of the log after the newest erasure that rewrote it.
+	Resolve(ctx context.Context, links subject.Links, tenantID, runID string, seal store.LogSeal) (store.LogSeal, error)
 }
 
 // SealedLogs reads the logs of runs, their heads, and their seals.
@@ -307,7 +312,14 @@ func (s *Audits) checkObjects(ctx context.Context, f store.AuditObjectFilter, ki
 	}
 	out := AuditCheckPage{Checked: len(objects), Next: fmt.Sprintf("%d:", kind+1)}
 	for _, o := range objects {
-		if problem := describeMismatch(f.Kind, o); problem != "" {
+		problem := describeMismatch(f.Kind, o)
+		if problem != "" {
+			if o, err = s.withoutName(ctx, f.TenantID, o); err != nil {
+				return AuditCheckPage{}, err
+			}
+			problem = describeMismatch(f.Kind, o)
+		}
+		if problem != "" {
 			out.Problems = append(out.Problems, problem)
 		}
 	}

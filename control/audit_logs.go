@@ -36,9 +36,15 @@ func (s *Audits) checkMissing(ctx context.Context, tenantID string, kind int, af
 	}
 	out := AuditCheckPage{Next: fmt.Sprintf("%d:", kind+1)}
 	for _, l := range links {
-		out.Problems = append(out.Problems, fmt.Sprintf("%s was removed: %s created it by number %d of the audit",
-			l.Row.Object, l.Row.Actor, l.No))
 		out.Checked++
+		renamed, err := s.isRenamed(ctx, tenantID, l)
+		if err != nil {
+			return AuditCheckPage{}, err
+		}
+		if !renamed {
+			out.Problems = append(out.Problems, fmt.Sprintf("%s was removed: %s created it by number %d of the audit",
+				l.Row.Object, l.Row.Actor, l.No))
+		}
 	}
 	if len(links) == CheckedObjects {
 		out.Next = fmt.Sprintf("%d:%d", kind, links[len(links)-1].No)
@@ -113,7 +119,13 @@ func (s *Audits) checkLog(ctx context.Context, l store.AuditLink, heads map[stri
 		problem = fmt.Sprintf("audit row %s (number %d of the audit) names no log that dvt sealed", row.ID, l.No)
 		return problem, 0, nil //nolint:nilerr // the row is what is wrong
 	}
+	if seal, err = s.opener.Resolve(ctx, s.store, row.TenantID, row.RunID, seal); err != nil {
+		return "", 0, err
+	}
 	before, err := s.logs.LastLogSeal(ctx, row.TenantID, row.RunID, seal.Seq)
+	if err == nil {
+		before, err = s.opener.Resolve(ctx, s.store, row.TenantID, row.RunID, before)
+	}
 	if err != nil {
 		return "", 0, err
 	}

@@ -32,9 +32,12 @@ type Certificate struct {
 	Restored    bool      `json:"restored,omitempty"` // it was repeated on a restored store
 	// Erased counts what was erased, by place.
 	Erased map[string]int64 `json:"erased"`
-	// Remaining counts the rows that still name the person, because a chain of hashes or a digest covers them, or because
-	// another person wrote the name, and under "archive" the archived logs of runs.
-	Remaining map[string]int64 `json:"remaining,omitempty"`
+	// Pseudonym replaces the person in every row; empty for a tenant.
+	Pseudonym string `json:"pseudonym,omitempty"`
+	// Remaining counts the rows that still name the person, and under "archive" the archived logs of runs. Because says
+	// why, by place.
+	Remaining map[string]int64  `json:"remaining,omitempty"`
+	Because   map[string]string `json:"because,omitempty"`
 	// NotSearched names the places that may contain the name and were not searched.
 	NotSearched []string `json:"notSearched,omitempty"`
 	// AuditRows and AuditHash are the last link of the tenant's audit, which was erased with the tenant. They prove an
@@ -99,6 +102,7 @@ func (r *Runner) certify(ctx context.Context, e *store.Erasure) error {
 			Subject: e.Subject}); err != nil {
 			return err
 		}
+		c.Because, c.Pseudonym = reasons(c.Remaining), store.Pseudonym(e.ID)
 	}
 	var err error
 	if e.Certificate, err = c.sign(r.cfg.Sign); err != nil {

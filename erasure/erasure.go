@@ -22,6 +22,7 @@ import (
 	"github.com/dvt-engine/dvt/store"
 	"github.com/dvt-engine/dvt/store/owner"
 	"github.com/dvt-engine/dvt/store/subject"
+	"github.com/dvt-engine/dvt/storeadmin/archive"
 )
 
 // Phases of an erasure, in their order. A person has only some of them.
@@ -32,40 +33,57 @@ const (
 	PhaseDrain   = "DRAIN"   // viewers get the last messages
 	PhaseRows    = "ROWS"    // rows of the store are deleted
 	PhaseKeys    = "KEYS"    // the keys of a person are destroyed
-	PhaseNames   = "NAMES"   // a person is replaced in rows that no chain covers
+	PhaseNames   = "NAMES"   // a person is replaced in rows about single acts, with what the person wrote there
+	PhaseTexts   = "TEXTS"   // a person is replaced in all rows that belong to no log, and loses every right
+	PhaseLogs    = "LOGS"    // a person is replaced in the logs of ended runs, and in their archives
+	PhaseOpen    = "OPEN"    // the erasure waits for open runs that name the person
 	PhaseBucket  = "BUCKET"  // artifacts and logs are deleted
 	PhaseEngine  = "ENGINE"  // the engine forgets the histories of the tenant
-	PhaseAgain   = "AGAIN"   // late writes are deleted, until a pass finds nothing
+	PhaseAgain   = "AGAIN"   // late writes are erased, until a pass finds nothing
 	PhaseCompact = "COMPACT" // the files of the database lose what deleted rows left in them
 	PhaseCertify = "CERTIFY" // the certificate is signed, and the request becomes a tombstone
 )
 
 func phasesOf(k store.ErasureKind) []string {
 	if k == store.EraseSubject {
-		return []string{PhaseLedger, PhaseKeys, PhaseRows, PhaseNames, PhaseCompact, PhaseCertify}
+		return []string{PhaseLedger, PhaseKeys, PhaseRows, PhaseNames, PhaseTexts, PhaseLogs, PhaseOpen,
+			PhaseAgain, PhaseCompact, PhaseCertify}
 	}
 	return []string{PhaseLedger, PhaseFreeze, PhaseEnd, PhaseDrain, PhaseRows, PhaseBucket, PhaseEngine, PhaseAgain,
 		PhaseCompact, PhaseCertify}
 }
 
-// Forgetter is the part of an engine that erases. Both methods may be repeated.
+// Forgetter is the part of an engine that erases. Its methods may be repeated.
 type Forgetter interface {
 	Terminate(ctx context.Context, id run.Identity, reason string) error
 	// CountTenant counts the executions of a tenant, open and closed.
 	CountTenant(ctx context.Context, tenantID string) (int64, error)
 	// ForgetTenant ends and deletes at most limit executions of a tenant. more says that others may be left.
 	ForgetTenant(ctx context.Context, tenantID string, limit int) (forgotten int64, more bool, err error)
+	// ForgetRun deletes the executions of an ended run with their histories.
+	ForgetRun(ctx context.Context, id run.Identity) error
+}
+
+// Logs reads the logs of runs, also archived ones, and links audit rows.
+type Logs interface {
+	Events(ctx context.Context, runID string, after run.Seq, limit int) ([]run.Event, error)
+	FindArchived(ctx context.Context, runIDs ...string) ([]store.ArchivedRun, error)
+	LinkAudit(ctx context.Context, limit int) (int, error)
+	subject.Links
 }
 
 // Config has what an erasure works on.
 type Config struct {
 	Owner  *owner.DB
 	Bucket artifact.Remover
-	// Archived reads the archived logs of runs, to count those that name an erased person; nil: they are not searched.
-	Archived Archived
-	Engine   Forgetter
-	Ledger   *Ledger
-	Keys     *subject.Keyring
+	// Store reads the logs of runs, also archived ones, and links audit rows.
+	Store Logs
+	// Archive has the archived logs of runs. WriteArchive writes the one of a run without the name of a person.
+	Archive      archive.Copies
+	WriteArchive func(ctx context.Context, runID string, to owner.Renaming) (store.ArchivedRun, error)
+	Engine       Forgetter
+	Ledger       *Ledger
+	Keys         *subject.Keyring
 	// Sign signs certificates.
 	Sign         ed25519.PrivateKey
 	Installation string
@@ -235,6 +253,14 @@ func (r *Runner) phase(ctx context.Context, e *store.Erasure) error {
 		return err
 	case PhaseNames:
 		return r.replaceNames(ctx, e)
+	case PhaseTexts:
+		_, err := r.rewriteTexts(ctx, e)
+		return err
+	case PhaseLogs:
+		_, _, err := r.rewriteLogs(ctx, e)
+		return err
+	case PhaseOpen:
+		return r.waitForRuns(ctx, e)
 	case PhaseBucket:
 		_, err := r.deleteObjects(ctx, e)
 		return err
@@ -242,6 +268,9 @@ func (r *Runner) phase(ctx context.Context, e *store.Erasure) error {
 		_, err := r.forgetExecutions(ctx, e)
 		return err
 	case PhaseAgain:
+		if e.Kind == store.EraseSubject {
+			return r.rewriteAgain(ctx, e)
+		}
 		return r.again(ctx, e)
 	case PhaseCompact:
 		return r.cfg.Owner.Compact(ctx, owner.Scope{TenantID: e.TenantID}) // also the keys of a person

@@ -30,6 +30,7 @@ import (
 	"github.com/dvt-engine/dvt/store/postgres"
 	"github.com/dvt-engine/dvt/store/sqlite"
 	"github.com/dvt-engine/dvt/store/subject"
+	"github.com/dvt-engine/dvt/storeadmin/archive"
 )
 
 // Everything of the erased tenant contains gone, and everything of the other one kept.
@@ -121,6 +122,13 @@ func (f *fakeEngine) ForgetTenant(_ context.Context, tenant string, limit int) (
 	return n, false, nil
 }
 
+func (f *fakeEngine) ForgetRun(_ context.Context, id run.Identity) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.runs, id.TenantID+"/"+id.RunID)
+	return nil
+}
+
 func keyring(t *testing.T) *subject.Keyring {
 	return must[*subject.Keyring](t)(subject.Parse([]string{"k1:" + base64.StdEncoding.EncodeToString(
 		[]byte(strings.Repeat("s", 32)))}))
@@ -208,8 +216,12 @@ func (i *installation) runner(stop func(phase, position string) error) *erasure.
 	i.Helper()
 	ledger := must[*erasure.Ledger](i.T)(erasure.OpenLedger(i.Context(), i.ledger, i.keys))
 	i.Cleanup(func() { _ = ledger.Close() })
+	logs := archive.Reading(i.store, i.bucket)
 	return must[*erasure.Runner](i.T)(erasure.New(erasure.Config{
-		Owner: i.owner, Bucket: i.bucket, Archived: i.bucket, Engine: i.engine, Ledger: ledger, Keys: i.keys, Sign: i.sign,
+		Owner: i.owner, Bucket: i.bucket, Archive: i.bucket, Store: logs, Engine: i.engine, Ledger: ledger, Keys: i.keys,
+		WriteArchive: func(ctx context.Context, runID string, to owner.Renaming) (store.ArchivedRun, error) {
+			return archive.WriteRenamed(ctx, logs, i.bucket, runID, to)
+		}, Sign: i.sign,
 		Installation: "https://dvt.example", Batch: 2, DrainFor: time.Millisecond, Stop: stop,
 	}))
 }

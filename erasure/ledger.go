@@ -244,20 +244,21 @@ func (r *Runner) replay(ctx context.Context, e entry, tenant string) (json.RawMe
 	now := r.cfg.Now().UTC()
 	again := store.Erasure{ID: e.ID, Kind: e.Kind, TenantID: tenant, RequestedBy: hashed + e.RequestedBy,
 		ConfirmedBy: hashed + e.ConfirmedBy, RequestedAt: now, ConfirmedAt: &now, Counts: map[string]int64{}}
+	if e.Kind == store.EraseSubject && tenant != "" {
+		var err error
+		if again.Subject, err = r.personOf(ctx, e, tenant); err != nil {
+			return nil, err
+		}
+	}
+	if err := r.cfg.Owner.Adopt(ctx, again); err != nil { // it keeps the name for a repetition, which finds no key
+		return nil, err
+	}
 	if e.Kind == store.EraseSubject {
 		n, err := r.cfg.Owner.DestroyKeys(ctx, e.Lookups)
 		if err != nil {
 			return nil, err
 		}
-		again.Counts["keys"] = n
-		if tenant != "" {
-			if again.Subject, err = r.personOf(ctx, e, tenant); err != nil {
-				return nil, err
-			}
-		}
-	}
-	if err := r.cfg.Owner.Adopt(ctx, again); err != nil {
-		return nil, err
+		add(&again, "keys", n)
 	}
 	if tenant == "" || e.Kind == store.EraseSubject && again.Subject == "" {
 		again.Phase = PhaseCertify
@@ -266,11 +267,23 @@ func (r *Runner) replay(ctx context.Context, e entry, tenant string) (json.RawMe
 	return r.finish(ctx, again)
 }
 
-// personOf finds the person of an entry among those who own rows that an erasure deletes; "": there is none.
+// personOf finds the person of an entry: by an earlier repetition, by the keys that seal the person's name, or among
+// those whom rows name; "": there is none.
 func (r *Runner) personOf(ctx context.Context, e entry, tenant string) (string, error) {
+	known, err := r.cfg.Owner.Erasure(ctx, e.ID)
+	if err != nil && !errors.Is(err, store.ErrNotFound) || known.Subject != "" {
+		return known.Subject, err
+	}
 	people, err := r.cfg.Owner.People(ctx, tenant)
 	if err != nil {
 		return "", err
+	}
+	keys, err := r.cfg.Owner.Keys(ctx, e.Lookups)
+	if err != nil {
+		return "", err
+	}
+	for _, k := range keys {
+		people = append(people, r.cfg.Keys.NameOf(k))
 	}
 	for _, p := range people {
 		if hash, err := r.cfg.Keys.HashBy(e.HashKey, "subject", tenant, p); err != nil || hash == e.SubjectHash {
@@ -291,7 +304,7 @@ func (r *Runner) Preview(ctx context.Context, s owner.Scope) (map[string]int64, 
 		out["table "+table] = n
 	}
 	if s.Subject != "" {
-		return out, nil
+		return r.previewNames(ctx, s, out)
 	}
 	for _, kind := range []artifact.Kind{artifact.KindArtifacts, artifact.KindLogs, artifact.KindArchive} {
 		m, err := r.cfg.Bucket.Measure(ctx, artifact.Scope{Kind: kind, TenantID: s.TenantID}, previewObjects)
@@ -306,6 +319,15 @@ func (r *Runner) Preview(ctx context.Context, s owner.Scope) (map[string]int64, 
 	n, err := r.cfg.Engine.CountTenant(ctx, s.TenantID)
 	if n > 0 {
 		out["engine executions"] = n
+	}
+	return out, err
+}
+
+// previewNames adds the rows in which an erasure would replace the person, by table.
+func (r *Runner) previewNames(ctx context.Context, s owner.Scope, out map[string]int64) (map[string]int64, error) {
+	found, err := r.cfg.Owner.FindNames(ctx, s)
+	for table, n := range found {
+		out["names "+table] = n
 	}
 	return out, err
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/dvt-engine/dvt/store/postgres"
 	"github.com/dvt-engine/dvt/store/sqlite"
 	"github.com/dvt-engine/dvt/store/subject"
+	"github.com/dvt-engine/dvt/storeadmin/archive"
 )
 
 // checkErasures compares the store with the ledger of erasures, before this process serves anybody. A restored backup
@@ -134,7 +135,7 @@ func OpenErasing(ctx context.Context, cfg config.Config, log *slog.Logger) (out 
 	if err != nil {
 		return out, err
 	}
-	work.Archived = bucket
+	work.Archive = bucket
 	work.Bucket, out.close = bucket, append(out.close, bucket.Close)
 	if cfg.Temporal == "" {
 		t, stop, err := devTemporal(ctx, cfg, log)
@@ -161,6 +162,11 @@ func OpenErasing(ctx context.Context, cfg config.Config, log *slog.Logger) (out 
 		return out, err
 	}
 	out.close = append(out.close, out.Store.Close)
+	logs := archive.Reading(out.Store, bucket)
+	work.Store = logs
+	work.WriteArchive = func(ctx context.Context, runID string, to owner.Renaming) (store.ArchivedRun, error) {
+		return archive.WriteRenamed(ctx, logs, bucket, runID, to)
+	}
 	out.Runner, err = erasure.New(work)
 	return out, err
 }

@@ -154,6 +154,12 @@ func assemble(
 		return p, err
 	}
 	p.raw = archive.Reading(p.opened, p.artifacts)
+	if subjects := p.subjects; subjects != nil {
+		p.raw = decorate.ResolveSeals(p.raw, func(ctx context.Context, tenantID, runID string, seal store.LogSeal) (
+			store.LogSeal, error) {
+			return subjects.Resolve(ctx, p.opened, tenantID, runID, seal)
+		})
+	}
 	to, err := temporalConnection(&cfg, log, false)
 	if err != nil {
 		return p, err

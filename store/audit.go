@@ -88,6 +88,7 @@ type AuditFilter struct {
 	Actor, Action  string
 	RunID, Outcome string
 	RequestID      string // exact
+	Object         string // exact; has an index
 	// Parts in lower case: of the actor, of the action, and the beginning of the id of the run.
 	ActorPart, ActionPart, RunPrefix string
 	// StoredActors are stored texts of actors, whose rows match beside those of ActorPart.

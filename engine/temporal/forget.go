@@ -8,6 +8,8 @@ import (
 	commonpb "go.temporal.io/api/common/v1"
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/api/workflowservice/v1"
+
+	"github.com/dvt-engine/dvt/run"
 )
 
 // ofTenant is the query for every execution under the ids of a tenant's runs, also of foreign ones. The alphabet of ids
@@ -27,8 +29,25 @@ func (e *Engine) CountTenant(ctx context.Context, tenantID string) (int64, error
 // ForgetTenant ends and deletes at most limit executions of a tenant with their histories. more says that others may be
 // left; Temporal deletes in the background, so an execution may be listed again for a while. It may be repeated.
 func (e *Engine) ForgetTenant(ctx context.Context, tenantID string, limit int) (forgotten int64, more bool, err error) {
+	return e.forget(ctx, ofTenant(tenantID), limit)
+}
+
+// ForgetRun deletes the executions of a run with their histories, as far as Temporal's index knows them. It may be
+// repeated. Temporal deletes in the background, within a minute.
+func (e *Engine) ForgetRun(ctx context.Context, id run.Identity) error {
+	query := "WorkflowId = '" + strings.ReplaceAll(WorkflowID(id), "'", "''") + "'"
+	for more := true; more; {
+		var err error
+		if _, more, err = e.forget(ctx, query, runsPage); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (e *Engine) forget(ctx context.Context, query string, limit int) (forgotten int64, more bool, err error) {
 	page, err := e.client.ListWorkflow(ctx, &workflowservice.ListWorkflowExecutionsRequest{
-		Namespace: e.namespace, PageSize: int32(min(max(limit, 1), runsPage)), Query: ofTenant(tenantID),
+		Namespace: e.namespace, PageSize: int32(min(max(limit, 1), runsPage)), Query: query,
 	})
 	if err != nil {
 		return 0, false, translate(err)

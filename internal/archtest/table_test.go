@@ -41,7 +41,7 @@ var imports = map[string][]string{
 	"store/owner":    {"store", "run"},
 	"store/coalesce": {"store", "internal/contain"},
 	// It erases what all the others keep, with the rights of the store's owner.
-	"erasure": {"store", "store/owner", "store/subject", "artifact", "engine", "run"},
+	"erasure": {"store", "store/owner", "store/subject", "storeadmin/archive", "artifact", "engine", "run"},
 	// It reads everything of a tenant into files; the document of an audit record is that of destinations, too.
 	"store/auditdoc": {"store", "run"},
 	"export":         {"store", "store/auditdoc", "store/owner", "store/subject", "storeadmin/archive", "artifact"},
@@ -100,7 +100,8 @@ var imports = map[string][]string{
 	// The suite that every kind of bucket passes.
 	"artifact/artifacttest": {"artifact"},
 	// The use cases stand on one kernel: rights, errors, alerts and background work.
-	"control": {"plan", "run", "store", "engine", "live", "authz", "artifact", "internal/contain"}, // its errors
+	"control": {"plan", "run", "store", "store/subject", "engine", "live", "authz", "artifact",
+		"internal/contain"}, // its errors
 	// Modes and quotas are settings, which access reads and puts in force.
 	"control/access": {"control", "plan", "run", "store", "engine", "authz"},
 	"control/admission": {"control", "control/access", "plan", "run", "store", "store/admission", "engine", "live",

@@ -1,10 +1,8 @@
 package owner
 
 import (
-	"bytes"
 	"context"
 	"database/sql"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -89,12 +87,8 @@ func (d *DB) ReplaceNames(ctx context.Context, e *store.Erasure, s Scope, name s
 // Needles returns the forms in which a text names a person: as a string of JSON, and anywhere when the name has at
 // least eight bytes. A shorter name is part of too many other words.
 func (s Scope) Needles() (out []string) {
-	var quoted bytes.Buffer
-	encoder := json.NewEncoder(&quoted)
-	encoder.SetEscapeHTML(false)
-	_ = encoder.Encode(s.Subject) // a string has a JSON form
-	out = []string{strings.TrimSpace(quoted.String())}
-	if len(s.Subject) >= 8 {
+	out = []string{quoted(s.Subject)}
+	if len(s.Subject) >= minPart {
 		out = append(out, s.Subject)
 	}
 	return out
@@ -103,62 +97,128 @@ func (s Scope) Needles() (out []string) {
 // FindNames counts the rows of the tenant that name the person of s, by table. It reads every text of every row of the
 // tenant, so that no table is forgotten.
 func (d *DB) FindNames(ctx context.Context, s Scope) (map[string]int64, error) {
-	needles := s.Needles()
-	args := []any{s.TenantID, s.Subject, needles[0], needles[len(needles)-1]}
 	out := map[string]int64{}
 	for _, t := range d.tables(tenantTables()) {
-		named, err := d.namedSQL(ctx, t.name)
+		columns, err := d.textColumns(ctx, t.name)
 		if err != nil {
 			return nil, err
 		}
-		if named == "" {
-			continue
-		}
-		var n int64
-		if err := d.db.QueryRowContext(ctx, d.q(`SELECT count(*) FROM `+t.name+` WHERE (`+t.where+`) AND (`+named+`)`),
-			args...).Scan(&n); err != nil {
+		if err := d.eachNaming(ctx, s, t, columns, "", nil, func(string) { out[t.name]++ }); err != nil {
 			return nil, fmt.Errorf("owner: search %s for a name: %w", t.name, err)
-		}
-		if n > 0 {
-			out[t.name] = n
 		}
 	}
 	return out, nil
 }
 
+// eachNaming calls f with the run of each row of a table that names the person of s in one of the columns; "" for a
+// table without runs.
+func (d *DB) eachNaming(ctx context.Context, s Scope, t table, columns []textColumn, where string, more []any,
+	f func(runID string)) error {
+	named, err := d.namedSQL(ctx, t.name)
+	if err != nil || named == "" || len(columns) == 0 {
+		return err
+	}
+	needles := s.Needles()
+	args := append([]any{s.TenantID, s.Subject, needles[0], needles[len(needles)-1]}, more...)
+	selected := []string{"''"}
+	for _, c := range columns {
+		if c.name == "run_id" {
+			selected[0] = "run_id"
+		}
+	}
+	if slices.Contains(logTables, t.name) {
+		selected[0] = "run_id"
+	}
+	for _, c := range columns {
+		selected = append(selected, d.columnText(c))
+	}
+	rows, err := d.db.QueryContext(ctx, d.q(`SELECT `+strings.Join(selected, ", ")+` FROM `+t.name+` WHERE (`+t.where+
+		`) AND (`+named+`)`+where), args...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	r := Renaming{Name: s.Subject}
+	values, into := make([]sql.NullString, len(selected)), make([]any, len(selected))
+	for i := range values {
+		into[i] = &values[i]
+	}
+	for rows.Next() {
+		if err := rows.Scan(into...); err != nil {
+			return err
+		}
+		if slices.ContainsFunc(values[1:], func(v sql.NullString) bool { return r.Names(v.String) }) {
+			f(values[0].String)
+		}
+	}
+	return rows.Err()
+}
+
+// textColumn is a column with texts or documents. kind is that of the database: text, json, jsonb, ARRAY or bytea;
+// TEXT or BLOB.
+type textColumn struct{ name, kind string }
+
+// textColumns lists the columns of a table with texts or documents.
+func (d *DB) textColumns(ctx context.Context, table string) (out []textColumn, err error) {
+	d.mu.Lock()
+	out, known := d.texted[table]
+	d.mu.Unlock()
+	if known {
+		return out, nil
+	}
+	query := `SELECT name || ' ' || type FROM pragma_table_info($1) WHERE type IN ('TEXT', 'BLOB')`
+	if d.dialect == Postgres {
+		query = `SELECT column_name || ' ' || data_type FROM information_schema.columns
+			WHERE table_schema = current_schema() AND table_name = $1
+			AND data_type IN ('text', 'json', 'jsonb', 'ARRAY', 'bytea') ORDER BY ordinal_position`
+	}
+	texts, err := d.texts(ctx, query, table)
+	for _, text := range texts {
+		name, kind, _ := strings.Cut(text, " ")
+		out = append(out, textColumn{name, kind})
+	}
+	if err == nil {
+		d.mu.Lock()
+		d.texted[table] = out
+		d.mu.Unlock()
+	}
+	return out, err
+}
+
+// replacedColumns lists the columns of a table in which a person is replaced.
+func (d *DB) replacedColumns(ctx context.Context, t table) ([]textColumn, error) {
+	all, err := d.textColumns(ctx, t.name)
+	keys := strings.Split(t.keys, ", ")
+	return slices.DeleteFunc(slices.Clone(all), func(c textColumn) bool {
+		return c.kind == "bytea" || slices.Contains(keys, c.name) || isFixed(t.name, c.name)
+	}), err
+}
+
 // namedSQL returns the condition that a text of a row is the name $2 or contains $3 or $4; "" for a table without
 // texts.
 func (d *DB) namedSQL(ctx context.Context, table string) (string, error) {
-	columns, binary := `SELECT name FROM pragma_table_info($1) WHERE type = 'TEXT'`,
-		`SELECT name FROM pragma_table_info($1) WHERE type = 'BLOB'`
 	equal, contains := `%s = $2`, `instr(CAST(%s AS BLOB), CAST(%s AS BLOB)) > 0`
 	inBinary := contains
 	if d.dialect == Postgres {
-		const of = `SELECT column_name FROM information_schema.columns WHERE table_schema = current_schema() AND table_name = $1
-			AND data_type `
-		columns, binary = of+`IN ('text', 'json', 'jsonb', 'ARRAY')`, of+`= 'bytea'`
 		equal, contains = `%s::text = $2::text`, `strpos(%s::text, %s::text) > 0`
 		inBinary = `position(convert_to(%[2]s::text, 'UTF8') IN %[1]s) > 0`
 	}
-	texts, err := d.texts(ctx, columns, table)
-	if err != nil {
-		return "", err
-	}
-	bytes, err := d.texts(ctx, binary, table)
-	if err != nil {
-		return "", err
-	}
+	columns, err := d.textColumns(ctx, table)
 	var terms []string
-	for _, c := range texts {
-		terms = append(terms, fmt.Sprintf(equal, c), fmt.Sprintf(contains, c, "$3"), fmt.Sprintf(contains, c, "$4"))
+	texts := 0
+	for _, c := range columns {
+		if c.kind == "bytea" || c.kind == "BLOB" {
+			terms = append(terms, fmt.Sprintf(inBinary, c.name, "$3"), fmt.Sprintf(inBinary, c.name, "$4"))
+			continue
+		}
+		texts++
+		terms = append(terms, fmt.Sprintf(equal, c.name), fmt.Sprintf(contains, c.name, "$3"),
+			fmt.Sprintf(contains, c.name, "$4"))
 	}
-	for _, c := range bytes {
-		terms = append(terms, fmt.Sprintf(inBinary, c, "$3"), fmt.Sprintf(inBinary, c, "$4"))
-	}
-	if len(texts) == 0 && len(bytes) > 0 { // every argument is used
+	if texts == 0 && len(terms) > 0 { // every argument is used
 		terms = append(terms, `$2 <> $2`)
 	}
-	return strings.Join(terms, " OR "), nil
+	return strings.Join(terms, " OR "), err
 }
 
 // Archives lists the names of the objects of archived runs of a tenant, by the id of the run.

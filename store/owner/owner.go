@@ -39,7 +39,8 @@ type DB struct {
 	db      *sql.DB
 	dialect Dialect
 	mu      sync.Mutex
-	seen    map[string]progress // by erasure
+	seen    map[string]progress     // by erasure
+	texted  map[string][]textColumn // by table
 }
 
 // progress is what an erasure had reached when this DB read or saved it last. Every save compares it with the store, so
@@ -52,7 +53,10 @@ var ErrOvertaken = fmt.Errorf("%w: another process carries out this erasure, so 
 	"has ended, then run the command again for the certificate", store.ErrConflict)
 
 // New returns a DB on a connection with the owner's rights, which DB.Close closes.
-func New(db *sql.DB, d Dialect) *DB { return &DB{db: db, dialect: d, seen: map[string]progress{}} }
+func New(db *sql.DB, d Dialect) *DB {
+	return &DB{db: db, dialect: d, seen: map[string]progress{},
+		texted: map[string][]textColumn{}}
+}
 
 func (d *DB) remember(id string, p progress) {
 	d.mu.Lock()
@@ -211,7 +215,7 @@ func (d *DB) Start(ctx context.Context, id string) error {
 func (d *DB) Adopt(ctx context.Context, e store.Erasure) error {
 	_, err := d.db.ExecContext(ctx, d.q(`INSERT INTO erasure (id, kind, tenant_id, subject, requested_by, requested_at,
 		expires_at, confirmed_by, confirmed_at, started_at) VALUES ($1, $2, $3, $4, $5, {now}, {now}, $6, {now}, {now})
-		ON CONFLICT (id) DO UPDATE SET tenant_id = excluded.tenant_id, requested_by = excluded.requested_by,
+		ON CONFLICT (id) DO UPDATE SET tenant_id = excluded.tenant_id, subject = excluded.subject, requested_by = excluded.requested_by,
 		confirmed_by = excluded.confirmed_by, confirmed_at = excluded.confirmed_at, started_at = excluded.started_at,
 		cancelled_at = NULL, finished_at = NULL, phase = '', position = '', certificate = ''`),
 		e.ID, e.Kind, e.TenantID, e.Subject, e.RequestedBy, e.ConfirmedBy)
@@ -273,14 +277,6 @@ func (d *DB) Tenants(ctx context.Context) ([]string, error) {
 	return d.texts(ctx, `SELECT tenant_id FROM (`+strings.Join(parts, ` UNION `)+`) t WHERE tenant_id <> '' ORDER BY 1`)
 }
 
-// People lists the people of a tenant who own rows that an erasure of a person deletes, or who are named by rows that
-// stay.
-func (d *DB) People(ctx context.Context, tenantID string) ([]string, error) {
-	return d.texts(ctx, `SELECT owner FROM saved_view WHERE tenant_id = $1 UNION SELECT principal FROM api_token
-		WHERE tenant_id = $1 UNION SELECT actor FROM bulk WHERE tenant_id = $1 UNION SELECT triggered_by FROM run
-		WHERE tenant_id = $1 ORDER BY 1`, tenantID)
-}
-
 // OpenRuns lists the runs of a tenant that have not ended, by id.
 func (d *DB) OpenRuns(ctx context.Context, tenantID, after string, limit int) (out []run.Identity, err error) {
 	ids, err := d.texts(ctx, `SELECT r.run_id FROM run r JOIN run_head h ON h.run_id = r.run_id
@@ -340,23 +336,6 @@ func (d *DB) AuditHead(ctx context.Context, tenantID string) (no int64, hash str
 		return 0, "", nil
 	}
 	return no, fmt.Sprintf("%x", raw), err
-}
-
-// DestroyKeys destroys the keys with the lookups, and returns how many it destroyed.
-func (d *DB) DestroyKeys(ctx context.Context, lookups []string) (n int64, err error) {
-	for _, lookup := range lookups {
-		result, err := d.db.ExecContext(ctx, d.q(`UPDATE subject_key SET wrapped = '', name = '', lookup = '',
-			erased_at = {now} WHERE lookup = $1`), lookup)
-		if err != nil {
-			return n, fmt.Errorf("owner: %w", err)
-		}
-		changed, err := result.RowsAffected()
-		if err != nil {
-			return n, err
-		}
-		n += changed
-	}
-	return n, nil
 }
 
 // inTx runs f in a transaction, again while another transaction holds a lock that it needs.

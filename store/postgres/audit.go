@@ -166,7 +166,7 @@ func (s *Store) AuditLinks(ctx context.Context, af store.AuditFilter) ([]store.A
 		f.add("a.at < ?", af.To)
 	}
 	for _, t := range []struct{ column, value string }{{"actor", af.Actor}, {"action", af.Action}, {"run_id", af.RunID},
-		{"outcome", af.Outcome}, {"request_id", af.RequestID}} {
+		{"outcome", af.Outcome}, {"request_id", af.RequestID}, {"object", af.Object}} {
 		if t.value != "" {
 			f.add("a."+t.column+" = ?", t.value)
 		}

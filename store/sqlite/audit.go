@@ -190,7 +190,7 @@ func (s *Store) AuditLinks(ctx context.Context, f store.AuditFilter) ([]store.Au
 		w.add("a.at < ?", micros(f.To))
 	}
 	for _, t := range []struct{ column, value string }{{"actor", f.Actor}, {"action", f.Action}, {"run_id", f.RunID},
-		{"outcome", f.Outcome}, {"request_id", f.RequestID}} {
+		{"outcome", f.Outcome}, {"request_id", f.RequestID}, {"object", f.Object}} {
 		if t.value != "" {
 			w.add("a."+t.column+" = ?", t.value)
 		}

@@ -36,6 +36,7 @@ const (
 	purposeWrap   = "dvt subject key 1"
 	purposeLookup = "dvt subject lookup 1"
 	purposeHash   = "dvt erasure hash 1"
+	purposeProof  = "dvt erasure proof 1"
 )
 
 var keyID = regexp.MustCompile(`^[A-Za-z0-9_-]{1,32}$`)
@@ -85,7 +86,8 @@ func Parse(list []string) (*Keyring, error) {
 		}
 		seen[id] = true
 		derived := map[string][]byte{}
-		for _, purpose := range []string{purposeWrap, purposeLookup, purposeHash} {
+		for _, purpose := range []string{purposeWrap, purposeLookup, purposeHash,
+			purposeProof} {
 			if derived[purpose], err = hkdf.Key(sha256.New, secret, nil, purpose, keySize); err != nil {
 				return nil, fmt.Errorf("key %s: %w", id, err)
 			}

@@ -106,6 +106,19 @@ func (k *Keyring) openText(s store.SubjectKey, context, sealed, erased string) s
 	return string(text)
 }
 
+// NameOf returns the name that a live key seals; "" when it cannot be read.
+func (k *Keyring) NameOf(s store.SubjectKey) string {
+	key, err := k.unwrap(s)
+	if err != nil || key == nil {
+		return ""
+	}
+	name, err := unseal(key.aead, "name "+s.ID, s.Name)
+	if err != nil {
+		return ""
+	}
+	return string(name)
+}
+
 // StoredActors returns the stored texts of the tenant's actors whose names contain part, which is in lower case. It
 // reads at most 10,000 keys.
 func (k *Keyring) StoredActors(ctx context.Context, keys store.SubjectKeys, tenantID, part string) (out []string,

@@ -209,6 +209,47 @@ func (a Archive) RemoveRun(ctx context.Context, r store.ArchivedRun) error {
 	return nil
 }
 
+// Copies removes copies of archived runs.
+type Copies interface {
+	Objects
+	// RemoveCopies removes the objects whose names differ from a name only in the hash, and keeps the one of that name.
+	RemoveCopies(ctx context.Context, name string) error
+	// Copies lists those objects.
+	Copies(ctx context.Context, name string) ([]string, error)
+}
+
+// FindCopy returns the archive of a run whose object no longer exists, when the bucket has one copy of it: an erasure
+// has rewritten the archive since the store that is being restored was saved. found is false without a copy.
+func FindCopy(ctx context.Context, from Copies, r store.ArchivedRun) (_ store.ArchivedRun, found bool, err error) {
+	names, err := from.Copies(ctx, r.Location)
+	if err != nil || len(names) != 1 {
+		return r, false, err
+	}
+	in, err := from.OpenArchived(ctx, names[0])
+	if err != nil {
+		return r, false, err
+	}
+	defer func() { _ = in.Close() }() // everything was read
+	sum := sha256.New()
+	n, err := io.Copy(sum, in)
+	if err != nil {
+		return r, false, fmt.Errorf("archive: %w", err)
+	}
+	r.Location, r.SHA256, r.Bytes = names[0], hex.EncodeToString(sum.Sum(nil)), n
+	_, err = Read(ctx, from, r)
+	return r, err == nil, err
+}
+
+// RemoveCopies removes every archive of a run but r, with the tables and manifests beside it.
+func RemoveCopies(ctx context.Context, from Copies, r store.ArchivedRun) error {
+	for _, name := range append(besides(r.Location), r.Location) {
+		if err := from.RemoveCopies(ctx, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // eventsAfter returns the events after a seq, up to limit.
 func eventsAfter(events []run.Event, after run.Seq, limit int) []run.Event {
 	for i, e := range events {

@@ -66,7 +66,7 @@ it("counts what an erasure would do, and asks for it with the name typed", async
   await user.click(screen.getByRole("button", { name: "Count what it would erase" }));
   await screen.findByText(/lacks the setting erasure-ledger/);
   const text = document.body.textContent;
-  for (const part of ["1 legal hold forbids this", "table api_token", "more than 100,000", "stays"])
+  for (const part of ["1 legal hold forbids this", "table api_token", "more than 100,000", "name replaced"])
     expect(text).toContain(part);
   expect(of(sent, "RequestErasure")).toEqual([]);
   await user.click(screen.getByRole("button", { name: "Ask to erase…" }));
@@ -113,7 +113,7 @@ it.each([
       phase: "ROWS",
       erased: [{ place: "table bulk", count: 1200 }],
     },
-    "deleting rows (phase 3 of 6, 1,200 erased so far)",
+    "deleting rows (phase 3 of 10, 1,200 erased so far)",
   ],
   [{ ...ASKED, waitsFor: null, cancelledBy: "ana", cancelledAt: "2026-11-23T03:00:00Z" }, "Cancelled"],
 ])("says what it waits for: %#", async (erasure, says) => {

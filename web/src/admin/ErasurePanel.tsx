@@ -27,7 +27,7 @@ type Erasure = ErasureFieldsFragment;
 const EVERY_MS = 10_000;
 
 const PHASES = {
-  SUBJECT: ["LEDGER", "KEYS", "ROWS", "NAMES", "COMPACT", "CERTIFY"],
+  SUBJECT: ["LEDGER", "KEYS", "ROWS", "NAMES", "TEXTS", "LOGS", "OPEN", "AGAIN", "COMPACT", "CERTIFY"],
   TENANT: ["LEDGER", "FREEZE", "END", "DRAIN", "ROWS", "BUCKET", "ENGINE", "AGAIN", "COMPACT", "CERTIFY"],
 } as const satisfies Record<Erasure["kind"], readonly string[]>;
 

@@ -19,10 +19,10 @@ export const erasure = {
   counts: (n: number, more: boolean) => (more ? `more than ${count(n)}` : count(n)),
   effect: "What happens to it",
   erasedRow: "erased",
-  stays: "stays",
+  stays: "name replaced",
   nothing: "The store has nothing under this name, apart from keys. Check the spelling before you ask.",
   remain:
-    "What stays names the person and cannot change, because a chain of hashes or a digest covers it. The certificate counts it.",
+    "In runs, receipts, approvals, policies, settings and alerts a pseudonym replaces the person. Audit rows from before subject-keys stay. The person loses every right first. Open runs that name the person have to end: the erasure waits for them and ends none.",
   keys: "The keys of the person are destroyed: names, reasons and addresses that were sealed with them become unreadable.",
   held: (n: number) =>
     `${plural(n, "legal hold")} forbid${n === 1 ? "s" : ""} this. Lift what covers it on the page Retention first.`,
@@ -52,6 +52,9 @@ export const erasure = {
     ROWS: "deleting rows",
     KEYS: "destroying keys",
     NAMES: "replacing names",
+    TEXTS: "replacing names in policies, alerts and other rows",
+    LOGS: "replacing names in runs and archives",
+    OPEN: "waiting for open runs that name the person, which dvt store erase lists",
     BUCKET: "deleting logs and artifacts",
     ENGINE: "deleting histories of the engine",
     AGAIN: "looking for late writes",

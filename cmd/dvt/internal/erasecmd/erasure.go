@@ -52,10 +52,10 @@ func Subject(session cmdline.Session) *cobra.Command {
 		Use: "erase PRINCIPAL", Short: "Ask to erase a person of your tenant: the audit then reads \"erased subject\"",
 		Long: "Asks to destroy the keys that seal the person's name, reasons and addresses in the audit, and to delete the " +
 			"person's\n" +
-			"tokens, sessions, views and finished bulks. Rows that a chain of hashes covers, such as who started a run, stay; the\n" +
-			"certificate counts them. Another person must confirm it (dvt erasure confirm), and the owner of the database " +
-			"carries it\n" +
-			"out (dvt store erase).",
+			"tokens, sessions, views and finished bulks. In runs, receipts, approvals, policies and archives a pseudonym replaces\n" +
+			"the person, who loses every right; open runs that name the person have to end first. The certificate counts what is\n" +
+			"left. Another person must confirm it (dvt erasure confirm), and the owner of the database carries it out (dvt store\n" +
+			"erase).",
 	}, func(in *client.RequestErasureInput, name string) { in.Subject = &name })
 }
 
