@@ -339,7 +339,9 @@ func (p *deployment) testStopBehindAProxy(t *testing.T) {
 	}
 	began := time.Now()
 	must(t, p.serverA.cmd.Process.Signal(syscall.SIGTERM))
-	waitUntil(t, "/readyz answers 503", 4*time.Second, func() bool { return get("/readyz") == http.StatusServiceUnavailable })
+	waitUntil(t, "/readyz answers 503", 4*time.Second, func() bool {
+		return get("/readyz") == http.StatusServiceUnavailable
+	})
 	if got := get("/livez"); got != http.StatusOK {
 		t.Errorf("/livez answers %d while proxies may still send requests, want 200", got)
 	}

@@ -35,8 +35,8 @@ func (s Schema) Pending() (out []SchemaMigration) {
 	return out
 }
 
-// CompareSchema returns the Schema of a database. files has the migrations of the program, named VERSION_NAME.sql, each
-// of which begins with a comment that says what it is for. applied are the migrations of the database, by version.
+// CompareSchema returns the Schema of a database. files has the migrations of the program, named VERSION_NAME.sql;
+// each begins with a comment that says what it is for. applied are the migrations of the database, by version.
 func CompareSchema(files fs.FS, applied map[int64]time.Time) (Schema, error) {
 	list, err := fs.Glob(files, "*.sql") // in the order of their names
 	if err != nil {

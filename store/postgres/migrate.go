@@ -124,7 +124,8 @@ func (m Migration) Schema(ctx context.Context, dsn string) (out store.Schema, er
 // appliedMigrations returns when each migration was applied, by version. It returns none for an empty database.
 func appliedMigrations(ctx context.Context, db *sql.DB) (map[int64]time.Time, error) {
 	var exists bool
-	if err := db.QueryRowContext(ctx, `SELECT to_regclass('goose_db_version') IS NOT NULL`).Scan(&exists); err != nil || !exists {
+	err := db.QueryRowContext(ctx, `SELECT to_regclass('goose_db_version') IS NOT NULL`).Scan(&exists)
+	if err != nil || !exists {
 		return nil, err
 	}
 	rows, err := db.QueryContext(ctx,
