@@ -78,6 +78,7 @@ export const operationNames: Readonly<Record<string, string>> = {
   LIFT_HOLD: "Lift a legal hold",
   EXPORT_TENANT: "Export the tenant",
   EXPORT_SUBJECT: "Export what concerns a person",
+  ERASE_NAMES: "Replace the name of an erased person",
   IMPORT: "Import a run",
   RECOVER: "Recover a run that hangs",
   REFUSE_WORKER: "Refuse a worker",
