@@ -52,8 +52,8 @@ func TestMeasure_OfADirectoryCountsEachObjectOnce(t *testing.T) {
 	t.Parallel()
 	s := open(t, "file://"+t.TempDir(), artifact.Limits{})
 	names := []string{"r/a-b/1/1/f", "r/a.b/1/1/f"}
-	for n := range 1500 {
-		names = append(names, fmt.Sprintf("r/a/1/1/f%04d", n))
+	for n := range 1500 { // a try of a step may have 1,000
+		names = append(names, fmt.Sprintf("r/a/1/%d/f%04d", n/500, n))
 	}
 	putObjects(t, s, names...)
 	scope := artifact.Scope{Kind: artifact.KindArtifacts, TenantID: "acme"}

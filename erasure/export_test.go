@@ -480,6 +480,7 @@ func TestExport_OfAPerson(t *testing.T) {
 			}
 		}
 		// The person is erased: another export knows nothing of the person in the audit, and a tenant's says so.
+		i.end(gone, 0) // an erasure waits for open runs
 		i.ask(request, store.EraseSubject, ana)
 		_ = must[json.RawMessage](t)(i.runner(nil).Run(t.Context(), request))
 		after := filepath.Join(t.TempDir(), "after")

@@ -54,7 +54,7 @@ func (i *installation) end(mark string, open int) {
 	a := must[store.ArchivedRun](t)(archive.Write(ctx, i.store, i.bucket, id))
 	check(t, i.bucket.RemoveArchived(ctx, archiveOf(mark)))
 	_, err := i.db.ExecContext(ctx, i.dialect(`UPDATE run_archive SET location = $2, sha256 = $3, head_seq = $4,
-		emptied_at = NULL, receipts_at = NULL WHERE run_id = $1`), id, a.Location, a.SHA256, int64(a.Head))
+		bytes = $5, emptied_at = NULL, receipts_at = NULL WHERE run_id = $1`), id, a.Location, a.SHA256, int64(a.Head), a.Bytes)
 	check(t, err)
 }
 

@@ -39,22 +39,26 @@ func (d *DB) DestroyKeys(ctx context.Context, lookups []string) (n int64, err er
 // Keys lists the keys with the lookups.
 func (d *DB) Keys(ctx context.Context, lookups []string) (out []store.SubjectKey, err error) {
 	for _, lookup := range lookups {
-		rows, err := d.db.QueryContext(ctx, d.q(`SELECT id, tenant_id, name, wrapped FROM subject_key WHERE lookup = $1`),
-			lookup)
-		if err != nil {
-			return nil, fmt.Errorf("owner: %w", err)
-		}
-		for rows.Next() {
-			k := store.SubjectKey{Lookup: lookup}
-			if err := rows.Scan(&k.ID, &k.TenantID, &k.Name, &k.Wrapped); err != nil {
-				_ = rows.Close()
-				return nil, fmt.Errorf("owner: %w", err)
-			}
-			out = append(out, k)
-		}
-		if err := rows.Err(); err != nil {
+		if out, err = d.appendKeys(ctx, out, lookup); err != nil {
 			return nil, fmt.Errorf("owner: %w", err)
 		}
 	}
 	return out, nil
+}
+
+func (d *DB) appendKeys(ctx context.Context, to []store.SubjectKey, lookup string) ([]store.SubjectKey, error) {
+	rows, err := d.db.QueryContext(ctx, d.q(`SELECT id, tenant_id, name, wrapped FROM subject_key WHERE lookup = $1`),
+		lookup)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		k := store.SubjectKey{Lookup: lookup}
+		if err := rows.Scan(&k.ID, &k.TenantID, &k.Name, &k.Wrapped); err != nil {
+			return nil, err
+		}
+		to = append(to, k)
+	}
+	return to, rows.Err()
 }

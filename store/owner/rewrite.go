@@ -3,6 +3,7 @@ package owner
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -141,7 +142,7 @@ func (d *DB) permitUpdates(ctx context.Context, tx *sql.Tx, id string, tables []
 		var text string
 		err := tx.QueryRowContext(ctx, `SELECT sql FROM sqlite_master WHERE type = 'trigger' AND tbl_name = ? AND name = ?`,
 			name, name+"_no_update").Scan(&text)
-		if err == sql.ErrNoRows { //nolint:errorlint // Scan returns it as it is
+		if err == sql.ErrNoRows {
 			continue
 		}
 		if err == nil {
@@ -342,7 +343,7 @@ func (d *DB) vouch(ctx context.Context, tx *sql.Tx, w Rewriting, was, is store.A
 		WHERE a.object = $1 AND a.tenant_id = $2 AND a.outcome = 'ACCEPTED'
 		ORDER BY l.no NULLS LAST, a.at, a.id LIMIT 1`
 	err := tx.QueryRowContext(ctx, d.q(made), was.Object, w.Scope.TenantID).Scan(&id, &digest)
-	if err != nil && err != sql.ErrNoRows { //nolint:errorlint // Scan returns it as it is
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return err
 	}
 	if digest != was.Digest {
