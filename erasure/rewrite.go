@@ -257,16 +257,12 @@ func (r *Runner) waitForRuns(ctx context.Context, e *store.Erasure) error {
 	return nil
 }
 
-// rewriteAgain makes every server read again what it remembers, and repeats the replacements until they find nothing: a
-// server may have written a state that it had read before. The certificate counts the rows that are left after the
-// last pass.
+// rewriteAgain repeats the replacements until they find nothing: a server may have written a state that it had read
+// before. The certificate counts the rows that are left after the last pass.
 func (r *Runner) rewriteAgain(ctx context.Context, e *store.Erasure) error {
 	changed := e.Counts["names runs"] > 0
 	for range mostRewrites {
 		if changed {
-			if err := r.cfg.Owner.BumpEpoch(ctx); err != nil {
-				return err
-			}
 			if err := pause(ctx, passPause); err != nil {
 				return err
 			}

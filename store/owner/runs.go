@@ -173,15 +173,3 @@ func (d *DB) MoveArchive(ctx context.Context, a store.ArchivedRun) error {
 
 // runRows is the number of rows of a run that are read at once.
 const runRows = 500
-
-// BumpEpoch makes every cache, viewer and consumer of the store read again, as after a restore.
-func (d *DB) BumpEpoch(ctx context.Context) error {
-	statement := `UPDATE meta SET value = value + 1 WHERE name = 'epoch'`
-	if d.dialect == SQLite {
-		statement = `UPDATE meta SET value = lower(hex(randomblob(8))) WHERE name = 'epoch'`
-	}
-	if _, err := d.db.ExecContext(ctx, statement); err != nil {
-		return fmt.Errorf("owner: %w", err)
-	}
-	return nil
-}
