@@ -142,7 +142,7 @@ func (d *DB) permitUpdates(ctx context.Context, tx *sql.Tx, id string, tables []
 		var text string
 		err := tx.QueryRowContext(ctx, `SELECT sql FROM sqlite_master WHERE type = 'trigger' AND tbl_name = ? AND name = ?`,
 			name, name+"_no_update").Scan(&text)
-		if err == sql.ErrNoRows {
+		if errors.Is(err, sql.ErrNoRows) {
 			continue
 		}
 		if err == nil {
