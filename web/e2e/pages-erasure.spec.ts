@@ -33,7 +33,7 @@ test("a retention policy is previewed, saved and put back, and a hold is placed 
   await dialog.getByRole("button", { name: "Place a hold" }).click();
   await expect(dialog).toHaveCount(0);
   const holds = page.getByRole("region", { name: "Legal holds" });
-  await expect(holds.getByRole("row", { name: /Runs of a plan nightly/ })).toContainText("case 12");
+  await expect(holds.getByRole("row", { name: /All runs of plan nightly/ })).toContainText("case 12");
   await expectSound(page, "the page Retention");
   await page.getByRole("button", { name: "Lift the hold on nightly" }).click();
   const alert = page.getByRole("alertdialog");
@@ -84,7 +84,7 @@ test("one person asks for an erasure after its counts, another confirms it, and 
   await page.getByRole("button", { name: "Count what it would erase" }).click();
   await expect(page.getByRole("heading", { name: "What erasing dev-engineer would do now" })).toBeVisible();
   const counted = page.getByRole("region", { name: "What erasing it would do now" });
-  await expect(counted.getByRole("row", { name: /table run/ }).first()).toContainText("stays");
+  await expect(counted.getByRole("row", { name: /table run/ }).first()).toContainText("name replaced");
   await page.getByRole("button", { name: "Ask to erase…" }).click();
   const dialog = page.getByRole("alertdialog");
   await dialog.getByLabel(/^Reason/).fill("asked by letter");
