@@ -71,16 +71,13 @@ func Migrate(ctx context.Context, dsn string) error { return Migration{}.Run(ctx
 //
 // Run does not change a newer schema. If AppRole is set, a newer schema is store.ErrSchema.
 func (m Migration) Run(ctx context.Context, dsn string) error {
-	cfg, err := pgx.ParseConfig(dsn)
-	if err != nil {
-		return fmt.Errorf("postgres: parse dsn: %w", err)
-	}
-	configure(cfg)
 	if m.Logger == nil {
 		m.Logger = slog.New(slog.DiscardHandler)
 	}
-	db := stdlib.OpenDB(
-		*cfg, stdlib.OptionBeforeConnect((&credentials{dsn: dsn, password: m.Password, log: m.Logger}).refresh))
+	db, user, err := m.open(dsn)
+	if err != nil {
+		return err
+	}
 	defer db.Close()
 	if m.files == nil {
 		if m.files, err = fs.Sub(migrations, "migrations"); err != nil {
@@ -90,7 +87,7 @@ func (m Migration) Run(ctx context.Context, dsn string) error {
 	}
 	err = m.run(ctx, db)
 	if sqlState(err) == codeInsufficientPrivilege {
-		return fmt.Errorf("postgres: migrate: the role %q does not own this database: migrate as its owner (%w)", cfg.User,
+		return fmt.Errorf("postgres: migrate: the role %q does not own this database: migrate as its owner (%w)", user,
 			err)
 	}
 	if err = translate(ctx, err); err != nil {
@@ -99,16 +96,27 @@ func (m Migration) Run(ctx context.Context, dsn string) error {
 	return nil
 }
 
+// open returns a pool for the database that dsn names, and the role that it connects as. Logger must be set.
+func (m Migration) open(dsn string) (db *sql.DB, user string, err error) {
+	cfg, err := pgx.ParseConfig(dsn)
+	if err != nil {
+		return nil, "", fmt.Errorf("postgres: parse dsn: %w", err)
+	}
+	configure(cfg)
+	return stdlib.OpenDB(*cfg, stdlib.OptionBeforeConnect((&credentials{dsn: dsn, password: m.Password,
+		log: m.Logger}).refresh)), cfg.User, nil
+}
+
 // Schema compares the migrations of the database that dsn names with those of this program. It changes nothing, and any
 // role that may read the table of the migrations may call it.
 func (m Migration) Schema(ctx context.Context, dsn string) (out store.Schema, err error) {
-	cfg, err := pgx.ParseConfig(dsn)
-	if err != nil {
-		return out, fmt.Errorf("postgres: parse dsn: %w", err)
+	if m.Logger == nil {
+		m.Logger = slog.New(slog.DiscardHandler)
 	}
-	configure(cfg)
-	db := stdlib.OpenDB(
-		*cfg, stdlib.OptionBeforeConnect((&credentials{dsn: dsn, password: m.Password, log: m.Logger}).refresh))
+	db, _, err := m.open(dsn)
+	if err != nil {
+		return out, err
+	}
 	defer db.Close()
 	files, err := fs.Sub(migrations, "migrations")
 	if err != nil {
