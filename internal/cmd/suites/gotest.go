@@ -17,13 +17,17 @@ import (
 type counts struct {
 	passed, failed, skipped int
 	packages, skips         []string
-	flaky                   []string // tests that failed, and passed when they were repeated
+	failing                 []failure
+	flaky                   []failure // tests that failed, and passed when they were repeated
 }
+
+// failure is a test that failed, or a package that failed without a failed test, with its output.
+type failure struct{ name, output string }
 
 func (c *counts) add(o counts) {
 	c.passed, c.failed, c.skipped = c.passed+o.passed, c.failed+o.failed, c.skipped+o.skipped
-	c.packages, c.skips, c.flaky = append(c.packages, o.packages...), append(c.skips, o.skips...),
-		append(c.flaky, o.flaky...)
+	c.packages, c.skips = append(c.packages, o.packages...), append(c.skips, o.skips...)
+	c.failing, c.flaky = append(c.failing, o.failing...), append(c.flaky, o.flaky...)
 }
 
 func (c counts) String() string {
@@ -41,7 +45,7 @@ type goTest struct {
 	log     io.Writer
 	partial []byte                      // the last line while it is incomplete
 	output  map[string]*strings.Builder // by "PACKAGE TEST"; TEST is empty for the package itself
-	failing []string                    // keys of output, in the order of their failures
+	keys    []string                    // keys of output, in the order of their failures
 }
 
 type event struct {
@@ -100,9 +104,9 @@ func (g *goTest) handle(e event) error {
 		if e.Test != "" {
 			g.failed++
 		}
-		g.failing = append(g.failing, key)
+		g.keys = append(g.keys, key)
 	case "build-fail":
-		g.failing = append(g.failing, e.ImportPath+" ")
+		g.keys = append(g.keys, e.ImportPath+" ")
 	}
 	return nil
 }
@@ -129,15 +133,16 @@ func (g *goTest) checkCoverage(floors map[string]float64) (err error) {
 // coverageLine matches the line of a package that was tested with -cover.
 var coverageLine = regexp.MustCompile(`^ok  \t(\S+)\t.*coverage: ([0-9.]+)% of statements`)
 
-// failures returns the output of all tests and packages that failed, each test before its package.
-func (g *goTest) failures() string {
-	var b strings.Builder
-	for _, key := range g.failing {
-		if text := g.outputOf(key); text != "" {
-			fmt.Fprintf(&b, "%s\n%s\n", strings.TrimSpace(key), lastLines(text))
+// failures returns the failed tests in the order of their failures, and the packages that failed without one.
+func (g *goTest) failures() (all []failure) {
+	for _, key := range g.keys {
+		pkg, test, _ := strings.Cut(key, " ")
+		text := g.outputOf(key)
+		if test != "" || text != "" && !slices.ContainsFunc(all, func(f failure) bool { return strings.HasPrefix(f.name, pkg+" ") }) {
+			all = append(all, failure{name: strings.TrimSpace(key), output: text})
 		}
 	}
-	return b.String()
+	return all
 }
 
 func isPackageLine(s string) bool {
@@ -159,27 +164,43 @@ func reason(out *strings.Builder) string {
 	return strings.Join(lines, " ")
 }
 
-// flakyIn reads the tests that Playwright lists as flaky in its closing lines.
-func flakyIn(text string) (tests []string) {
+// listIn reads the tests that Playwright lists below a head such as "2 flaky" or "1 failed" in its closing lines, each
+// with the lines of its failure.
+func listIn(text, head string) (tests []failure) {
+	heading := regexp.MustCompile(`^  \d+ ` + head + `\n`)
 	listed := false
 	for line := range strings.Lines(text) {
 		switch {
 		case !strings.HasPrefix(line, "    "):
-			listed = flakyHead.MatchString(line)
+			listed = heading.MatchString(line)
 		case listed:
-			tests = append(tests, strings.TrimRight(strings.TrimSpace(line), " ─"))
+			name := strings.TrimRight(strings.TrimSpace(line), " ─")
+			tests = append(tests, failure{name: name, output: blockOf(text, name)})
 		}
 	}
 	return tests
 }
 
-var flakyHead = regexp.MustCompile(`^  \d+ flaky\n`)
+// blockOf returns what Playwright printed of the failure of a test: the lines below "1) NAME" up to the next test.
+func blockOf(text, name string) string {
+	_, rest, found := strings.Cut(text, ") "+name)
+	if !found {
+		return ""
+	}
+	_, rest, _ = strings.Cut(rest, "\n")
+	if end := blockEnd.FindStringIndex(rest); end != nil {
+		rest = rest[:end[0]]
+	}
+	return rest
+}
+
+var blockEnd = regexp.MustCompile(`(?m)^  (\S|\d+\) )`)
 
 var countWords = regexp.MustCompile(`(\d+) (passed|failed|skipped)\b`)
 
 // countsIn reads the counts that the runners of the UI's tests print in their closing lines.
 func countsIn(text string) counts {
-	c := counts{flaky: flakyIn(text)}
+	c := counts{failing: listIn(text, "failed"), flaky: listIn(text, "flaky")}
 	for _, m := range countWords.FindAllStringSubmatch(text, -1) {
 		n, err := strconv.Atoi(m[1])
 		if err != nil {

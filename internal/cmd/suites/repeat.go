@@ -2,41 +2,88 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 )
 
 // maxRepeated is the maximum number of failed tests of a suite that are repeated: more did not fail by chance.
 const maxRepeated = 5
 
-// repeatFailed runs the failed tests of a suite once more, alone, and reports whether all of them passed. It does so
-// only in continuous integration, where nobody can repeat a test by hand. The report lists the tests that then pass as
-// flaky, with the output of their failures. Races, panics and build errors are never repeated, because a repetition
-// proves nothing.
-func (r *runner) repeatFailed(ctx context.Context, t task, log *os.File, first *goTest) (passed bool) {
-	tests := first.repeatable()
-	if os.Getenv("CI") == "" || len(tests) == 0 {
+// repeatFailures runs the failed tests of each failed suite once more, after all suites and one after the other, so
+// that a test which another suite disturbed has the machine for itself. It does so only in continuous integration,
+// where nobody can repeat a test by hand. A suite whose tests then pass has passed; the report lists them as flaky, with
+// the output of their failures. Races, panics and build errors are never repeated, because a repetition proves nothing.
+func (r *runner) repeatFailures(ctx context.Context, results []result) {
+	if os.Getenv("CI") == "" {
+		return
+	}
+	for i := range results {
+		if results[i].err == nil || ctx.Err() != nil {
+			continue
+		}
+		began, name := time.Now(), "repetition of "+results[i].task.name
+		r.mu.Lock()
+		r.running[name] = began
+		r.mu.Unlock()
+		passed, err := r.repeat(ctx, &results[i])
+		r.mu.Lock()
+		delete(r.running, name)
+		r.mu.Unlock()
+		switch {
+		case err != nil:
+			results[i].err = errors.Join(results[i].err, fmt.Errorf("cannot repeat its tests: %w", err))
+		case passed:
+			results[i].err = nil
+			fmt.Fprintf(r.out, "ok   %-14s repeated in %s\n", results[i].task.name, seconds(time.Since(began)))
+		}
+	}
+}
+
+// repeat runs the failed tests of a suite once more and reports whether all of them passed. The error is that of the log.
+func (r *runner) repeat(ctx context.Context, res *result) (passed bool, err error) {
+	log, err := os.OpenFile(filepath.Join(r.logs, "suite-"+res.task.name+".log"), os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		return false, err
+	}
+	defer func() { err = errors.Join(err, log.Close()) }()
+	switch {
+	case res.tests != nil:
+		passed = r.repeatGo(ctx, res, log)
+	case len(res.task.again) > 0 && len(res.counts.failing) > 0 && len(res.counts.failing) <= maxRepeated:
+		c := r.process(ctx, res.task, slices.Concat(res.task.argv, res.task.again))
+		c.Stdout, c.Stderr = log, log
+		passed = c.Run() == nil
+	}
+	if passed {
+		c := &res.counts
+		c.flaky, c.failing = append(c.flaky, c.failing...), nil
+		c.passed, c.failed = c.passed+c.failed, 0
+	}
+	return passed, nil
+}
+
+// repeatGo is repeat for a suite of Go tests.
+func (r *runner) repeatGo(ctx context.Context, res *result, log *os.File) (passed bool) {
+	tests := res.tests.repeatable()
+	if len(tests) == 0 {
 		return false
 	}
 	var again counts
 	for pkg, names := range tests {
 		parser := newGoTest(log)
-		c := r.process(ctx, t, repetition(t.argv, pkg, names))
+		c := r.process(ctx, res.task, repetition(res.task.argv, pkg, names))
 		c.Stdout, c.Stderr = parser, log
 		if err := c.Run(); err != nil || parser.passed == 0 {
 			return false
 		}
 		again.add(parser.counts)
 	}
-	for _, key := range first.failing {
-		if pkg, test, _ := strings.Cut(key, " "); test != "" {
-			first.flaky = append(first.flaky, fmt.Sprintf("%s %s\n%s", pkg, test, lastLines(first.outputOf(key))))
-		}
-	}
-	first.passed, first.failed = first.passed+first.failed, 0
-	first.packages = append(first.packages, again.packages...)
+	res.counts.packages = append(res.counts.packages, again.packages...)
 	return true
 }
 
@@ -57,7 +104,7 @@ var certainFailures = []string{"DATA RACE", "race detected", "panic: ", "found u
 // failure is certain, or when more than maxRepeated tests failed.
 func (g *goTest) repeatable() map[string][]string {
 	tests := map[string][]string{}
-	for _, key := range g.failing {
+	for _, key := range g.keys {
 		pkg, test, _ := strings.Cut(key, " ")
 		test, _, _ = strings.Cut(test, "/")
 		if slices.ContainsFunc(certainFailures, func(s string) bool { return strings.Contains(g.outputOf(key), s) }) {

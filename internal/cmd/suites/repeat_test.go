@@ -67,3 +67,42 @@ func TestRepeatFailed_RepeatsOnlyPossibleChance(t *testing.T) {
 		})
 	}
 }
+
+// A suite of the browser repeats only its failed tests, after all other suites have ended, and the last lines of the
+// report name what failed again.
+func TestRepeatFailures_WaitForAllSuites(t *testing.T) {
+	for name, c := range map[string]struct {
+		again  string
+		passes bool
+	}{
+		"passes when repeated": {again: "exit 0", passes: true},
+		"fails again":          {again: "exit 1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv("CI", "true")
+			dir := t.TempDir()
+			first := `printf '\n  1) e2e/a.spec.ts:3:1 › one ──\n\n    Error: not seen\n\n  1 failed\n    e2e/a.spec.ts:3:1 › one ──\n'; exit 1`
+			browser := task{name: "e2e", heavy: true, again: []string{"--last-failed"}, argv: []string{"sh", "-c",
+				`echo "e2e $1" >>order; if [ "$1" = --last-failed ]; then ` + c.again + `; fi; ` + first, "sh"}}
+			other := task{name: "other", heavy: true, argv: []string{"sh", "-c", "sleep 0.3; echo other >>order"}}
+			var out bytes.Buffer
+			r := &runner{root: dir, logs: dir, out: &out}
+			if passed := r.run(context.Background(), nil, []task{browser, other}); passed != c.passes {
+				t.Errorf("the suites passed: %t, want %t\n%s", passed, c.passes, &out)
+			}
+			order, err := os.ReadFile(filepath.Join(dir, "order"))
+			if want := "e2e \nother\ne2e --last-failed\n"; err != nil || string(order) != want {
+				t.Errorf("the order is %q (%v), want %q", order, err, want)
+			}
+			_, report, _ := strings.Cut(out.String(), "suite  ")
+			listed := strings.Contains(report, "failed tests, each with its first lines:\n  e2e/a.spec.ts:3:1 › one\n"+
+				"        Error: not seen\n")
+			if listed == c.passes {
+				t.Errorf("the end of the report names the failed test: %t, want %t\n%s", listed, !c.passes, &out)
+			}
+			if flaky := strings.Contains(out.String(), "flaky tests"); flaky != c.passes {
+				t.Errorf("the report lists flaky tests: %t, want %t\n%s", flaky, c.passes, &out)
+			}
+		})
+	}
+}

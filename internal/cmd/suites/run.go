@@ -20,6 +20,7 @@ const (
 	progressEvery = 30 * time.Second // interval of the lines that list running tasks
 	stopTimeout   = 15 * time.Second // time for an interrupted task to end before it is killed
 	printedLines  = 200              // maximum of a log that the report prints
+	excerptLines  = 10               // maximum of the output of a test that the end of the report prints
 )
 
 // result is the result of one task.
@@ -28,7 +29,8 @@ type result struct {
 	err     error // nil: it passed
 	time    time.Duration
 	counts  counts
-	printed string // the end of the output, for the report of a failure
+	printed string  // the end of the output, for the report of a failure
+	tests   *goTest // of a suite of Go tests
 }
 
 type runner struct {
@@ -47,6 +49,7 @@ func (r *runner) run(ctx context.Context, preparations, chosen []task) bool {
 	done := make(chan struct{})
 	go r.printProgress(done)
 	results := r.schedule(ctx, needed(preparations, chosen), chosen)
+	r.repeatFailures(ctx, results)
 	close(done)
 	return r.report(results, time.Since(began))
 }
@@ -86,7 +89,7 @@ func (r *runner) execute(ctx context.Context, t task, kind string) result {
 	if err != nil {
 		res.err = err
 	} else {
-		res.counts, res.printed, res.err = r.command(ctx, t, log)
+		r.command(ctx, &res, log)
 		res.err = errors.Join(res.err, log.Close())
 	}
 	res.time = time.Since(began)
@@ -103,24 +106,28 @@ func (r *runner) execute(ctx context.Context, t task, kind string) result {
 	return res
 }
 
-func (r *runner) command(ctx context.Context, t task, log *os.File) (counts, string, error) {
+// command runs the task of res, writes its output to log and sets the other fields of res.
+func (r *runner) command(ctx context.Context, res *result, log *os.File) {
+	t := res.task
 	c := r.process(ctx, t, t.argv)
-	if t.goTest {
-		parser := newGoTest(log)
-		c.Stdout, c.Stderr = parser, log
-		err := c.Run()
-		if err != nil && r.repeatFailed(ctx, t, log, parser) {
-			return parser.counts, "", nil
-		}
-		if err == nil {
-			err = parser.checkCoverage(t.floors)
-		}
-		return parser.counts, parser.failures() + stderrOf(log.Name(), err, parser.counts), err
+	if !t.goTest {
+		c.Stdout, c.Stderr = log, log
+		res.err = c.Run()
+		text := readLog(log.Name())
+		res.counts, res.printed = countsIn(text), lastLines(text)
+		return
 	}
-	c.Stdout, c.Stderr = log, log
-	err := c.Run()
-	text := readLog(log.Name())
-	return countsIn(text), lastLines(text), err
+	parser := newGoTest(log)
+	c.Stdout, c.Stderr = parser, log
+	if res.err = c.Run(); res.err == nil {
+		res.err = parser.checkCoverage(t.floors)
+	}
+	res.counts, res.tests = parser.counts, parser
+	res.counts.failing = parser.failures()
+	for _, f := range res.counts.failing {
+		res.printed += fmt.Sprintf("%s\n%s\n", f.name, lastLines(f.output))
+	}
+	res.printed += stderrOf(log.Name(), res.err, parser.counts)
 }
 
 // process returns the command argv with the directory and environment of a task.
@@ -175,8 +182,9 @@ func (r *runner) printProgress(done <-chan struct{}) {
 	}
 }
 
-// report prints the failures, the packages, the skipped and flaky tests, the table and the totals. It returns whether
-// all suites passed.
+// report prints the failures, the packages, the skipped and flaky tests, the table, the names of the failed tests and
+// the totals. It returns whether all suites passed. The names come last, because whoever shows only the end of a long
+// output must still say what failed.
 func (r *runner) report(results []result, took time.Duration) bool {
 	var total counts
 	passed, failed := 0, 0
@@ -193,18 +201,8 @@ func (r *runner) report(results []result, took time.Duration) bool {
 	for _, line := range total.packages {
 		fmt.Fprintln(r.out, line)
 	}
-	if len(total.skips) > 0 {
-		fmt.Fprintln(r.out, "\nskipped tests, each with its reason:")
-		for _, line := range total.skips {
-			fmt.Fprintln(r.out, "  "+line)
-		}
-	}
-	if len(total.flaky) > 0 {
-		fmt.Fprintln(r.out, "\nflaky tests, which failed and passed when they were repeated:")
-		for _, test := range total.flaky {
-			fmt.Fprintln(r.out, "  "+strings.ReplaceAll(test, "\n", "\n    "))
-		}
-	}
+	r.list("skipped tests, each with its reason:", total.skips)
+	r.list("flaky tests, which failed and passed when they were repeated:", texts(total.flaky, printedLines))
 	fmt.Fprintln(r.out)
 	table := tabwriter.NewWriter(r.out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "suite\tresult\ttime\ttests\twhat")
@@ -216,9 +214,37 @@ func (r *runner) report(results []result, took time.Duration) bool {
 		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", res.task.name, verdict, seconds(res.time), res.counts, res.task.what)
 	}
 	_ = table.Flush() // there is no other output to report an error to
+	r.list("failed tests, each with its first lines:", texts(total.failing, excerptLines))
 	fmt.Fprintf(r.out, "\n%d passed, %d failed (suites; tests: %s) in %s; logs in .tools/logs\n", passed, failed, total,
 		seconds(took))
 	return failed == 0
+}
+
+// list prints a head and the lines below it, or nothing without lines.
+func (r *runner) list(head string, lines []string) {
+	if len(lines) == 0 {
+		return
+	}
+	fmt.Fprintln(r.out, "\n"+head)
+	for _, line := range lines {
+		fmt.Fprintln(r.out, "  "+strings.ReplaceAll(line, "\n", "\n    "))
+	}
+}
+
+// texts returns the name of each failure with up to limit lines of its output, without those by which go test marks
+// the beginning of a test.
+func texts(failures []failure, limit int) []string {
+	out := make([]string, len(failures))
+	for i, f := range failures {
+		lines := []string{f.name}
+		for line := range strings.Lines(f.output) {
+			if line = strings.TrimRight(line, " \n"); line != "" && !strings.HasPrefix(line, "=== ") && len(lines) <= limit {
+				lines = append(lines, line)
+			}
+		}
+		out[i] = strings.Join(lines, "\n")
+	}
+	return out
 }
 
 func seconds(d time.Duration) string { return d.Round(100 * time.Millisecond).String() }

@@ -21,6 +21,8 @@ type task struct {
 	dir   string
 	env   []string
 	argv  []string
+	// again are arguments behind argv that repeat only the tests that failed, of a suite that is no goTest.
+	again []string
 	// goTest is set when the output is that of `go test -json`.
 	goTest bool
 	// floors are the percentages of statements that the tests of packages must cover, by package.
@@ -103,6 +105,7 @@ func suites(root string) ([]task, error) {
 			env:   []string{path, binary, "PATH=$PATH:" + filepath.Join(root, ".tools", "bin")},
 			needs: []string{"temporal", "dbt", "browser", "binary"},
 			argv:  []string{"npm", "run", "--silent", "e2e"},
+			again: []string{"--", "--last-failed", "--workers=1", "--trace=on"},
 		},
 		{
 			name: "go", what: "Go packages", heavy: true, goTest: true, tests: true, env: []string{path},

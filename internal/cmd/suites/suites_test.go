@@ -50,6 +50,10 @@ func TestCountsIn_NamesFlakyTests(t *testing.T) {
   1) e2e/a.spec.ts:3:1 › 39 the first ──────
     Error: 1 flaky
 
+  2) e2e/c.spec.ts:4:1 › 40 no ──────
+
+    Error: expect(locator).toBeVisible() failed
+
   1 failed
     e2e/c.spec.ts:4:1 › 40 no ─────────
   2 flaky
@@ -57,9 +61,11 @@ func TestCountsIn_NamesFlakyTests(t *testing.T) {
     e2e/b.spec.ts:5:1 › 40 the second ──────────
   86 passed (13.3m)
 `)
-	want := counts{passed: 86, failed: 1, flaky: []string{"e2e/a.spec.ts:3:1 › 39 the first",
-		"e2e/b.spec.ts:5:1 › 40 the second"}}
-	if diff := cmp.Diff(want, got, cmp.AllowUnexported(counts{})); diff != "" {
+	want := counts{passed: 86, failed: 1,
+		failing: []failure{{"e2e/c.spec.ts:4:1 › 40 no", "\n    Error: expect(locator).toBeVisible() failed\n\n"}},
+		flaky: []failure{{"e2e/a.spec.ts:3:1 › 39 the first", "    Error: 1 flaky\n\n"},
+			{"e2e/b.spec.ts:5:1 › 40 the second", ""}}}
+	if diff := cmp.Diff(want, got, cmp.AllowUnexported(counts{}, failure{})); diff != "" {
 		t.Errorf("counts of the output of Playwright (-want +got):\n%s", diff)
 	}
 }
