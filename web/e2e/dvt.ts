@@ -6,7 +6,7 @@ import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
-export const READY_MS = 120_000;
+export const READY_MS = 300_000;
 const ROOT = fileURLToPath(new URL("../../", import.meta.url));
 
 export interface Dvt {

@@ -156,7 +156,6 @@ for (const role of Object.keys(ROLES) as Role[]) {
     browser,
     url,
   }) => {
-    test.setTimeout(400_000);
     const context = await browser.newContext();
     await context.request.get(await link(account), { maxRedirects: 0 });
     const page = await context.newPage();

@@ -57,7 +57,6 @@ async function picture(page: Page): Promise<Buffer> {
 }
 
 test("40 two loads of each page are the same picture, in both themes and at three widths", async ({ browser, url }) => {
-  test.setTimeout(400_000);
   const over = await startRun(url, "e2e-same", sleeps(50, 4));
   await expect.poll(() => statusOf(url, over)).toBe("COMPLETED");
   const sent = "mutation Bulk($input: SignalRunsInput!) { signalRuns(input: $input) { bulk { id } } }";

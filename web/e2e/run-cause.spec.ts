@@ -24,7 +24,6 @@ test("13 34 39 the cause counts dbt's models by one request, opens their SQL, an
   page,
   url,
 }) => {
-  test.setTimeout(420_000);
   const folder = mkdtempSync(join(tmpdir(), "dvt-e2e-shop-"));
   const [runId, plain] = [await startRun(url, "cause-dbt", marts(folder)), await startRun(url, "cause-plain", FAILS)];
   let asked = 0;

@@ -5,7 +5,6 @@ test.use({ alone: true });
 
 test("the sample run moves live to its end", async ({ page, url }) => {
   test.skip(load().own === null, "a dvt that was started elsewhere has no sample run of its own left to watch");
-  test.setTimeout(300_000);
   await page.goto(`${url}/runs?plan=shop`);
   await expect(sync(page)).toContainText("Live");
   const row = page.locator("tr[data-run]").first();
