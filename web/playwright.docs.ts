@@ -5,6 +5,5 @@ export default {
   ...base,
   testDir: "docs",
   workers: 1,
-  timeout: 240_000,
   use: { ...base.use, viewport: { width: 1280, height: 800 } },
 };

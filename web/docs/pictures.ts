@@ -34,7 +34,10 @@ async function withoutPass(page: Page): Promise<void> {
   });
 }
 
-/** Declares a test for each part of the way. The large run is left out of what is to be quick. */
+/**
+ * Declares one test, because each part of the way finds what the parts before left. The large run is left out of what is
+ * to be quick.
+ */
 export function pictures(take: Take, all: boolean): void {
   const picture = async (page: Page, name: string, theme: Theme = "light"): Promise<void> => {
     await page.emulateMedia({ colorScheme: theme, reducedMotion: "reduce" });
@@ -44,13 +47,9 @@ export function pictures(take: Take, all: boolean): void {
     await take(page, name);
   };
 
-  test.describe.configure({ mode: "serial" });
-
-  let failed = "";
-
-  test("runs and the run that broke", async ({ page, url }) => {
+  const broken = async (page: Page, url: string): Promise<void> => {
     for (const planId of ["hourly", "hourly", "catalog"]) await startRun(url, planId, calm());
-    failed = await startRun(url, "nightly", nightly(MISSING), "prod");
+    const failed = await startRun(url, "nightly", nightly(MISSING), "prod");
     const running = await startRun(url, "backfill", slow(), "prod");
     await open(page, `${url}/runs/${failed}`);
     await expect(status(page)).toHaveText("Failed, waiting", { timeout: 60_000 });
@@ -84,34 +83,29 @@ export function pictures(take: Take, all: boolean): void {
     await expect(page.locator('[data-receipt="PAUSE"]').first()).toContainText(/Applied at seq \d+/);
     await picture(page, "paused");
     await cancelRun(url, running, "planned again for the night");
-  });
-
-  test("the moment before", async ({ page, url }) => {
     await open(page, `${url}/runs/${failed}?at=8`);
     await picture(page, "moment");
-  });
+  };
 
-  if (all) {
-    test("1,500 steps", async ({ page, url }) => {
-      const runId = await startRun(url, "warehouse", large(MISSING));
-      await open(page, `${url}/runs/${runId}`);
-      await expect(page.getByTestId("root-cause")).toContainText("model_640", { timeout: 120_000 });
-      await picture(page, "mosaic");
-      await picture(page, "mosaic-dark", "dark");
-      await cancelRun(url, runId, "the export is late");
-    });
-  }
+  const mosaic = async (page: Page, url: string): Promise<void> => {
+    const runId = await startRun(url, "warehouse", large(MISSING));
+    await open(page, `${url}/runs/${runId}`);
+    await expect(page.getByTestId("root-cause")).toContainText("model_640", { timeout: 120_000 });
+    await picture(page, "mosaic");
+    await picture(page, "mosaic-dark", "dark");
+    await cancelRun(url, runId, "the export is late");
+  };
 
-  test("start", async ({ page, url }) => {
+  const start = async (page: Page, url: string): Promise<void> => {
     const ended = await startRun(url, "hourly", calm());
     await open(page, `${url}/runs/${ended}`);
     await expect(status(page)).toHaveText("Completed", { timeout: 60_000 });
     await open(page, `${url}/start?from=${ended}`);
     await expect(page.getByRole("button", { name: "Start run" })).not.toHaveAttribute("aria-disabled", "true");
     await picture(page, "start");
-  });
+  };
 
-  test("inbox, queue and what administrators see", async ({ page, url }) => {
+  const administrators = async (page: Page, url: string): Promise<void> => {
     await requireApproval(url, "prod", 1);
     await startRun(url, "nightly", nightly(MISSING), "prod");
     await open(page, `${url}/runs`);
@@ -159,9 +153,10 @@ export function pictures(take: Take, all: boolean): void {
     await open(page, `${url}/health`);
     await expect(page.getByRole("figure").first()).toBeVisible();
     await picture(page, "health");
-  });
+  };
 
-  test("alerts, an incident, workers and deliveries", async ({ page, url }) => {
+  const operations = async (page: Page, url: string): Promise<void> => {
+    await become(page, "dev-engineer");
     const runId = await startRun(url, "backfill", slow(), "prod");
     const note = "the source of orders answers no more; the marts of the night wait for it";
     await signal(url, "dev-system", runId, { escalateAlert: { level: "HIGH", note } });
@@ -193,6 +188,14 @@ export function pictures(take: Take, all: boolean): void {
     await expect(row.filter({ hasText: "lake" })).toContainText("Has accepted nothing since", { timeout: 60_000 });
     await picture(page, "deliveries");
     end();
+  };
+
+  test("the pictures of the guides", async ({ page, url }) => {
+    await test.step("runs and the run that broke", () => broken(page, url));
+    if (all) await test.step("1,500 steps", () => mosaic(page, url));
+    await test.step("start", () => start(page, url));
+    await test.step("inbox, queue and what administrators see", () => administrators(page, url));
+    await test.step("alerts, an incident, workers and deliveries", () => operations(page, url));
   });
 }
 

@@ -549,6 +549,12 @@ export type ManualOutcome =
   | 'FAILED'
   | 'SUCCEEDED';
 
+export type MigrationHintInput = {
+  sourceVersion: string;
+  targetVersion: string;
+  transformScript?: string | null | undefined;
+};
+
 export type PauseInput = {
   reason?: string | null | undefined;
 };
@@ -589,11 +595,20 @@ export type PlanNext =
   | 'WATCH';
 
 export type PlanRefInput = {
+  /** `gzip` or `none`. The sha256 and the size are those of the stored bytes, compressed or not. */
   compression?: string | null | undefined;
+  /** The time after which the bytes need not be at their addresses. A new run is refused from then on, and a run that has not read its plan by then fails with PLAN_FETCH_FAILED. */
+  expiresAt?: string | null | undefined;
+  migrationHint?: MigrationHintInput | null | undefined;
+  /** At most 2 further addresses of the same bytes. dvt tries three times, `uri` first, then these in turn. */
+  mirrors?: Array<string> | null | undefined;
   planId: string;
   planVersion: string;
+  /** The versions through which the planner brought the document to schemaVersion, such as `v1.0 → v1.1 → v1.2`; the last one is schemaVersion. */
+  schemaEvolutionPath?: string | null | undefined;
   schemaVersion: string;
   sha256: string;
+  /** The number of bytes at the addresses, before decompression. */
   sizeBytes?: number | null | undefined;
   uri: string;
 };
