@@ -6200,6 +6200,21 @@ func (v *MeasureStepLogStepLog) GetTotalLines() int { return v.TotalLines }
 // GetErrorLine returns MeasureStepLogStepLog.ErrorLine, and is useful for accessing the field via an interface.
 func (v *MeasureStepLogStepLog) GetErrorLine() *int { return v.ErrorLine }
 
+type MigrationHintInput struct {
+	SourceVersion   string  `json:"sourceVersion"`
+	TargetVersion   string  `json:"targetVersion"`
+	TransformScript *string `json:"transformScript"`
+}
+
+// GetSourceVersion returns MigrationHintInput.SourceVersion, and is useful for accessing the field via an interface.
+func (v *MigrationHintInput) GetSourceVersion() string { return v.SourceVersion }
+
+// GetTargetVersion returns MigrationHintInput.TargetVersion, and is useful for accessing the field via an interface.
+func (v *MigrationHintInput) GetTargetVersion() string { return v.TargetVersion }
+
+// GetTransformScript returns MigrationHintInput.TransformScript, and is useful for accessing the field via an interface.
+func (v *MigrationHintInput) GetTransformScript() *string { return v.TransformScript }
+
 // NoteIncidentNoteIncidentIncidentPayload includes the requested fields of the GraphQL type IncidentPayload.
 type NoteIncidentNoteIncidentIncidentPayload struct {
 	Incident IncidentLine `json:"incident"`
@@ -6379,13 +6394,22 @@ var AllPlanNext = []PlanNext{
 }
 
 type PlanRefInput struct {
-	Uri           string  `json:"uri"`
-	Sha256        string  `json:"sha256"`
-	SchemaVersion string  `json:"schemaVersion"`
-	PlanId        string  `json:"planId"`
-	PlanVersion   string  `json:"planVersion"`
-	SizeBytes     *int    `json:"sizeBytes"`
-	Compression   *string `json:"compression"`
+	Uri           string `json:"uri"`
+	Sha256        string `json:"sha256"`
+	SchemaVersion string `json:"schemaVersion"`
+	PlanId        string `json:"planId"`
+	PlanVersion   string `json:"planVersion"`
+	// The number of bytes at the addresses, before decompression.
+	SizeBytes *int `json:"sizeBytes"`
+	// `gzip` or `none`. The sha256 and the size are those of the stored bytes, compressed or not.
+	Compression *string `json:"compression"`
+	// At most 2 further addresses of the same bytes. dvt tries three times, `uri` first, then these in turn.
+	Mirrors []string `json:"mirrors"`
+	// The time after which the bytes need not be at their addresses. A new run is refused from then on, and a run that has not read its plan by then fails with PLAN_FETCH_FAILED.
+	ExpiresAt *time.Time `json:"expiresAt"`
+	// The versions through which the planner brought the document to schemaVersion, such as `v1.0 → v1.1 → v1.2`; the last one is schemaVersion.
+	SchemaEvolutionPath *string             `json:"schemaEvolutionPath"`
+	MigrationHint       *MigrationHintInput `json:"migrationHint"`
 }
 
 // GetUri returns PlanRefInput.Uri, and is useful for accessing the field via an interface.
@@ -6408,6 +6432,18 @@ func (v *PlanRefInput) GetSizeBytes() *int { return v.SizeBytes }
 
 // GetCompression returns PlanRefInput.Compression, and is useful for accessing the field via an interface.
 func (v *PlanRefInput) GetCompression() *string { return v.Compression }
+
+// GetMirrors returns PlanRefInput.Mirrors, and is useful for accessing the field via an interface.
+func (v *PlanRefInput) GetMirrors() []string { return v.Mirrors }
+
+// GetExpiresAt returns PlanRefInput.ExpiresAt, and is useful for accessing the field via an interface.
+func (v *PlanRefInput) GetExpiresAt() *time.Time { return v.ExpiresAt }
+
+// GetSchemaEvolutionPath returns PlanRefInput.SchemaEvolutionPath, and is useful for accessing the field via an interface.
+func (v *PlanRefInput) GetSchemaEvolutionPath() *string { return v.SchemaEvolutionPath }
+
+// GetMigrationHint returns PlanRefInput.MigrationHint, and is useful for accessing the field via an interface.
+func (v *PlanRefInput) GetMigrationHint() *MigrationHintInput { return v.MigrationHint }
 
 // PlanRow includes the GraphQL fields of PlanSummary requested by the fragment PlanRow.
 // The GraphQL type's documentation follows.

@@ -18,6 +18,7 @@ import (
 	"github.com/dvt-engine/dvt/control/watch"
 	"github.com/dvt-engine/dvt/graph"
 	"github.com/dvt-engine/dvt/live"
+	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/run"
 )
 
@@ -213,7 +214,10 @@ func (d *draws) header(seq run.Seq) run.Header {
 		Counts: run.StepCounts{Total: d.n(5), Pending: d.n(5), Running: d.n(5), Success: math.MaxInt32, Failed: d.n(5),
 			Skipped: d.n(5), Manual: d.n(5)},
 	}
-	h.PlanRef = maybe(d, run.PlanRef{URI: d.text(), SHA256: d.text(), SchemaVersion: d.text()})
+	h.PlanRef = maybe(d, run.PlanRef{URI: d.text(), SHA256: d.text(), SchemaVersion: d.text(), Compression: d.text(),
+		Mirrors: []string{d.text()}[:d.n(2)], ExpiresAt: pick(d, time.Time{}, time.Unix(1_800_000_000, 0)),
+		SchemaEvolutionPath: d.text(), MigrationHint: maybe(d, plan.MigrationHint{SourceVersion: d.text(),
+			TargetVersion: d.text(), TransformScript: d.text()})})
 	h.Engine = maybe(d, run.EngineRunRef{Provider: d.text(), Namespace: d.text(), WorkflowID: d.text(),
 		EngineRunID: d.text()})
 	h.Pause = maybe(d, run.PauseInfo{SignalID: d.text(), RequestedBy: d.text(), Reason: d.text(), Since: d.moment(),

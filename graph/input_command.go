@@ -24,10 +24,16 @@ func planRef(in *model.PlanRefInput) *plan.Ref {
 	if in == nil {
 		return nil
 	}
-	return &plan.Ref{
+	out := &plan.Ref{
 		URI: in.URI, SHA256: in.Sha256, SchemaVersion: in.SchemaVersion, PlanID: in.PlanID, PlanVersion: in.PlanVersion,
-		SizeBytes: int64(mapping.OrZero(in.SizeBytes)), Compression: mapping.OrZero(in.Compression),
+		SizeBytes: int64(mapping.OrZero(in.SizeBytes)), Compression: mapping.OrZero(in.Compression), Mirrors: in.Mirrors,
+		ExpiresAt: mapping.OrZero(in.ExpiresAt), SchemaEvolutionPath: mapping.OrZero(in.SchemaEvolutionPath),
 	}
+	if h := in.MigrationHint; h != nil {
+		out.MigrationHint = &plan.MigrationHint{SourceVersion: h.SourceVersion, TargetVersion: h.TargetVersion,
+			TransformScript: mapping.OrZero(h.TransformScript)}
+	}
+	return out
 }
 
 func rerunOf(in model.RerunInput) runs.Rerun {

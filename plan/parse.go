@@ -16,6 +16,13 @@ func canonicalSchema(s string) string {
 	return s
 }
 
+// lastDays are the days until which dvt reads deprecated schema versions, at least (contract R281).
+var lastDays = map[string]string{"v1.0": "2028-06-30"} //nolint:gochecknoglobals // a table
+
+// SchemaEnd returns the day, such as "2028-06-30", until which dvt reads documents of a schema version at least. It is
+// empty for a version that is not deprecated.
+func SchemaEnd(version string) string { return lastDays[canonicalSchema(version)] }
+
 func checkSchema(s string) error {
 	if supported := SupportedSchemas(); !slices.Contains(supported, canonicalSchema(s)) {
 		return fmt.Errorf("%w: %s; use one of %s", ErrUnsupportedSchema, quote(s), strings.Join(supported, ", "))

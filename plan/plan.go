@@ -141,4 +141,20 @@ type Ref struct {
 	PlanVersion   string `json:"planVersion"`
 	SizeBytes     int64  `json:"sizeBytes,omitempty"`
 	Compression   string `json:"compression,omitempty"` // "", "none" or "gzip"
+	// Mirrors are further addresses of the same bytes, for when URI does not give them (contract R545).
+	Mirrors []string `json:"mirrors,omitempty"`
+	// ExpiresAt is the time after which the bytes need not be at any address; zero: they stay.
+	ExpiresAt time.Time `json:"expiresAt,omitzero"`
+	// SchemaEvolutionPath says through which versions the planner brought the document to SchemaVersion, such as
+	// "v1.0 → v1.1 → v1.2". dvt records it for people.
+	SchemaEvolutionPath string         `json:"schemaEvolutionPath,omitempty"`
+	MigrationHint       *MigrationHint `json:"migrationHint,omitempty"`
+}
+
+// MigrationHint says how a document of another schema version becomes one of TargetVersion. dvt records it for people
+// and runs nothing of it.
+type MigrationHint struct {
+	SourceVersion   string `json:"sourceVersion"`
+	TargetVersion   string `json:"targetVersion"`
+	TransformScript string `json:"transformScript,omitempty"` // its address
 }

@@ -83,3 +83,24 @@ func mutate(t testing.TB, f func(doc map[string]any)) []byte {
 	}
 	return out
 }
+
+// A plan of a deprecated version is read as before, with a warning that names the day and the version to write.
+// contract: R281
+func TestWarnings_NameTheEndOfADeprecatedSchema(t *testing.T) {
+	t.Parallel()
+	for version, want := range map[string]string{"v1": "2028-06-30", "v1.0": "2028-06-30", "v1.1": "", "v1.2": ""} {
+		p := mustParse(t, []byte(strings.ReplaceAll(apiPlan, `"v1.2"`, `"`+version+`"`)))
+		if p.SchemaVersion != version {
+			t.Fatalf("the plan has the version %s, want %s", p.SchemaVersion, version)
+		}
+		var found string
+		for _, w := range p.Warnings() {
+			if w.Path == "schemaVersion" {
+				found += w.Message
+			}
+		}
+		if plan.SchemaEnd(version) != want || strings.Contains(found, want+". Write v1.2.") != (want != "") {
+			t.Errorf("%s: the end is %q and the warning %q, want %q", version, plan.SchemaEnd(version), found, want)
+		}
+	}
+}

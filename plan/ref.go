@@ -11,15 +11,25 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
+	"time"
 	"unicode"
 )
 
 // ErrHashMismatch is returned for a document that is not the one that the Ref pins (contract L03).
 var ErrHashMismatch = errors.New("plan: document differs from its reference")
 
-const maxURI = 2048 // bytes
+const (
+	maxURI = 2048 // bytes
+	// MaxMirrors is the maximum number of further addresses of a document: one for each further try of its fetch.
+	MaxMirrors = 2
+	// maxEvolution is the maximum number of versions in a SchemaEvolutionPath.
+	maxEvolution = 20
+)
 
-var sha256Pattern = regexp.MustCompile(`^[0-9a-f]{64}$`)
+var (
+	sha256Pattern  = regexp.MustCompile(`^[0-9a-f]{64}$`)
+	versionPattern = regexp.MustCompile(`^v[0-9]{1,4}(\.[0-9]{1,4}){0,2}$`)
+)
 
 // RefOf returns the reference to doc, which is stored uncompressed at uri. p must be the plan that was parsed from doc.
 func RefOf(doc []byte, p Plan, uri string) Ref {
@@ -43,13 +53,10 @@ func (r Ref) Validate() error {
 	if r.SizeBytes > MaxDocumentBytes {
 		return fmt.Errorf("%w: sizeBytes is %d, at most %d", ErrTooLarge, r.SizeBytes, MaxDocumentBytes)
 	}
-	switch u, err := url.Parse(r.URI); {
-	case r.URI == "":
+	if r.URI == "" {
 		v.report(field("uri"), CodeMissing, "add uri: the address of the stored document")
-	case len(r.URI) > maxURI:
-		v.report(field("uri"), CodeRange, "shorten this to %d bytes", maxURI)
-	case err != nil || u.Scheme == "" || strings.ContainsFunc(r.URI, unicode.IsControl):
-		v.report(field("uri"), CodeInvalid, "write an absolute address, such as file:///plans/nightly.json")
+	} else {
+		v.address(field("uri"), r.URI)
 	}
 	if r.SHA256 == "" {
 		v.report(field("sha256"), CodeMissing, "add sha256: the hash of the bytes stored at uri")
@@ -64,7 +71,65 @@ func (r Ref) Validate() error {
 	if r.Compression != "" && r.Compression != "none" && r.Compression != "gzip" {
 		v.report(field("compression"), CodeUnknown, "%s is not known; use one of none, gzip", quote(r.Compression))
 	}
+	if len(r.Mirrors) > MaxMirrors {
+		v.report(field("mirrors"), CodeRange, "keep at most %d further addresses", MaxMirrors)
+	} else {
+		for i, uri := range r.Mirrors {
+			v.address(field("mirrors").item(i), uri)
+		}
+	}
+	v.evolution(r.SchemaEvolutionPath, r.SchemaVersion)
+	if h := r.MigrationHint; h != nil {
+		v.version(field("migrationHint").field("sourceVersion"), h.SourceVersion)
+		v.version(field("migrationHint").field("targetVersion"), h.TargetVersion)
+		if h.TransformScript != "" {
+			v.address(field("migrationHint").field("transformScript"), h.TransformScript)
+		}
+	}
 	return v.err()
+}
+
+// Expired reports whether the bytes that r refers to need not be at any address any more.
+func (r Ref) Expired(now time.Time) bool { return !r.ExpiresAt.IsZero() && !now.Before(r.ExpiresAt) }
+
+// Addresses returns the addresses of the document in the order in which they are tried.
+func (r Ref) Addresses() []string { return append([]string{r.URI}, r.Mirrors...) }
+
+func (r *reader) address(at *at, uri string) {
+	switch u, err := url.Parse(uri); {
+	case len(uri) > maxURI:
+		r.report(at, CodeRange, "shorten this to %d bytes", maxURI)
+	case err != nil || u.Scheme == "" || strings.ContainsFunc(uri, unicode.IsControl):
+		r.report(at, CodeInvalid, "write an absolute address, such as file:///plans/nightly.json")
+	}
+}
+
+func (r *reader) version(at *at, v string) {
+	if !versionPattern.MatchString(v) {
+		r.report(at, CodeInvalid, "%s is not a version; write one such as v1.2", quote(v))
+	}
+}
+
+// evolution checks a path of versions, whose last one is that of the document.
+func (r *reader) evolution(path, last string) {
+	if path == "" {
+		return
+	}
+	at, versions := field("schemaEvolutionPath"), strings.Split(path, "→")
+	if len(versions) > maxEvolution {
+		r.report(at, CodeRange, "keep at most %d versions", maxEvolution)
+		return
+	}
+	for i, v := range versions {
+		versions[i] = strings.TrimSpace(v)
+		if !versionPattern.MatchString(versions[i]) {
+			r.report(at, CodeInvalid, "write versions with arrows between them, such as v1.0 → v1.1 → v1.2")
+			return
+		}
+	}
+	if last != "" && canonicalSchema(versions[len(versions)-1]) != canonicalSchema(last) {
+		r.report(at, CodeInvalid, "end the path with the document's own schemaVersion, %s", last)
+	}
 }
 
 func field(key string) *at { return (*at)(nil).field(key) }

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -79,6 +80,50 @@ func TestRefValidate_ReportsAllViolationsAtOnce(t *testing.T) {
 		"UNKNOWN compression"}
 	if diff := cmp.Diff(want, violationsOf(t, bad.Validate())); diff != "" {
 		t.Errorf("violations (-want +got):\n%s", diff)
+	}
+}
+
+// contract: DD-10, R277
+func TestRefValidate_ChecksWhatThePlannerSaysOfTheDocument(t *testing.T) {
+	t.Parallel()
+	good := goodRef(t)
+	good.Mirrors = []string{"s3://plans/nightly.json", "https://example.com/nightly.json"}
+	good.SchemaEvolutionPath = "v1 → v1.1 →" + good.SchemaVersion
+	good.MigrationHint = &plan.MigrationHint{SourceVersion: "v1", TargetVersion: "v1.2",
+		TransformScript: "https://example.com/up.py"}
+	if err := good.Validate(); err != nil {
+		t.Errorf("Validate() = %v, want no error", err)
+	}
+	for path, version := range map[string]string{"v1.0": "v1", "v1": "v1.0"} {
+		good.SchemaEvolutionPath, good.SchemaVersion = path, version
+		if err := good.Validate(); err != nil {
+			t.Errorf("the path %s to %s: %v, want no error, because both are one version", path, version, err)
+		}
+	}
+	for _, c := range []struct {
+		name   string
+		change func(r *plan.Ref)
+		want   []string
+	}{
+		{"all at once", func(r *plan.Ref) {
+			r.URI, r.Mirrors = "here", []string{"", "s3://plans/a.json"}
+			r.SchemaEvolutionPath = "v1, v1.2"
+			r.MigrationHint = &plan.MigrationHint{SourceVersion: "one", TransformScript: "up.py"}
+		}, []string{"INVALID uri", "INVALID mirrors[0]", "INVALID schemaEvolutionPath",
+			"INVALID migrationHint.sourceVersion", "INVALID migrationHint.targetVersion",
+			"INVALID migrationHint.transformScript"}},
+		{"too many", func(r *plan.Ref) {
+			r.Mirrors = []string{"s3://a/1", "s3://a/2", "s3://a/3"}
+			r.SchemaEvolutionPath = strings.Repeat("v1 → ", 20) + "v1.2"
+		}, []string{"RANGE mirrors", "RANGE schemaEvolutionPath"}},
+		{"a path to another version", func(r *plan.Ref) { r.SchemaEvolutionPath = "v1.2 → v1.1" },
+			[]string{"INVALID schemaEvolutionPath"}},
+	} {
+		ref := goodRef(t)
+		c.change(&ref)
+		if diff := cmp.Diff(c.want, violationsOf(t, ref.Validate())); diff != "" {
+			t.Errorf("%s: violations (-want +got):\n%s", c.name, diff)
+		}
 	}
 }
 

@@ -8,10 +8,16 @@ type Warning struct {
 	Message string `json:"message"` // says what happens and what to write instead
 }
 
-// Warnings returns at most one warning for each step, in the order of the steps; without any it is empty, not nil.
-// Every step needs a timeout, but that of a MANUAL step does not end its wait for a person (contract T83).
+// Warnings returns a warning of a deprecated schemaVersion (contract R281), and then at most one for each step, in the
+// order of the steps; without any it is empty, not nil. Every step needs a timeout, but that of a MANUAL step does not
+// end its wait for a person (contract T83).
 func (p Plan) Warnings() []Warning {
 	out := []Warning{}
+	if end := SchemaEnd(p.SchemaVersion); end != "" {
+		versions := SupportedSchemas()
+		out = append(out, Warning{Path: "schemaVersion", Message: fmt.Sprintf("schemaVersion %s is deprecated: dvt reads it "+
+			"until %s. Write %s.", p.SchemaVersion, end, versions[len(versions)-1])})
+	}
 	for i, s := range p.Steps {
 		if !s.WaitsForever() {
 			continue

@@ -3,6 +3,8 @@ package run
 import (
 	"encoding/json"
 	"time"
+
+	"github.com/dvt-engine/dvt/plan"
 )
 
 // The typed payloads of events. Each agrees with its JSON Schema under schemas/. The log keeps unknown members; these
@@ -65,13 +67,20 @@ type (
 		TriggerSource string `json:"triggerSource"` // api or rerun
 	}
 
-	// PlanRef names the plan document that the run executes.
+	// PlanRef names the plan document that the run executes. The other fields are what the request said of it (contract
+	// DD-10); see plan.Ref.
 	PlanRef struct {
-		URI           string `json:"uri,omitempty"`
-		SHA256        string `json:"sha256"`
-		SchemaVersion string `json:"schemaVersion"`
-		PlanID        string `json:"planId"`
-		PlanVersion   string `json:"planVersion"`
+		URI                 string              `json:"uri,omitempty"`
+		SHA256              string              `json:"sha256"`
+		SchemaVersion       string              `json:"schemaVersion"`
+		PlanID              string              `json:"planId"`
+		PlanVersion         string              `json:"planVersion"`
+		SizeBytes           int64               `json:"sizeBytes,omitempty"`
+		Compression         string              `json:"compression,omitempty"`
+		Mirrors             []string            `json:"mirrors,omitempty"`
+		ExpiresAt           time.Time           `json:"expiresAt,omitzero"`
+		SchemaEvolutionPath string              `json:"schemaEvolutionPath,omitempty"`
+		MigrationHint       *plan.MigrationHint `json:"migrationHint,omitempty"`
 	}
 
 	// EngineRunRef addresses the run in its engine. WorkflowID is the address. EngineRunID names only the first

@@ -128,6 +128,16 @@ var payloads = map[EventType]shape{
 			must("schemaVersion", filled),
 			must("planId", anID),
 			must("planVersion", anID),
+			may("sizeBytes", wideShape),
+			may("compression", text),
+			may("mirrors", list(0, text)),
+			may("expiresAt", instant),
+			may("schemaEvolutionPath", text),
+			may("migrationHint", object(
+				must("sourceVersion", text),
+				must("targetVersion", text),
+				may("transformScript", text),
+			)),
 		)),
 		must("engineRunRef", object(
 			must("provider", filled),

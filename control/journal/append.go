@@ -257,10 +257,9 @@ func (j *Journal) completeStarted(ctx context.Context, runID string, d *run.Draf
 	if err != nil {
 		return err
 	}
-	p.PlanRef = run.PlanRef{
-		URI: r.PlanRef.URI, SHA256: r.PlanRef.SHA256, SchemaVersion: r.PlanRef.SchemaVersion, PlanID: r.PlanID,
-		PlanVersion: r.PlanVersion,
-	}
+	ref := run.PlanRef(r.PlanRef)
+	ref.PlanID, ref.PlanVersion = r.PlanID, r.PlanVersion
+	p.PlanRef = ref
 	p.Policy = r.Policy
 	p.EngineType = p.Engine.Provider
 	p.Context = &run.RunContext{TriggerSource: r.TriggerSource}

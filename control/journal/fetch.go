@@ -105,44 +105,48 @@ func (f *Fetcher) SetBuckets(byTenant map[string][]string) *Fetcher {
 }
 
 // Fetch returns the document of a reference for a run of the tenant, after checking its digest. The result has the
-// stored form: it may be compressed. A document with another digest is fetched once more and then fails the run
-// (contract L03). Errors: *PlanError, or the error of ctx.
-func (f *Fetcher) Fetch(ctx context.Context, tenant string, r plan.Ref) ([]byte, error) {
+// stored form: it may be compressed. from is the address that gave it: each further try asks the next address of the
+// reference. A document with another digest is fetched once more and then fails the run (contract L03). Errors:
+// *PlanError, or the error of ctx.
+func (f *Fetcher) Fetch(ctx context.Context, tenant string, r plan.Ref) (doc []byte, from string, err error) {
 	ctx = egress.WithTenant(ctx, tenant)
 	if r.SizeBytes > plan.MaxDocumentBytes {
-		return nil, planError(plan.ErrTooLarge)
+		return nil, "", planError(plan.ErrTooLarge)
 	}
+	addresses := r.Addresses()
 	other := false // the digest was wrong once
 	ends := time.Now().Add(fetchAttempts*f.client.Timeout + pauseBefore(1) + pauseBefore(2))
 	for attempt := range fetchAttempts {
 		select {
 		case <-ctx.Done():
-			return nil, ctx.Err()
+			return nil, "", ctx.Err()
 		case <-time.After(pauseBefore(attempt)):
 		}
 		engine.ReportLoad(ctx, attempt+1, fetchAttempts, ends)
-		doc, err := f.get(ctx, tenant, r.URI)
+		from = addresses[attempt%len(addresses)]
+		doc, err := f.get(ctx, tenant, from)
 		if err == nil {
 			if err = r.Check(doc); err == nil {
-				return doc, nil
+				return doc, from, nil
 			}
 			if !errors.Is(err, plan.ErrHashMismatch) || other {
-				return nil, planError(err)
+				return nil, "", planError(err)
 			}
 			other = true
 		}
 		var final *PlanError
 		if errors.As(err, &final) {
-			return nil, final
+			return nil, "", final
 		}
 	}
-	return nil, &PlanError{Code: run.CodePlanFetchFailed, Message: "The plan document could not be fetched.",
+	return nil, "", &PlanError{Code: run.CodePlanFetchFailed, Message: "The plan document could not be fetched.",
 		Category: run.CategorySystem}
 }
 
-// tellAboutHost raises an alert when the host of a plan did not give the document, and resolves it when it did. A fetch
-// that a person caused to fail, for example by a wrong digest, says nothing about the host.
-func (j *Journal) tellAboutHost(ctx context.Context, r store.Run, fetchErr error) {
+// tellAboutHost raises an alert when the host of a plan did not give the document, also when a mirror, the address from,
+// gave it instead, and resolves it when the host did. A fetch that a person caused to fail, for example by a wrong
+// digest, says nothing about the host.
+func (j *Journal) tellAboutHost(ctx context.Context, r store.Run, from string, fetchErr error) {
 	u, err := url.Parse(r.PlanRef.URI)
 	if j.cfg.Alerts == nil || err != nil || u.Host == "" {
 		return
@@ -154,6 +158,10 @@ func (j *Journal) tellAboutHost(ctx context.Context, r store.Run, fetchErr error
 	var failed *PlanError
 	switch {
 	case errors.Is(fetchErr, errNotStored):
+	case fetchErr == nil && from != r.PlanRef.URI:
+		a.Level, a.Note = store.AlertLow, fmt.Sprintf("The host %s did not give the document of a plan; the address %s gave "+
+			"it instead. Check the host.", u.Host, from)
+		_, err = j.cfg.Alerts.Raise(ctx, a)
 	case fetchErr == nil:
 		err = j.cfg.Alerts.Resolve(ctx, "The host gave a document again.", a)
 	case errors.As(fetchErr, &failed) && failed.Code == run.CodePlanFetchFailed && failed.Category == run.CategorySystem:
@@ -170,7 +178,11 @@ const fetchLook = time.Second
 
 // fetchUnlessEnded fetches the document of a run's plan. It gives up when the run ends meanwhile, because a host that
 // hangs would otherwise hold the worker and the execution of a cancelled run.
-func (j *Journal) fetchUnlessEnded(ctx context.Context, r store.Run, fetch fetchFunc) ([]byte, error) {
+func (j *Journal) fetchUnlessEnded(ctx context.Context, r store.Run, fetch fetchFunc) (doc []byte, from string,
+	err error) {
+	if r.PlanRef.Expired(j.cfg.Now()) {
+		return nil, "", expiredBefore(r.PlanRef)
+	}
 	fetching, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	go func() {
@@ -189,11 +201,18 @@ func (j *Journal) fetchUnlessEnded(ctx context.Context, r store.Run, fetch fetch
 			}
 		}
 	}()
-	doc, err := fetch(fetching, r.TenantID, r.PlanRef)
+	doc, from, err = fetch(fetching, r.TenantID, r.PlanRef)
 	if err != nil && errors.Is(context.Cause(fetching), errRunEnded) {
-		return nil, errRunEnded
+		return nil, "", errRunEnded
 	}
-	return doc, err
+	return doc, from, err
+}
+
+// expiredBefore is the error of a document that the run did not read while its reference was good.
+func expiredBefore(r plan.Ref) error {
+	return &PlanError{Code: run.CodePlanFetchFailed, Category: run.CategoryUser, Message: fmt.Sprintf("The reference to "+
+		"the plan expired at %s, before the run read the plan. Start a run with a new reference.",
+		r.ExpiresAt.UTC().Format(time.RFC3339))}
 }
 
 // errRunEnded is a PlanError, so that the engine ends the execution. Nothing of it reaches the log, which is closed.

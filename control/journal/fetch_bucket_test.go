@@ -38,7 +38,7 @@ func TestFetch_ReadsPlansFromTheBucketsOfTheTenant(t *testing.T) {
 			}
 			f := journal.NewFetcher(nil, nil).SetBuckets(map[string][]string{"acme": {address + "&prefix=acme/"}})
 			fetch := func(ctx context.Context, tenant, uri string) error {
-				got, err := f.Fetch(ctx, tenant, plan.RefOf(doc, p, uri))
+				got, _, err := f.Fetch(ctx, tenant, plan.RefOf(doc, p, uri))
 				if err == nil && string(got) != string(doc) {
 					t.Errorf("%s: %d bytes, want those of the plan", uri, len(got))
 				}

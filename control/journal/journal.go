@@ -193,11 +193,13 @@ func (j *Journal) facts(ctx context.Context, runID string) (*RunFacts, error) {
 	return j.factsBy(ctx, runID, j.cfg.Fetch.Fetch)
 }
 
-// fetchFunc fetches the document of a reference for a run of a tenant.
-type fetchFunc func(ctx context.Context, tenant string, r plan.Ref) ([]byte, error)
+// fetchFunc fetches the document of a reference for a run of a tenant, and returns the address that gave it.
+type fetchFunc func(ctx context.Context, tenant string, r plan.Ref) (doc []byte, from string, err error)
 
 // withoutFetch is a fetchFunc for the end of a run whose document could not be fetched: it is not tried again.
-func withoutFetch(context.Context, string, plan.Ref) ([]byte, error) { return nil, errNotStored }
+func withoutFetch(context.Context, string, plan.Ref) (doc []byte, from string, err error) {
+	return nil, "", errNotStored
+}
 
 // errNotStored says nothing about the host of the plan, because nobody asked it.
 var errNotStored = &PlanError{Code: run.CodePlanFetchFailed, Message: "The plan document is not stored.",
@@ -229,8 +231,9 @@ func (j *Journal) factsBy(ctx context.Context, runID string, fetch fetchFunc) (*
 func (j *Journal) plan(ctx context.Context, r store.Run, fetch fetchFunc) (pl plan.Plan, size int, err error) {
 	doc, err := j.cfg.Store.Runs.Plan(ctx, r.PlanRef.SHA256)
 	if errors.Is(err, store.ErrNotFound) {
-		doc, err = j.fetchUnlessEnded(ctx, r, fetch)
-		j.tellAboutHost(ctx, r, err)
+		var from string
+		doc, from, err = j.fetchUnlessEnded(ctx, r, fetch)
+		j.tellAboutHost(ctx, r, from, err)
 		if err != nil {
 			return plan.Plan{}, 0, err
 		}

@@ -281,7 +281,7 @@ func TestFetch_ADocumentWithAnotherDigestIsFetchedOnceMore(t *testing.T) {
 				}
 			}))
 			defer server.Close()
-			got, err := journal.NewFetcher(nil, privateGuard(t)).Fetch(t.Context(), "acme", plan.RefOf(doc, p, server.URL))
+			got, _, err := journal.NewFetcher(nil, privateGuard(t)).Fetch(t.Context(), "acme", plan.RefOf(doc, p, server.URL))
 			var broken *journal.PlanError
 			if errors.As(err, &broken) != (c.want != "") || broken != nil && broken.Code != c.want || n != c.requests ||
 				err == nil && !bytes.Equal(got, doc) {
@@ -343,6 +343,88 @@ func TestSkeleton_AHostThatGivesNoPlanRaisesAnAlertUntilItDoes(t *testing.T) {
 	}
 }
 
+// Each further try of a document asks its next address, and people hear of a host whose mirror had to give it.
+// contract: R545
+func TestFetch_MirrorsAreTriedInTurn(t *testing.T) {
+	t.Parallel()
+	doc := controltest.Document(nil, "s1")
+	p := controltest.Must[plan.Plan](t)(plan.Parse(doc, plan.Queues{Control: "tq-control-dev", Data: "tq-data-dev"}))
+	answer := func(status int, body []byte, asked *atomic.Int64) *httptest.Server {
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			asked.Add(1)
+			w.WriteHeader(status)
+			_, _ = w.Write(body)
+		}))
+		t.Cleanup(s.Close)
+		return s
+	}
+	var n [3]atomic.Int64
+	down, torn, good := answer(http.StatusServiceUnavailable, nil, &n[0]),
+		answer(http.StatusOK, doc[:len(doc)/2], &n[1]), answer(http.StatusOK, doc, &n[2])
+	ref := plan.RefOf(doc, p, down.URL)
+	ref.Mirrors = []string{torn.URL, good.URL}
+	f := journal.NewFetcher(nil, privateGuard(t))
+	got, from, err := f.Fetch(t.Context(), "acme", ref)
+	if err != nil || !bytes.Equal(got, doc) || from != good.URL || n[0].Load() != 1 || n[1].Load() != 1 || n[2].Load() != 1 {
+		t.Errorf("%d bytes from %s after %d, %d and %d requests (%v), want the document from the last address after one each",
+			len(got), from, n[0].Load(), n[1].Load(), n[2].Load(), err)
+	}
+	ref.Mirrors = []string{"ftp://example.com/x"}
+	var broken *journal.PlanError
+	if _, _, err := f.Fetch(t.Context(), "acme", ref); !errors.As(err, &broken) || broken.Category != run.CategoryUser {
+		t.Errorf("a mirror that is no permitted address: %v, want an error of the user", err)
+	}
+
+	w := newWorld(t)
+	ref.Mirrors = []string{good.URL}
+	if sk, err := w.fetched("mirrored", ref, f); err != nil || sk.Failure != nil {
+		t.Fatalf("the skeleton is %+v with the error %v, want no failure", sk, err)
+	}
+	open := controltest.Must[[]store.AlertState](t)(w.Store.ListOpenAlerts(t.Context(),
+		[]run.Code{run.CodePlanFetchFailed}, store.MaxPage))
+	if len(open) != 1 || open[0].Level != store.AlertLow || !strings.Contains(open[0].Note, good.URL) {
+		t.Errorf("open alerts are %+v, want one of level LOW that names the mirror", open)
+	}
+}
+
+// A run that reads its plan after the reference expired fails and says so, without a question to the host. A document
+// that is stored needs no reference.
+// contract: DD-10
+func TestSkeleton_AnExpiredReferenceIsNotFetched(t *testing.T) {
+	t.Parallel()
+	var asked atomic.Int64
+	doc := controltest.Document(nil, "s1")
+	p := controltest.Must[plan.Plan](t)(plan.Parse(doc, plan.Queues{Control: "tq-control-dev", Data: "tq-data-dev"}))
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		asked.Add(1)
+		_, _ = w.Write(doc)
+	}))
+	defer server.Close()
+	w := newWorld(t)
+	ref := plan.RefOf(doc, p, server.URL)
+	ref.ExpiresAt = w.Clock.Now().Add(time.Hour)
+	id := controltest.Must[runs.StartedRun](t)(w.StartRun(t.Context(), w.Engineer(), runs.StartRun{RequestID: "late",
+		ProjectID: "shop", EnvironmentID: "dev", Ref: &ref})).View.Run.RunID
+	at := func(now time.Time) engine.Skeleton {
+		j := w.NewJournal(func(c *journal.Config) {
+			c.Fetch, c.Now = journal.NewFetcher(nil, privateGuard(t)), func() time.Time { return now }
+		})
+		return controltest.Must[engine.Skeleton](t)(j.Skeleton(t.Context(), id))
+	}
+	late := at(ref.ExpiresAt)
+	if late.Failure == nil || late.Failure.ErrorCode != string(run.CodePlanFetchFailed) ||
+		!strings.Contains(late.Failure.ErrorMessage, "expired at "+ref.ExpiresAt.UTC().Format(time.RFC3339)) ||
+		late.Failure.FailureCategory != run.CategoryUser || asked.Load() != 0 {
+		t.Errorf("the failure is %+v after %d requests, want an expired reference after none", late.Failure, asked.Load())
+	}
+	if early := at(ref.ExpiresAt.Add(-time.Second)); early.Failure != nil || asked.Load() != 1 {
+		t.Errorf("before its time the failure is %+v after %d requests, want none after one", early.Failure, asked.Load())
+	}
+	if again := at(ref.ExpiresAt.Add(time.Hour)); again.Failure != nil {
+		t.Errorf("with the document in the store the failure is %+v, want none", again.Failure)
+	}
+}
+
 // Redirects are checked by the rules for references.
 func TestFetch_RedirectsAreChecked(t *testing.T) {
 	t.Parallel()
@@ -354,7 +436,7 @@ func TestFetch_RedirectsAreChecked(t *testing.T) {
 	defer server.Close()
 	ref := plan.Ref{URI: server.URL, SHA256: strings.Repeat("a", 64), SchemaVersion: "v1.2", PlanID: "plan-3",
 		PlanVersion: "1.0"}
-	_, err := journal.NewFetcher(nil, privateGuard(t)).Fetch(t.Context(), "acme", ref)
+	_, _, err := journal.NewFetcher(nil, privateGuard(t)).Fetch(t.Context(), "acme", ref)
 	var broken *journal.PlanError
 	if !errors.As(err, &broken) || broken.Code != run.CodePlanFetchFailed || !strings.Contains(broken.Message,
 		"must begin") || requests != 1 {

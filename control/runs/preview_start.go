@@ -28,6 +28,9 @@ func (s *Previewer) previewStart(ctx context.Context, p authz.Principal, in Star
 		return ActionPreview{}, err
 	}
 	ref := pinned.ref
+	if ref.Expired(s.rights.Now()) {
+		return ActionPreview{}, control.BadInput(expiredRef())
+	}
 	if e := s.starter.admission.Modes.CheckAdmits(p.TenantID); e != nil {
 		return RefusedPreview(run.State{}, e.Code, e.Message), nil //nolint:nilerr // a refusal is what a preview answers
 	}
@@ -43,6 +46,9 @@ func (s *Previewer) previewStart(ctx context.Context, p authz.Principal, in Star
 	v := previewing{out: ActionPreview{Outcome: "APPLY", Status: run.Running,
 		Reason: fmt.Sprintf("A run of plan %s %s starts.", ref.PlanID, ref.PlanVersion)}}
 	approvals := v.addApproval(s.approver, o, p.ID)
+	if end := plan.SchemaEnd(ref.SchemaVersion); end != "" {
+		v.warn("The schema version %s of the plan is deprecated: dvt reads it until %s.", ref.SchemaVersion, end)
+	}
 	if pinned.plan == nil {
 		v.warn("The plan is fetched and checked when the run starts: its steps are not known yet.")
 		err = s.holdStart(ctx, &v, o, approvals)

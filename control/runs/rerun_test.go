@@ -38,7 +38,7 @@ func TestRerun_RunsAgainWhatDependsOnTheChosenSteps(t *testing.T) {
 		if got := w.ReusedSteps(r.RunID); got != c.want || s.Deduplicated {
 			t.Errorf("%s takes over %q, want %q (%t)", name, got, c.want, s.Deduplicated)
 		}
-		if r.ParentRunID != id || r.PlanRef != parent.PlanRef || string(r.Params) != string(parent.Params) ||
+		if r.ParentRunID != id || !cmp.Equal(r.PlanRef, parent.PlanRef) || string(r.Params) != string(parent.Params) ||
 			r.TriggeredBy != "dev-engineer" {
 			t.Errorf("%s: the run is %+v, want the plan and scope of its parent", name, r)
 		}

@@ -86,19 +86,29 @@ func (s *Starter) CheckAdmits(tenantID string) *control.Error {
 	return s.admission.Modes.CheckAdmits(tenantID)
 }
 
-// checkStartable refuses a new run in a mode that admits none, unless the same request created a run before.
+// checkStartable refuses a new run in a mode that admits none, and one whose reference to the plan has expired, unless
+// the same request created a run before. A rerun has the plan that the first run read.
 func (s *Starter) checkStartable(ctx context.Context, p authz.Principal, r store.Run, row store.AuditRow) error {
 	refusal := s.admission.Modes.CheckAdmits(r.TenantID)
-	if refusal == nil {
+	expired := r.ParentRunID == "" && r.PlanRef.Expired(s.rights.Now())
+	if refusal == nil && !expired {
 		return nil
 	}
 	_, err := s.store.ByRequest(ctx, r.RequestKey)
 	if err == nil || !errors.Is(err, store.ErrNotFound) {
 		return control.Translate(err)
 	}
+	if refusal == nil {
+		return control.BadInput(expiredRef())
+	}
 	row.Code, row.RequestID, row.Detail = refusal.Code, r.RequestID, nil
 	s.rights.AuditDenied(ctx, p, row)
 	return refusal
+}
+
+func expiredRef() []plan.Violation {
+	return []plan.Violation{{Path: "plan.ref.expiresAt", Code: plan.CodeInvalid,
+		Message: "has passed: ask the planner for a new reference"}}
 }
 
 // requireApproval makes a new run wait for approval when the policy requires some: the run is created without an event

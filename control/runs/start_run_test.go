@@ -207,6 +207,45 @@ func TestStartRun_RefusesWhatCannotRunHere(t *testing.T) {
 	}
 }
 
+// A reference that has expired starts no new run, and its preview says so. The same request still returns its run, and a
+// rerun has the plan that the run read.
+// contract: DD-10
+func TestStartRun_AnExpiredReferenceStartsNoNewRun(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	expires := w.Clock.Now().Add(time.Hour)
+	doc := controltest.Document(nil, "s1")
+	started := func(requestID string) (runs.StartedRun, runs.ActionPreview, error, error) {
+		in := controltest.StartOf(requestID, doc)
+		ref := plan.RefOf(doc, controltest.Must[plan.Plan](t)(plan.Parse(doc, plan.Queues{Control: "tq-control-dev",
+			Data: "tq-data-dev"})), "file:///plans/nightly.json")
+		ref.ExpiresAt = expires
+		in.Inline, in.Ref = nil, &ref
+		preview, previewErr := w.PreviewAction(t.Context(), w.Engineer(), runs.PreviewAction{Start: &in})
+		s, err := w.StartRun(t.Context(), w.Engineer(), in)
+		return s, preview, err, previewErr
+	}
+	first, preview, err, previewErr := started("r1")
+	if err != nil || previewErr != nil || preview.Outcome != "APPLY" {
+		t.Fatalf("before: %v, %v, %q, want a run and a preview of it", err, previewErr, preview.Outcome)
+	}
+	w.Clock.Advance(time.Hour)
+	again, _, err, _ := started("r1")
+	if err != nil || !again.Deduplicated || again.View.Run.RunID != first.View.Run.RunID {
+		t.Errorf("the same request: %+v, %v, want its run", again, err)
+	}
+	_, _, err, previewErr = started("r2")
+	for _, err := range []error{err, previewErr} {
+		vs := controltest.Refusal(t, err, run.CodeBadInput).Violations
+		if len(vs) != 1 || vs[0].Path != "plan.ref.expiresAt" {
+			t.Errorf("violations %+v, want one about plan.ref.expiresAt", vs)
+		}
+	}
+	if n := w.CountTenantRuns("acme"); n != 1 {
+		t.Errorf("there are %d runs, want one", n)
+	}
+}
+
 // contract: Q05
 func TestDispatch_TwoDispatchersStartEachRunOnce(t *testing.T) {
 	t.Parallel()

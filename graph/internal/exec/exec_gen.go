@@ -950,6 +950,12 @@ type ComplexityRoot struct {
 		Node   func(childComplexity int) int
 	}
 
+	MigrationHint struct {
+		SourceVersion   func(childComplexity int) int
+		TargetVersion   func(childComplexity int) int
+		TransformScript func(childComplexity int) int
+	}
+
 	MissingLines struct {
 		From func(childComplexity int) int
 		To   func(childComplexity int) int
@@ -1109,11 +1115,16 @@ type ComplexityRoot struct {
 	}
 
 	PlanRef struct {
-		PlanID        func(childComplexity int) int
-		PlanVersion   func(childComplexity int) int
-		SchemaVersion func(childComplexity int) int
-		Sha256        func(childComplexity int) int
-		URI           func(childComplexity int) int
+		Compression         func(childComplexity int) int
+		ExpiresAt           func(childComplexity int) int
+		MigrationHint       func(childComplexity int) int
+		Mirrors             func(childComplexity int) int
+		PlanID              func(childComplexity int) int
+		PlanVersion         func(childComplexity int) int
+		SchemaEvolutionPath func(childComplexity int) int
+		SchemaVersion       func(childComplexity int) int
+		Sha256              func(childComplexity int) int
+		URI                 func(childComplexity int) int
 	}
 
 	PlanRun struct {
@@ -6000,6 +6011,25 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.ManualTaskEdge.Node(childComplexity), true
 
+	case "MigrationHint.sourceVersion":
+		if e.ComplexityRoot.MigrationHint.SourceVersion == nil {
+			break
+		}
+
+		return e.ComplexityRoot.MigrationHint.SourceVersion(childComplexity), true
+	case "MigrationHint.targetVersion":
+		if e.ComplexityRoot.MigrationHint.TargetVersion == nil {
+			break
+		}
+
+		return e.ComplexityRoot.MigrationHint.TargetVersion(childComplexity), true
+	case "MigrationHint.transformScript":
+		if e.ComplexityRoot.MigrationHint.TransformScript == nil {
+			break
+		}
+
+		return e.ComplexityRoot.MigrationHint.TransformScript(childComplexity), true
+
 	case "MissingLines.from":
 		if e.ComplexityRoot.MissingLines.From == nil {
 			break
@@ -6906,6 +6936,30 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.PlanPartDiff.To(childComplexity), true
 
+	case "PlanRef.compression":
+		if e.ComplexityRoot.PlanRef.Compression == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PlanRef.Compression(childComplexity), true
+	case "PlanRef.expiresAt":
+		if e.ComplexityRoot.PlanRef.ExpiresAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PlanRef.ExpiresAt(childComplexity), true
+	case "PlanRef.migrationHint":
+		if e.ComplexityRoot.PlanRef.MigrationHint == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PlanRef.MigrationHint(childComplexity), true
+	case "PlanRef.mirrors":
+		if e.ComplexityRoot.PlanRef.Mirrors == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PlanRef.Mirrors(childComplexity), true
 	case "PlanRef.planId":
 		if e.ComplexityRoot.PlanRef.PlanID == nil {
 			break
@@ -6918,6 +6972,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.PlanRef.PlanVersion(childComplexity), true
+	case "PlanRef.schemaEvolutionPath":
+		if e.ComplexityRoot.PlanRef.SchemaEvolutionPath == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PlanRef.SchemaEvolutionPath(childComplexity), true
 	case "PlanRef.schemaVersion":
 		if e.ComplexityRoot.PlanRef.SchemaVersion == nil {
 			break
@@ -12037,6 +12097,7 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 		ec.unmarshalInputLinkArtifactInput,
 		ec.unmarshalInputLogSearchInput,
 		ec.unmarshalInputLogSearchPlanInput,
+		ec.unmarshalInputMigrationHintInput,
 		ec.unmarshalInputPauseInput,
 		ec.unmarshalInputPlaceHoldInput,
 		ec.unmarshalInputPlanInput,
@@ -13461,6 +13522,22 @@ type PlanRef {
   schemaVersion: String!
   sha256: String!
   uri: String
+  "` + "`" + `gzip` + "`" + ` or ` + "`" + `none` + "`" + `, as the request said; null when it said nothing, as for a plan without compression."
+  compression: String
+  "Further addresses of the same bytes, which are tried when ` + "`" + `uri` + "`" + ` does not give them."
+  mirrors: [String!]!
+  "The time after which the bytes need not be at their addresses any more; null: they stay. dvt keeps its own copy from the start of the run on."
+  expiresAt: Time
+  "The versions through which the planner brought the document to schemaVersion."
+  schemaEvolutionPath: String
+  migrationHint: MigrationHint
+}
+"How a document of another schema version becomes one of targetVersion. dvt records it for people and runs nothing of it."
+type MigrationHint {
+  sourceVersion: String!
+  targetVersion: String!
+  "The address of a script of the planner."
+  transformScript: String
 }
 
 type EngineRunRef {
@@ -14576,8 +14653,22 @@ input PlanRefInput {
   schemaVersion: String!
   planId: String!
   planVersion: String!
+  "The number of bytes at the addresses, before decompression."
   sizeBytes: Int
+  "` + "`" + `gzip` + "`" + ` or ` + "`" + `none` + "`" + `. The sha256 and the size are those of the stored bytes, compressed or not."
   compression: String
+  "At most 2 further addresses of the same bytes. dvt tries three times, ` + "`" + `uri` + "`" + ` first, then these in turn."
+  mirrors: [String!]
+  "The time after which the bytes need not be at their addresses. A new run is refused from then on, and a run that has not read its plan by then fails with PLAN_FETCH_FAILED."
+  expiresAt: Time
+  "The versions through which the planner brought the document to schemaVersion, such as ` + "`" + `v1.0 → v1.1 → v1.2` + "`" + `; the last one is schemaVersion."
+  schemaEvolutionPath: String
+  migrationHint: MigrationHintInput
+}
+input MigrationHintInput {
+  sourceVersion: String!
+  targetVersion: String!
+  transformScript: String
 }
 type StartRunPayload {
   run: Run!
@@ -18299,6 +18390,18 @@ func (ec *executionContext) childFields_ManualTaskEdge(ctx context.Context, fiel
 	return nil, fmt.Errorf("no field named %q was found under type ManualTaskEdge", field.Name)
 }
 
+func (ec *executionContext) childFields_MigrationHint(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "sourceVersion":
+		return ec.fieldContext_MigrationHint_sourceVersion(ctx, field)
+	case "targetVersion":
+		return ec.fieldContext_MigrationHint_targetVersion(ctx, field)
+	case "transformScript":
+		return ec.fieldContext_MigrationHint_transformScript(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type MigrationHint", field.Name)
+}
+
 func (ec *executionContext) childFields_MissingLines(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "from":
@@ -18529,6 +18632,16 @@ func (ec *executionContext) childFields_PlanRef(ctx context.Context, field graph
 		return ec.fieldContext_PlanRef_sha256(ctx, field)
 	case "uri":
 		return ec.fieldContext_PlanRef_uri(ctx, field)
+	case "compression":
+		return ec.fieldContext_PlanRef_compression(ctx, field)
+	case "mirrors":
+		return ec.fieldContext_PlanRef_mirrors(ctx, field)
+	case "expiresAt":
+		return ec.fieldContext_PlanRef_expiresAt(ctx, field)
+	case "schemaEvolutionPath":
+		return ec.fieldContext_PlanRef_schemaEvolutionPath(ctx, field)
+	case "migrationHint":
+		return ec.fieldContext_PlanRef_migrationHint(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type PlanRef", field.Name)
 }
@@ -37389,6 +37502,75 @@ func (ec *executionContext) fieldContext_ManualTaskEdge_node(_ context.Context, 
 	return fc, nil
 }
 
+func (ec *executionContext) _MigrationHint_sourceVersion(ctx context.Context, field graphql.CollectedField, obj *model.MigrationHint) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_MigrationHint_sourceVersion(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.SourceVersion, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_MigrationHint_sourceVersion(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("MigrationHint", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _MigrationHint_targetVersion(ctx context.Context, field graphql.CollectedField, obj *model.MigrationHint) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_MigrationHint_targetVersion(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.TargetVersion, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_MigrationHint_targetVersion(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("MigrationHint", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _MigrationHint_transformScript(ctx context.Context, field graphql.CollectedField, obj *model.MigrationHint) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_MigrationHint_transformScript(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.TransformScript, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_MigrationHint_transformScript(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("MigrationHint", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
 func (ec *executionContext) _MissingLines_from(ctx context.Context, field graphql.CollectedField, obj *model.MissingLines) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -41115,6 +41297,130 @@ func (ec *executionContext) _PlanRef_uri(ctx context.Context, field graphql.Coll
 }
 func (ec *executionContext) fieldContext_PlanRef_uri(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("PlanRef", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _PlanRef_compression(ctx context.Context, field graphql.CollectedField, obj *model.PlanRef) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PlanRef_compression(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Compression, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_PlanRef_compression(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PlanRef", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _PlanRef_mirrors(ctx context.Context, field graphql.CollectedField, obj *model.PlanRef) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PlanRef_mirrors(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Mirrors, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
+			return ec.marshalNString2ᚕstringᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_PlanRef_mirrors(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PlanRef", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _PlanRef_expiresAt(ctx context.Context, field graphql.CollectedField, obj *model.PlanRef) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PlanRef_expiresAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ExpiresAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_PlanRef_expiresAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PlanRef", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _PlanRef_schemaEvolutionPath(ctx context.Context, field graphql.CollectedField, obj *model.PlanRef) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PlanRef_schemaEvolutionPath(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.SchemaEvolutionPath, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_PlanRef_schemaEvolutionPath(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PlanRef", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _PlanRef_migrationHint(ctx context.Context, field graphql.CollectedField, obj *model.PlanRef) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PlanRef_migrationHint(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.MigrationHint, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.MigrationHint) graphql.Marshaler {
+			return ec.marshalOMigrationHint2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐMigrationHint(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_PlanRef_migrationHint(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "PlanRef",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_MigrationHint(ctx, field)
+		},
+	}
+	return fc, nil
 }
 
 func (ec *executionContext) _PlanRun_runId(ctx context.Context, field graphql.CollectedField, obj *model.PlanRun) (ret graphql.Marshaler) {
@@ -64546,6 +64852,50 @@ func (ec *executionContext) unmarshalInputLogSearchPlanInput(ctx context.Context
 	return it, nil
 }
 
+func (ec *executionContext) unmarshalInputMigrationHintInput(ctx context.Context, obj any) (model.MigrationHintInput, error) {
+	var it model.MigrationHintInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"sourceVersion", "targetVersion", "transformScript"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "sourceVersion":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("sourceVersion"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.SourceVersion = data
+		case "targetVersion":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("targetVersion"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.TargetVersion = data
+		case "transformScript":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("transformScript"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.TransformScript = data
+		}
+	}
+	return it, nil
+}
+
 func (ec *executionContext) unmarshalInputPauseInput(ctx context.Context, obj any) (model.PauseInput, error) {
 	var it model.PauseInput
 	if obj == nil {
@@ -64675,7 +65025,7 @@ func (ec *executionContext) unmarshalInputPlanRefInput(ctx context.Context, obj 
 		asMap[k] = v
 	}
 
-	fieldsInOrder := [...]string{"uri", "sha256", "schemaVersion", "planId", "planVersion", "sizeBytes", "compression"}
+	fieldsInOrder := [...]string{"uri", "sha256", "schemaVersion", "planId", "planVersion", "sizeBytes", "compression", "mirrors", "expiresAt", "schemaEvolutionPath", "migrationHint"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -64731,6 +65081,34 @@ func (ec *executionContext) unmarshalInputPlanRefInput(ctx context.Context, obj 
 				return it, err
 			}
 			it.Compression = data
+		case "mirrors":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("mirrors"))
+			data, err := ec.unmarshalOString2ᚕstringᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Mirrors = data
+		case "expiresAt":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("expiresAt"))
+			data, err := ec.unmarshalOTime2ᚖtimeᚐTime(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ExpiresAt = data
+		case "schemaEvolutionPath":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("schemaEvolutionPath"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.SchemaEvolutionPath = data
+		case "migrationHint":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("migrationHint"))
+			data, err := ec.unmarshalOMigrationHintInput2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐMigrationHintInput(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.MigrationHint = data
 		}
 	}
 	return it, nil
@@ -73768,6 +74146,54 @@ func (ec *executionContext) _ManualTaskEdge(ctx context.Context, sel ast.Selecti
 	return out
 }
 
+var migrationHintImplementors = []string{"MigrationHint"}
+
+func (ec *executionContext) _MigrationHint(ctx context.Context, sel ast.SelectionSet, obj *model.MigrationHint) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, migrationHintImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("MigrationHint")
+		case "sourceVersion":
+			out.Values[i] = ec._MigrationHint_sourceVersion(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "targetVersion":
+			out.Values[i] = ec._MigrationHint_targetVersion(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "transformScript":
+			out.Values[i] = ec._MigrationHint_transformScript(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
 var missingLinesImplementors = []string{"MissingLines"}
 
 func (ec *executionContext) _MissingLines(ctx context.Context, sel ast.SelectionSet, obj *model.MissingLines) graphql.Marshaler {
@@ -74980,6 +75406,31 @@ func (ec *executionContext) _PlanRef(ctx context.Context, sel ast.SelectionSet, 
 			}
 		case "uri":
 			out.Values[i] = ec._PlanRef_uri(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "compression":
+			out.Values[i] = ec._PlanRef_compression(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "mirrors":
+			out.Values[i] = ec._PlanRef_mirrors(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "expiresAt":
+			out.Values[i] = ec._PlanRef_expiresAt(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "schemaEvolutionPath":
+			out.Values[i] = ec._PlanRef_schemaEvolutionPath(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "migrationHint":
+			out.Values[i] = ec._PlanRef_migrationHint(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
@@ -89825,6 +90276,21 @@ func (ec *executionContext) unmarshalOLogSearchPlanInput2ᚖgithubᚗcomᚋdvt�
 		return nil, nil
 	}
 	res, err := ec.unmarshalInputLogSearchPlanInput(ctx, v)
+	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalOMigrationHint2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐMigrationHint(ctx context.Context, sel ast.SelectionSet, v *model.MigrationHint) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._MigrationHint(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalOMigrationHintInput2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐMigrationHintInput(ctx context.Context, v any) (*model.MigrationHintInput, error) {
+	if v == nil {
+		return nil, nil
+	}
+	res, err := ec.unmarshalInputMigrationHintInput(ctx, v)
 	return &res, graphql.ErrorOnPath(ctx, err)
 }
 

@@ -95,7 +95,17 @@ func approvalCount(v control.RunView) *model.ApprovalCount {
 func mapPlan(h run.Header) *model.PlanRef {
 	p := &model.PlanRef{PlanID: h.PlanID, PlanVersion: h.PlanVersion}
 	if h.PlanRef != nil {
-		p.SchemaVersion, p.Sha256, p.URI = h.PlanRef.SchemaVersion, h.PlanRef.SHA256, Text(h.PlanRef.URI)
+		r := h.PlanRef
+		p.SchemaVersion, p.Sha256, p.URI = r.SchemaVersion, r.SHA256, Text(r.URI)
+		p.Compression, p.SchemaEvolutionPath = Text(r.Compression), Text(r.SchemaEvolutionPath)
+		p.Mirrors = r.Mirrors
+		if !r.ExpiresAt.IsZero() {
+			p.ExpiresAt = &r.ExpiresAt
+		}
+		if r.MigrationHint != nil {
+			p.MigrationHint = &model.MigrationHint{SourceVersion: r.MigrationHint.SourceVersion,
+				TargetVersion: r.MigrationHint.TargetVersion, TransformScript: Text(r.MigrationHint.TransformScript)}
+		}
 	}
 	return p
 }

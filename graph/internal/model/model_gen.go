@@ -1532,6 +1532,20 @@ type ManualTaskEdge struct {
 	Node   *ManualTask `json:"node"`
 }
 
+// How a document of another schema version becomes one of targetVersion. dvt records it for people and runs nothing of it.
+type MigrationHint struct {
+	SourceVersion string `json:"sourceVersion"`
+	TargetVersion string `json:"targetVersion"`
+	// The address of a script of the planner.
+	TransformScript *string `json:"transformScript,omitempty"`
+}
+
+type MigrationHintInput struct {
+	SourceVersion   string  `json:"sourceVersion"`
+	TargetVersion   string  `json:"targetVersion"`
+	TransformScript *string `json:"transformScript,omitempty"`
+}
+
 // The inclusive range of lines that were dropped from the middle of a log that exceeds its limits.
 type MissingLines struct {
 	From int `json:"from"`
@@ -1695,16 +1709,34 @@ type PlanRef struct {
 	SchemaVersion string  `json:"schemaVersion"`
 	Sha256        string  `json:"sha256"`
 	URI           *string `json:"uri,omitempty"`
+	// `gzip` or `none`, as the request said; null when it said nothing, as for a plan without compression.
+	Compression *string `json:"compression,omitempty"`
+	// Further addresses of the same bytes, which are tried when `uri` does not give them.
+	Mirrors []string `json:"mirrors"`
+	// The time after which the bytes need not be at their addresses any more; null: they stay. dvt keeps its own copy from the start of the run on.
+	ExpiresAt *time.Time `json:"expiresAt,omitempty"`
+	// The versions through which the planner brought the document to schemaVersion.
+	SchemaEvolutionPath *string        `json:"schemaEvolutionPath,omitempty"`
+	MigrationHint       *MigrationHint `json:"migrationHint,omitempty"`
 }
 
 type PlanRefInput struct {
-	URI           string  `json:"uri"`
-	Sha256        string  `json:"sha256"`
-	SchemaVersion string  `json:"schemaVersion"`
-	PlanID        string  `json:"planId"`
-	PlanVersion   string  `json:"planVersion"`
-	SizeBytes     *int    `json:"sizeBytes,omitempty"`
-	Compression   *string `json:"compression,omitempty"`
+	URI           string `json:"uri"`
+	Sha256        string `json:"sha256"`
+	SchemaVersion string `json:"schemaVersion"`
+	PlanID        string `json:"planId"`
+	PlanVersion   string `json:"planVersion"`
+	// The number of bytes at the addresses, before decompression.
+	SizeBytes *int `json:"sizeBytes,omitempty"`
+	// `gzip` or `none`. The sha256 and the size are those of the stored bytes, compressed or not.
+	Compression *string `json:"compression,omitempty"`
+	// At most 2 further addresses of the same bytes. dvt tries three times, `uri` first, then these in turn.
+	Mirrors []string `json:"mirrors,omitempty"`
+	// The time after which the bytes need not be at their addresses. A new run is refused from then on, and a run that has not read its plan by then fails with PLAN_FETCH_FAILED.
+	ExpiresAt *time.Time `json:"expiresAt,omitempty"`
+	// The versions through which the planner brought the document to schemaVersion, such as `v1.0 → v1.1 → v1.2`; the last one is schemaVersion.
+	SchemaEvolutionPath *string             `json:"schemaEvolutionPath,omitempty"`
+	MigrationHint       *MigrationHintInput `json:"migrationHint,omitempty"`
 }
 
 // A run of a plan: a cell.
