@@ -36,9 +36,10 @@ const (
 	requestShare   = 0.1
 )
 
-// traceExport measures the processor time of a server process that appends and projects 500 events a second, with the
-// export of the traces of all runs and of a tenth of the calls, against the same without. The receiver is a process of
-// its own.
+// traceExport measures the processor time for each event of a server process that appends and projects 500 events a
+// second, with the export of the traces of all runs and of a tenth of the calls, and without. The cost is the
+// difference; its floor is the time that one core has for each of these events, so the ratio is the share of a core. The
+// receiver is a process of its own.
 func traceExport(ctx context.Context, r *rig.Rig) (*rig.Trial, error) {
 	url, err := r.RedisURL()
 	if err != nil {
@@ -64,8 +65,12 @@ func traceExport(ctx context.Context, r *rig.Rig) (*rig.Trial, error) {
 		return nil, err
 	}
 	b := &traceBench{store: s, bus: bus, client: client}
+	both := rig.Pairs(traceTurns, b.withExport, b.withoutExport)
 	return &rig.Trial{
-		Repeat: rig.Pairs(traceTurns, b.withExport, b.withoutExport),
+		Repeat: func(ctx context.Context) (rig.Sample, error) {
+			s, err := both(ctx)
+			return rig.Sample{Cost: max(0, s.Cost-s.Floor), Floor: tracedInterval / tracedRuns}, err
+		},
 		Done: func() error {
 			return errors.Join(client.Close(context.Background()), receiver.Close(), bus.Close(), s.Close())
 		},
