@@ -30,21 +30,27 @@ const TOPIC = "workers";
 const TONES = {
   OK: "good",
   SILENT: "bad",
+  OVERDUE: "warn",
   FAILED: "bad",
   DRAINING: "warn",
   DRAINED: "warn",
 } as const satisfies Record<State, string>;
-const SIGNS = { OK: "●", SILENT: "✕", FAILED: "✕", DRAINING: "◐", DRAINED: "○" } as const satisfies Record<
-  State,
-  string
->;
+const SIGNS = {
+  OK: "●",
+  SILENT: "✕",
+  OVERDUE: "◌",
+  FAILED: "✕",
+  DRAINING: "◐",
+  DRAINED: "○",
+} as const satisfies Record<State, string>;
 
 function nameOf({ account, worker }: Worker): string {
   return `${account}/${worker}`;
 }
 
-function stateOf({ live, ok, drain, drained, inUse }: Worker): State {
+function stateOf({ live, overdue, ok, drain, drained, inUse }: Worker): State {
   if (!live) return "SILENT";
+  if (overdue) return "OVERDUE";
   if (!ok) return "FAILED";
   if (drain) return drained && inUse === 0 ? "DRAINED" : "DRAINING";
   return "OK";
@@ -163,6 +169,7 @@ function StateOf({ worker }: { worker: Worker }) {
       <span className={css.tone} data-tone={TONES[state]}>
         <span aria-hidden="true">{SIGNS[state]}</span> {words.states[state]}
       </span>
+      {state === "OVERDUE" && ` ${words.missed}`}
       {worker.problem !== null && ` ${worker.problem}`}
       {worker.drain && ` ${words.drained(worker.drain.actor, worker.drain.reason)}`}
       {worker.last && <span className={css.hint}> {words.last}</span>}
