@@ -25,7 +25,7 @@ import { Time } from "../ui/Time";
 import { type DocumentPreview, EditDocument, InWords } from "./EditDocument";
 import { GrantDialog } from "./GrantDialog";
 import { PolicyForm } from "./PolicyForm";
-import { actionWords, roleWords, scopeWords } from "./scope";
+import { actionWords, ceilingWords, roleWords, scopeWords } from "./scope";
 import { Versions } from "./Versions";
 import { WhoCan } from "./WhoCan";
 
@@ -49,6 +49,14 @@ const rules: Column<PolicyFieldsFragment["rules"][number]>[] = [
   { head: m.policy.action, cell: (rule) => actionWords(rule.action) },
   { head: m.policy.where, cell: (rule) => scopeWords(rule) },
 ];
+/** Roles by break-glass first, because they should end soon; then by person. */
+export function byPrincipal(
+  a: PolicyFieldsFragment["grants"][number],
+  b: PolicyFieldsFragment["grants"][number],
+): number {
+  return Number(b.breakGlass) - Number(a.breakGlass) || a.principal.localeCompare(b.principal, "en", { numeric: true });
+}
+
 /** The policy in the form of setPolicy. */
 function input(policy: PolicyFieldsFragment): PolicyInput {
   return {
@@ -141,6 +149,29 @@ export function PolicyPanel() {
       {!now && policy.error === null && <Skeleton rows={8} label={m.sync.LOADING} />}
       {now && (
         <>
+          {/* What nobody can fulfil now, such as more approvals than people who can give them. */}
+          <PolicyWarnings document={input(now)} />
+          <section className={css.section}>
+            <h2>{m.policy.duties}</h2>
+            <p>{now.sod.approve ? m.policy.sodApprove : m.policy.noSodApprove}</p>
+            <p>{now.sod.completeManual ? m.policy.sodComplete : m.policy.noSodComplete}</p>
+            {now.sod.completeManual && now.sod.completeManualInEveryPlan ? <p>{m.policy.sodCompleteAlways}</p> : null}
+            {now.approvals.map((approval) => (
+              <p key={`${approval.projectId} ${approval.environmentId}`}>
+                {m.policy.approvals(scopeWords(approval), approval.required)}
+              </p>
+            ))}
+            {now.breakGlass.map((entry) => (
+              <p key={`${entry.principal} ${entry.role}`}>
+                {m.policy.breakGlass(entry.principal, roleWords(entry.role), entry.maxMinutes)}
+              </p>
+            ))}
+            {now.sandbox.map((ceiling) => (
+              <p key={`${ceiling.projectId} ${ceiling.environmentId}`}>
+                {m.policy.sandbox(scopeWords(ceiling), ceilingWords(ceiling))}
+              </p>
+            ))}
+          </section>
           <section className={css.section}>
             <h2>{m.policy.grants}</h2>
             <Table
@@ -162,7 +193,7 @@ export function PolicyPanel() {
                   ),
                 },
               ]}
-              rows={now.grants}
+              rows={now.grants.toSorted(byPrincipal)}
               rowKey={(grant) => JSON.stringify(grant)}
             />
             <div className={css.row}>
@@ -176,24 +207,6 @@ export function PolicyPanel() {
             </div>
           </section>
           <WhoCan />
-          <section className={css.section}>
-            <h2>{m.policy.duties}</h2>
-            <p>{now.sod.approve ? m.policy.sodApprove : m.policy.noSodApprove}</p>
-            <p>{now.sod.completeManual ? m.policy.sodComplete : m.policy.noSodComplete}</p>
-            {now.sod.completeManual && now.sod.completeManualInEveryPlan ? <p>{m.policy.sodCompleteAlways}</p> : null}
-            {now.approvals.map((approval) => (
-              <p key={`${approval.projectId} ${approval.environmentId}`}>
-                {m.policy.approvals(scopeWords(approval), approval.required)}
-              </p>
-            ))}
-            {now.breakGlass.map((entry) => (
-              <p key={`${entry.principal} ${entry.role}`}>
-                {m.policy.breakGlass(entry.principal, roleWords(entry.role), entry.maxMinutes)}
-              </p>
-            ))}
-          </section>
-          {/* What nobody can fulfil now, such as more approvals than people who can give them. */}
-          <PolicyWarnings document={input(now)} />
           <details className={css.section}>
             <summary>
               {now.defaultRules ? m.policy.defaultRules(now.rules.length) : m.policy.rules(now.rules.length)}
