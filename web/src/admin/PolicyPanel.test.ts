@@ -30,7 +30,9 @@ it("puts an old version back without ending or repeating a break-glass", () => {
   expect(putBackInput(old, now).grants).toEqual([grant("ana", false), grant("ben", true)]);
 });
 
-it("lists roles by break-glass first, then by person", () => {
+it("lists roles by break-glass first, then by person, and what is over last", () => {
   const grants = [grant("person-10", false), grant("zoe", true), grant("person-9", false)];
-  expect(grants.toSorted(byPrincipal).map(({ principal }) => principal)).toEqual(["zoe", "person-9", "person-10"]);
+  const at = (now: string) => grants.toSorted(byPrincipal(Date.parse(now))).map(({ principal }) => principal);
+  expect(at("2026-11-21T03:29:59Z")).toEqual(["zoe", "person-9", "person-10"]);
+  expect(at("2026-11-21T03:30:00Z")).toEqual(["person-9", "person-10", "zoe"]);
 });

@@ -42,19 +42,34 @@ const grants: Column<PolicyFieldsFragment["grants"][number]>[] = [
     cell: (grant) => `${roleWords(grant.role)}${grant.breakGlass ? ` (${m.policy.breakGlassGrant})` : ""}`,
   },
   { head: m.policy.where, cell: (grant) => scopeWords(grant) },
-  { head: m.policy.until, cell: (grant) => grant.expiresAt && <Time at={instant(grant.expiresAt)} format="full" /> },
+  {
+    head: m.policy.until,
+    cell: (grant) =>
+      grant.expiresAt && (
+        <>
+          {isOver(grant, Date.now()) && m.policy.over} <Time at={instant(grant.expiresAt)} format="full" />
+        </>
+      ),
+  },
 ];
 const rules: Column<PolicyFieldsFragment["rules"][number]>[] = [
   { head: m.policy.role, main: true, cell: (rule) => roleWords(rule.role) },
   { head: m.policy.action, cell: (rule) => actionWords(rule.action) },
   { head: m.policy.where, cell: (rule) => scopeWords(rule) },
 ];
-/** Roles by break-glass first, because they should end soon; then by person. */
-export function byPrincipal(
-  a: PolicyFieldsFragment["grants"][number],
-  b: PolicyFieldsFragment["grants"][number],
-): number {
-  return Number(b.breakGlass) - Number(a.breakGlass) || a.principal.localeCompare(b.principal, "en", { numeric: true });
+type Grant = PolicyFieldsFragment["grants"][number];
+
+/** An expired grant gives nothing any more. It stays in the document until the next change. */
+export function isOver({ expiresAt }: Grant, now: number): boolean {
+  return expiresAt !== null && instant(expiresAt) <= now;
+}
+
+/** Roles by break-glass first, because they should end soon; then by person, and what is over last. */
+export function byPrincipal(now: number): (a: Grant, b: Grant) => number {
+  return (a, b) =>
+    Number(isOver(a, now)) - Number(isOver(b, now)) ||
+    Number(b.breakGlass) - Number(a.breakGlass) ||
+    a.principal.localeCompare(b.principal, "en", { numeric: true });
 }
 
 /** The policy in the form of setPolicy. */
@@ -193,7 +208,7 @@ export function PolicyPanel() {
                   ),
                 },
               ]}
-              rows={now.grants.toSorted(byPrincipal)}
+              rows={now.grants.toSorted(byPrincipal(Date.now()))}
               rowKey={(grant) => JSON.stringify(grant)}
             />
             <div className={css.row}>

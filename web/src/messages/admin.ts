@@ -39,6 +39,7 @@ export const policy = {
   role: "Role",
   where: "Where",
   until: "Until",
+  over: "ended",
   everywhere: "every project",
   scope: (project: string, environment: string) =>
     `${project === "*" ? "every project" : project} / ${environment === "*" ? "every environment" : environment}`,

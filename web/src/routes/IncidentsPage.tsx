@@ -62,7 +62,7 @@ export function IncidentsPage() {
         </Button>
         <Link to="/alerts">{m.nav.alerts}</Link>
       </PageHead>
-      <p className={css.hint}>{words.says}</p>
+      <p className={`${css.row} ${css.hint}`}>{words.says}</p>
       <List
         label={words.title}
         pages={{ ...pages, rows: pages.rows?.toSorted(byUrgency) ?? null }}

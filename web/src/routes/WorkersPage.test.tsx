@@ -102,3 +102,15 @@ test.each([
   await page(workers);
   expect((await screen.findByText(/takes? steps/, { selector: "p" })).textContent).toContain(says);
 });
+
+test("a process that is gone stands last, and has no button", async () => {
+  await page([
+    { ...WORKER, live: false, overdue: true },
+    { ...WORKER, worker: "host/8" },
+  ]);
+  const rows = within(await screen.findByRole("table"))
+    .getAllByRole("row")
+    .slice(1);
+  expect(rows.map((row) => /host\/\d/.exec(row.textContent)?.[0])).toEqual(["host/8", "host/7"]);
+  expect(screen.getAllByRole("button", { name: /^Drain / })).toHaveLength(1);
+});

@@ -70,7 +70,8 @@ function Workers() {
   const workers = useQuery(WorkersDocument, {}, (result) => result.workers, { every: EVERY_MS });
   const may = useMay("SET_ENGINE_MODE", words.mayDrain);
   const [wanted, setWanted] = useState<{ worker: Worker; requestId: string } | null>(null);
-  const rows = workers.answer;
+  // A process that is gone has nothing to be done, so it stands below those that report.
+  const rows = workers.answer?.toSorted((a, b) => Number(b.live) - Number(a.live));
 
   const act = async (reason: string): Promise<void> => {
     if (!wanted) return;
@@ -109,16 +110,17 @@ function Workers() {
     },
     {
       head: words.act,
-      cell: (worker) => (
-        <Button
-          label={worker.drain ? words.undrainOf(nameOf(worker)) : words.drainOf(nameOf(worker))}
-          refusal={may.refusal}
-          saidBy={may.saidBy}
-          onClick={() => setWanted({ worker, requestId: `ui-${newId()}` })}
-        >
-          {worker.drain ? words.undrain : words.drain}…
-        </Button>
-      ),
+      cell: (worker) =>
+        (worker.live || worker.drain) && (
+          <Button
+            label={worker.drain ? words.undrainOf(nameOf(worker)) : words.drainOf(nameOf(worker))}
+            refusal={may.refusal}
+            saidBy={may.saidBy}
+            onClick={() => setWanted({ worker, requestId: `ui-${newId()}` })}
+          >
+            {worker.drain ? words.undrain : words.drain}…
+          </Button>
+        ),
     },
   ];
 
