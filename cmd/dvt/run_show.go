@@ -195,6 +195,9 @@ func (s *session) show(ctx context.Context, run *client.ShowRunRun, titles map[s
 	}
 	t := s.table(head...)
 	for _, st := range run.Steps {
+		if r.CompletedAt != nil && !past && st.Status == client.StepStatusPending && st.Skip == nil {
+			st.Skip = &client.StepRowSkip{ReasonCode: runtext.NeverStarted}
+		}
 		s.stepRow(t, st, titles, named, past)
 	}
 	return t.Print()

@@ -141,6 +141,9 @@ var skipReasons = map[string]string{
 	"OPERATOR_SKIP":      "skipped by a person",
 }
 
+// NeverStarted is why a step of a run that ended did not begin.
+const NeverStarted = "never started, because the run ended"
+
 // SkipReason returns why a step was skipped; the code itself when it comes from a newer server.
 func SkipReason(code string) string { return cmp.Or(skipReasons[code], code) }
 
