@@ -13118,6 +13118,9 @@ type WorkerRow struct {
 	ReportedAt time.Time `json:"reportedAt"`
 	// The worker reported in the last two minutes, so its report counts when plans are admitted.
 	Live bool `json:"live"`
+	// The worker has missed its last two reports: one is due every 20 seconds, and none came for 50. Whether it still runs is
+	// unknown, so it counts in `last` and on the page of the health as gone.
+	Overdue bool `json:"overdue"`
 	// Of dvt, as the worker says; null for one of an earlier version.
 	Version   *string    `json:"version"`
 	StartedAt *time.Time `json:"startedAt"`
@@ -13131,7 +13134,7 @@ type WorkerRow struct {
 	Drained bool `json:"drained"`
 	// Why it shall begin none; null when nobody drained it.
 	Drain *WorkerRowDrainWorkerDrain `json:"drain"`
-	// No other worker that may begin steps serves the queue: without this one its steps wait.
+	// No other worker that reports and may begin steps serves the queue: without this one its steps wait.
 	Last bool `json:"last"`
 }
 
@@ -13170,6 +13173,9 @@ func (v *WorkerRow) GetReportedAt() time.Time { return v.ReportedAt }
 
 // GetLive returns WorkerRow.Live, and is useful for accessing the field via an interface.
 func (v *WorkerRow) GetLive() bool { return v.Live }
+
+// GetOverdue returns WorkerRow.Overdue, and is useful for accessing the field via an interface.
+func (v *WorkerRow) GetOverdue() bool { return v.Overdue }
 
 // GetVersion returns WorkerRow.Version, and is useful for accessing the field via an interface.
 func (v *WorkerRow) GetVersion() *string { return v.Version }
@@ -15685,6 +15691,7 @@ fragment WorkerRow on WorkerReport {
 	uid
 	reportedAt
 	live
+	overdue
 	version
 	startedAt
 	slots
@@ -20862,6 +20869,7 @@ fragment WorkerRow on WorkerReport {
 	uid
 	reportedAt
 	live
+	overdue
 	version
 	startedAt
 	slots

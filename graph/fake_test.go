@@ -170,7 +170,7 @@ func (f *fake) SampledHealth(context.Context) health.Health {
 
 func (f *fake) Workers(context.Context, authz.Principal) ([]health.WorkerState, error) {
 	return []health.WorkerState{{
-		Account: "acme-worker", Queue: "tq-data-dev", ReportedAt: instant, Live: true,
+		Account: "acme-worker", Queue: "tq-data-dev", ReportedAt: instant, Live: true, Overdue: true,
 		WorkerReport: engine.WorkerReport{
 			Worker: "host/7", Runtime: "process", Digest: "ab", Parts: []plan.SandboxPart{plan.SandboxFiles}, UID: 1000,
 			Missing: map[plan.SandboxPart]string{plan.SandboxPIDs: "no delegated cgroup"}, Problem: "the probe could connect",

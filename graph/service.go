@@ -43,7 +43,7 @@ func mapWorker(w health.WorkerState) model.WorkerReport {
 	out := model.WorkerReport{
 		Account: w.Account, Worker: w.Worker, Queue: w.Queue, Runtime: w.Runtime, Digest: w.Digest, UID: w.UID, Ok: w.OK,
 		Problem:    mapping.Text(w.Problem),
-		ReportedAt: w.ReportedAt, Live: w.Live, Parts: mapping.MapSlice(w.Parts,
+		ReportedAt: w.ReportedAt, Live: w.Live, Overdue: w.Overdue, Parts: mapping.MapSlice(w.Parts,
 			func(p plan.SandboxPart) string { return string(p) }),
 		Missing: []model.MissingSandboxPart{},
 		Version: mapping.Text(w.Version), StartedAt: mapping.Optional(w.StartedAt), Slots: w.Slots, InUse: w.InUse,

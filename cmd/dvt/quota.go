@@ -228,7 +228,13 @@ const leastAbout = 18
 
 func queueCommand() *cobra.Command {
 	s := &session{}
-	return s.command("queue", "Show the runs that wait for quota or a free slot", s.queueList())
+	list := s.queueList()
+	c := s.command("queue", "Show the runs that wait for quota or a free slot", list)
+	// There is nothing else to choose, so the group lists by itself.
+	c.PersistentPreRunE = func(c *cobra.Command, _ []string) error { return s.open(c) }
+	c.Args, c.RunE = list.Args, list.RunE
+	c.Flags().AddFlagSet(list.Flags())
+	return c
 }
 
 func (s *session) queueList() *cobra.Command {

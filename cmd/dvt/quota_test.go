@@ -60,6 +60,11 @@ func TestQuotaAndQueue_ShowSetHistoryAndList(t *testing.T) {
 		t.Errorf("the queue is %q, want the run of priority 8 before that of priority 1", list)
 	}
 	ask("dev-mallory", 0, "0 runs of the tenant waiting", "queue", "list")
+	short := strings.Split(ask("dev-viewer", 0, "2 runs of the tenant waiting", "queue"), "\n")
+	if short[0] != list[0] || !strings.HasPrefix(short[1], fast) {
+		t.Errorf("dvt queue prints %q, want what dvt queue list prints: %q", short, list)
+	}
+	ask("dev-viewer", 2, "dvt queue --help", "queue", "lst")
 
 	ask("dev-engineer", 0, "to read the settings of the quotas. Who can: dev-admin.", "quota", "show")
 	ask("dev-engineer", 3, "", "quota", "show", "-o", "json")

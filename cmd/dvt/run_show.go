@@ -195,6 +195,9 @@ func (s *session) show(ctx context.Context, run *client.ShowRunRun, titles map[s
 	}
 	t := s.table(head...)
 	for _, st := range run.Steps {
+		if r.CompletedAt != nil && !past && st.Status == client.StepStatusPending && st.Skip == nil {
+			st.Skip = &client.StepRowSkip{ReasonCode: runtext.NeverStarted}
+		}
 		s.stepRow(t, st, titles, named, past)
 	}
 	return t.Print()
@@ -239,8 +242,8 @@ func (s *session) showReruns(ctx context.Context, r client.RunRow) {
 	}
 }
 
-// compareByProgress orders failed steps before others, then steps by their start. Those that have not started come
-// last.
+// compareByProgress orders failed steps before others, then steps by their start, then by their ids. Those that have
+// not started come last.
 func compareByProgress(a, b client.ShowRunRunStepsStep) int {
 	later := func(is bool) int {
 		if is {
@@ -253,7 +256,7 @@ func compareByProgress(a, b client.ShowRunRunStepsStep) int {
 	if out == 0 && a.StartedAt != nil {
 		out = a.StartedAt.Compare(*b.StartedAt)
 	}
-	return out
+	return cmp.Or(out, runtext.CompareIDs(a.StepId, b.StepId))
 }
 
 func (s *session) stepRow(t *console.Table, st client.ShowRunRunStepsStep, titles map[string]string,
@@ -274,7 +277,7 @@ func (s *session) stepRow(t *console.Table, st client.ShowRunRunStepsStep, title
 			why += ": " + console.OneLine(reason)
 		}
 	case st.Skip != nil:
-		why = st.Skip.ReasonCode
+		why = runtext.SkipReason(st.Skip.ReasonCode)
 	}
 	status := console.Span{Text: stepStatus(st.StepRow), Style: watchview.StepSigns[st.Status].Style}
 	switch {

@@ -214,6 +214,26 @@ func TestRunShow_SaysThatAPersonSkippedAFailure(t *testing.T) {
 	}
 }
 
+// Steps without a start stand as people count, each with why it did not run.
+func TestRunShow_SaysWhyStepsDidNotRun(t *testing.T) {
+	t.Parallel()
+	const run = `{"data":{"run":{"runId":"r1","status":"CANCELLED","statusRaw":"CANCELLED",
+		"completedAt":"2026-11-21T02:12:07Z","steps":[
+		{"stepId":"model_1","type":"NOOP","status":"SKIPPED","statusRaw":"SKIPPED","skip":{"reasonCode":"FAIL_FAST"}},
+		{"stepId":"model_10","type":"NOOP","status":"PENDING","statusRaw":"PENDING"},
+		{"stepId":"model_2","type":"NOOP","status":"PENDING","statusRaw":"PENDING"}]}},"runs":{"edges":[]}}`
+	out, said, status := runSplit(t, serveAnswer(t, 200, run), "t", "run", "show", "r1")
+	rows := strings.Split(strings.TrimSpace(out), "\n")
+	for i, want := range []string{"model_10 never started, because the run ended",
+		"model_2 never started, because the run ended", "model_1 not started, because another step failed"} {
+		id, why, _ := strings.Cut(want, " ")
+		if row := rows[max(0, len(rows)-1-i)]; status != 0 || !strings.HasPrefix(row, id+" ") ||
+			!strings.HasSuffix(row, why) {
+			t.Errorf("status %d, row %d from the end is %q, want %q in\n%s%s", status, i, row, want, out, said)
+		}
+	}
+}
+
 // A run that was rerun names its rerun, so that nobody loads the same day twice.
 func TestRunShow_NamesTheReruns(t *testing.T) {
 	t.Parallel()

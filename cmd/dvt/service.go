@@ -77,8 +77,8 @@ func (s *session) serviceWorkers() *cobra.Command {
 		Use: "workers", Short: "List the data workers of the last 24 hours, what they run and the sandboxes that they can give",
 		Args: cmdline.ExactArgs(0),
 		Long: "List the data workers that reported in the last 24 hours. STATE is OK, FAILED when the worker's check of its\n" +
-			"sandbox failed, SILENT when it has stopped reporting for two minutes, DRAINING while steps run that began before\n" +
-			"it was drained, or DRAINED. RUNS is the number of steps that it ran when it reported, of those that it can run at\n" +
+			"sandbox failed, OVERDUE when it missed two reports and may be gone, SILENT when it has stopped reporting for two\n" +
+			"minutes, DRAINING while steps run that began before it was drained, or DRAINED. RUNS is the number of steps that it ran when it reported, of those that it can run at\n" +
 			"once. SANDBOX LIMITS are the parts of a program's surroundings that the worker can limit; CANNOT LIMIT are the\n" +
 			"others, with the reason. -o json also has the steps.",
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -112,6 +112,8 @@ func workerState(w client.WorkerRow) string {
 	switch {
 	case !w.Live:
 		return "SILENT"
+	case w.Overdue:
+		return "OVERDUE"
 	case !w.Ok:
 		return "FAILED"
 	case w.Drain != nil && (!w.Drained || w.InUse > 0):

@@ -1,7 +1,6 @@
 package access
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -62,8 +61,37 @@ func policyLines(doc authz.Document) (out []string) {
 			b.Role.Word(), b.MaxMinutes))
 	}
 	for _, b := range doc.Sandbox {
-		bounds, _ := json.Marshal(b) // numbers and strings always encode
-		out = append(out, fmt.Sprintf("ceiling of sandboxes: %s", bounds))
+		out = append(out, fmt.Sprintf("programs in %s: %s", scopeWords(b.ProjectID, b.EnvironmentID),
+			strings.Join(sandboxWords(b), ", ")))
+	}
+	return out
+}
+
+// sandboxWords returns a phrase for each bound of a ceiling.
+func sandboxWords(b authz.Sandbox) (out []string) {
+	if b.Memory > 0 {
+		out = append(out, fmt.Sprintf("at most %d bytes of memory", b.Memory))
+	}
+	if b.CPU > 0 {
+		out = append(out, fmt.Sprintf("at most %g cores", b.CPU))
+	}
+	if b.PIDs > 0 {
+		out = append(out, fmt.Sprintf("at most %d processes", b.PIDs))
+	}
+	if b.Disk > 0 {
+		out = append(out, fmt.Sprintf("at most %d bytes in a file", b.Disk))
+	}
+	switch {
+	case len(b.Connect) > 0:
+		out = append(out, "connections only to "+strings.Join(b.Connect, " "))
+	case b.Connect != nil:
+		out = append(out, "no connections")
+	}
+	for _, part := range b.Require {
+		out = append(out, "only where a worker can limit "+string(part))
+	}
+	if len(out) == 0 {
+		return []string{"no bounds"}
 	}
 	return out
 }

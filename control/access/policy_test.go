@@ -172,6 +172,7 @@ func TestPolicyHistory_SaysWhatEachVersionChanged(t *testing.T) {
 			d.SOD.Approve = false
 			d.Grants = append(d.Grants, authz.PrincipalGrant{Principal: "zoe", Role: authz.Viewer, ProjectID: "shop",
 				EnvironmentID: "prod"})
+			d.Sandbox = []authz.Sandbox{{ProjectID: "*", EnvironmentID: "prod", Memory: 1 << 31, Connect: []string{}}}
 		},
 	} {
 		controltest.Must[access.Policy](t)(w.SetPolicy(ctx, admin, access.SetPolicy{RequestID: fmt.Sprint("p", n),
@@ -182,6 +183,7 @@ func TestPolicyHistory_SaysWhatEachVersionChanged(t *testing.T) {
 			"- the requester of a run may not approve it",
 			"+ zoe is Viewer in shop/prod",
 			"+ the requester of a run may approve it",
+			"+ programs in environment prod of every project: at most 2147483648 bytes of memory, no connections",
 		},
 		{"+ dev-operator may become Admin by break-glass for at most 60 minutes"},
 	}

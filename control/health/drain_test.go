@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/control"
@@ -97,6 +98,49 @@ func TestDrain_TheWorkerHearsOfItAndTheOtherIsTheLastOfItsQueue(t *testing.T) {
 	if !slices.Equal(rows, []string{"DRAIN_WORKER ACCEPTED", "DRAIN_WORKER ACCEPTED",
 		"END_WORKER_DRAIN ACCEPTED", "END_WORKER_DRAIN ACCEPTED"}) {
 		t.Errorf("the audit has %v, want one row for each change", rows)
+	}
+}
+
+func TestWorkers_AKilledProcessCountsAsGoneAfterTwoMissingReports(t *testing.T) {
+	t.Parallel()
+	w := controltest.New(t, func(c *usecases.Config) { c.OperatorsTenant = "acme" })
+	sre := w.Principal("dev-sre")
+	report(t, w, "killed")
+	w.Clock.Advance(20 * time.Second)
+	report(t, w, "drained")
+	in := health.DrainWorker{Account: "acme-worker", Worker: "drained", RequestID: "d1", Reason: "a new kernel"}
+	controltest.Must[health.DrainedWorker](t)(w.DrainWorker(t.Context(), sre, in))
+	overdue := func() (names []string) {
+		for _, one := range controltest.Must[[]health.WorkerState](t)(w.Workers(t.Context(), sre)) {
+			if !one.Live {
+				t.Errorf("%s is silent, want two minutes before it", one.Worker)
+			}
+			if one.Overdue {
+				names = append(names, one.Worker)
+			}
+		}
+		return names
+	}
+	drained := func() map[string][]health.WorkerDrain {
+		return controltest.Must[map[string][]health.WorkerDrain](t)(w.Drained(t.Context(), "tq-data-dev"))
+	}
+	w.Clock.Advance(20 * time.Second)
+	report(t, w, "drained")
+	if names, queues := overdue(), drained(); len(names) > 0 || len(queues) > 0 {
+		t.Errorf("after one missing report %v are overdue and %v drained, want none of both", names, queues)
+	}
+	if names := last(t, w); !slices.Equal(names, []string{"killed"}) {
+		t.Errorf("%v are the last of their queue, want the process that counts as running", names)
+	}
+	w.Clock.Advance(15 * time.Second)
+	if names := overdue(); !slices.Equal(names, []string{"killed"}) {
+		t.Errorf("after two missing reports %v are overdue, want the process that was killed", names)
+	}
+	if len(drained()) != 1 {
+		t.Error("the queue does not count as drained while only a process that may be gone is not drained")
+	}
+	if names := last(t, w); len(names) > 0 {
+		t.Errorf("%v are the last of their queue, want none: one is gone, the other is drained", names)
 	}
 }
 

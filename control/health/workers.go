@@ -45,14 +45,21 @@ type WorkerState struct {
 	engine.WorkerReport
 	ReportedAt time.Time // the store's clock
 	Live       bool      // recent enough to count in the admission of plans
+	// Overdue means that reports are missing, so whether the worker still runs is unknown. It counts as gone.
+	Overdue bool
 	// Drain is why the worker begins no further steps; nil for a worker that may. Report.Drained says whether the worker
 	// knows it.
 	Drain *WorkerDrain
-	// Last means that no other live worker that may begin steps serves the queue: without this one its steps wait.
+	// Last means that no other worker that reports and may begin steps serves the queue: without this one its steps wait.
 	Last bool
 }
 
-func (w WorkerState) begins() bool { return w.Live && w.OK && w.Drain == nil }
+func (w WorkerState) begins() bool { return w.Live && !w.Overdue && w.OK && w.Drain == nil }
+
+// overdueAfter is the age at which two reports are missing: one is due every 20 seconds, and an answer may be late. A
+// process that was killed says no goodbye, so this is the earliest sign of it. Admission waits longer
+// (admission.FreshReport), because it refuses plans.
+const overdueAfter = 50 * time.Second
 
 // Workers lists the reports of data workers from the last 24 hours, by queue, account and worker. FORBIDDEN for callers
 // that may not see the health of the installation.
@@ -82,7 +89,7 @@ func (s *WorkerReader) workers(ctx context.Context) ([]WorkerState, error) {
 	out := make([]WorkerState, 0, len(rows))
 	for _, row := range rows {
 		w := WorkerState{Account: row.Account, Queue: row.Queue, ReportedAt: row.At,
-			Live: now.Sub(row.At) <= admission.FreshReport}
+			Live: now.Sub(row.At) <= admission.FreshReport, Overdue: now.Sub(row.At) > overdueAfter}
 		if err := json.Unmarshal(row.Doc, &w.WorkerReport); err != nil {
 			w.Problem = "this server cannot read the report"
 		}
@@ -99,7 +106,7 @@ func (s *WorkerReader) workers(ctx context.Context) ([]WorkerState, error) {
 }
 
 // Drained returns by queue the drains of all its live workers, for those of the queues that have such workers and none
-// that may begin steps. It reads the store twice, whatever the number of queues. It decides no right: what a drain says
+// that may begin steps. A worker whose reports are missing begins none. It reads the store twice, whatever the number of queues. It decides no right: what a drain says
 // is for those who may see the installation.
 func (s *WorkerReader) Drained(ctx context.Context, queues ...string) (map[string][]WorkerDrain, error) {
 	if len(queues) == 0 {
@@ -113,13 +120,13 @@ func (s *WorkerReader) Drained(ctx context.Context, queues ...string) (map[strin
 	if err != nil {
 		return nil, control.Translate(err)
 	}
-	out, served := map[string][]WorkerDrain{}, map[string]bool{}
+	out, served, now := map[string][]WorkerDrain{}, map[string]bool{}, s.rights.Now()
 	for _, row := range rows {
 		at := slices.IndexFunc(list, func(d WorkerDrain) bool {
 			return d.Account == row.Account && d.Worker == row.Worker
 		})
 		if at < 0 {
-			served[row.Queue] = true
+			served[row.Queue] = served[row.Queue] || now.Sub(row.At) <= overdueAfter
 			continue
 		}
 		out[row.Queue] = append(out[row.Queue], list[at])

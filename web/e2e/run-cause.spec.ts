@@ -75,3 +75,57 @@ test("13 34 39 the cause counts dbt's models by one request, opens their SQL, an
   await Promise.all([cancelRun(url, runId), cancelRun(url, plain)]);
   rmSync(folder, { recursive: true });
 });
+
+// Each of these lines is wider than the card at 1280 px.
+const WIDE = ["COPY raw.orders", "ERROR: relation raw.orders does not exist", "rolled back"].map(
+  (text) => `${text} ${"of the load of the last night ".repeat(6)}`,
+);
+
+test("the cause, the graph and the time machine share one window of 1280 by 800, and the log has 25 lines beside it", async ({
+  page,
+  url,
+}) => {
+  await page.setViewportSize({ width: 1280, height: 800 });
+  const say = [...WIDE, ...Array.from({ length: 40 }, (_, i) => `line ${i + 4}`)];
+  const script = say.map((text) => `echo '${text}'`).join("; ");
+  const before = ["orders", "customers", "products"].map((name): PlanStep => ({
+    stepId: `extract_${name}`,
+    type: "NOOP",
+    inputs: {},
+  }));
+  const after = ["stg", "fct", "publish"].map((name, i, all): PlanStep => ({
+    stepId: name,
+    type: "NOOP",
+    dependsOn: [i === 0 ? "load" : (all[i - 1] ?? "load")],
+    inputs: {},
+  }));
+  const load: PlanStep = {
+    stepId: "load",
+    type: "COMMAND",
+    dependsOn: before.map(({ stepId }) => stepId),
+    inputs: { argv: ["sh", "-c", `${script}; exit 1`] },
+    retry: ONCE,
+  };
+  const runId = await startRun(url, "cause-wide", [...before, load, ...after]);
+  await page.goto(`${url}/runs/${runId}`);
+  await expect(status(page)).toHaveText("Failed, waiting");
+  const cause = page.getByTestId("root-cause");
+  await expect(cause.locator("[aria-current]")).toContainText("ERROR: relation");
+  const graph = page.locator('[data-step="load"]').first();
+  for (const [name, part] of [
+    ["cause", cause],
+    ["button", page.getByRole("button", { name: "Retry step…" }).first()],
+    ["failed step", graph],
+    ["time machine", page.getByRole("group", { name: "Time machine" })],
+  ] as const)
+    await expect(part, name).toBeInViewport({ ratio: 1 });
+  await cause.getByRole("link", { name: /^Log line/ }).click();
+  const panel = page.getByTestId("step-panel");
+  await expect(panel).toContainText("line 43");
+  const lines = await panel.locator('[data-line="10"]').evaluate((line) => {
+    const log = line.closest('[role="region"]');
+    return log && (innerHeight - log.getBoundingClientRect().top) / line.getBoundingClientRect().height;
+  });
+  expect(lines).toBeGreaterThanOrEqual(25);
+  await cancelRun(url, runId);
+});

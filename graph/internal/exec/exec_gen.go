@@ -2205,6 +2205,7 @@ type ComplexityRoot struct {
 		Live       func(childComplexity int) int
 		Missing    func(childComplexity int) int
 		Ok         func(childComplexity int) int
+		Overdue    func(childComplexity int) int
 		Parts      func(childComplexity int) int
 		Problem    func(childComplexity int) int
 		Queue      func(childComplexity int) int
@@ -11959,6 +11960,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.WorkerReport.Ok(childComplexity), true
+	case "WorkerReport.overdue":
+		if e.ComplexityRoot.WorkerReport.Overdue == nil {
+			break
+		}
+
+		return e.ComplexityRoot.WorkerReport.Overdue(childComplexity), true
 	case "WorkerReport.parts":
 		if e.ComplexityRoot.WorkerReport.Parts == nil {
 			break
@@ -15886,6 +15893,11 @@ type WorkerReport {
   reportedAt: Time!
   "The worker reported in the last two minutes, so its report counts when plans are admitted."
   live: Boolean!
+  """
+  The worker has missed its last two reports: one is due every 20 seconds, and none came for 50. Whether it still runs is
+  unknown, so it counts in ` + "`" + `last` + "`" + ` and on the page of the health as gone.
+  """
+  overdue: Boolean!
   "Of dvt, as the worker says; null for one of an earlier version."
   version: String
   startedAt: Time
@@ -15899,7 +15911,7 @@ type WorkerReport {
   drained: Boolean!
   "Why it shall begin none; null when nobody drained it."
   drain: WorkerDrain
-  "No other worker that may begin steps serves the queue: without this one its steps wait."
+  "No other worker that reports and may begin steps serves the queue: without this one its steps wait."
   last: Boolean!
 }
 "A step that a worker runs."
@@ -20656,6 +20668,8 @@ func (ec *executionContext) childFields_WorkerReport(ctx context.Context, field 
 		return ec.fieldContext_WorkerReport_reportedAt(ctx, field)
 	case "live":
 		return ec.fieldContext_WorkerReport_live(ctx, field)
+	case "overdue":
+		return ec.fieldContext_WorkerReport_overdue(ctx, field)
 	case "version":
 		return ec.fieldContext_WorkerReport_version(ctx, field)
 	case "startedAt":
@@ -61662,6 +61676,29 @@ func (ec *executionContext) fieldContext_WorkerReport_live(_ context.Context, fi
 	return graphql.NewScalarFieldContext("WorkerReport", field, false, false, errors.New("field of type Boolean does not have child fields"))
 }
 
+func (ec *executionContext) _WorkerReport_overdue(ctx context.Context, field graphql.CollectedField, obj *model.WorkerReport) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_WorkerReport_overdue(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Overdue, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_WorkerReport_overdue(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("WorkerReport", field, false, false, errors.New("field of type Boolean does not have child fields"))
+}
+
 func (ec *executionContext) _WorkerReport_version(ctx context.Context, field graphql.CollectedField, obj *model.WorkerReport) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -84828,6 +84865,11 @@ func (ec *executionContext) _WorkerReport(ctx context.Context, sel ast.Selection
 			}
 		case "live":
 			out.Values[i] = ec._WorkerReport_live(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "overdue":
+			out.Values[i] = ec._WorkerReport_overdue(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}

@@ -3548,6 +3548,9 @@ type WorkerReport struct {
 	ReportedAt time.Time `json:"reportedAt"`
 	// The worker reported in the last two minutes, so its report counts when plans are admitted.
 	Live bool `json:"live"`
+	// The worker has missed its last two reports: one is due every 20 seconds, and none came for 50. Whether it still runs is
+	// unknown, so it counts in `last` and on the page of the health as gone.
+	Overdue bool `json:"overdue"`
 	// Of dvt, as the worker says; null for one of an earlier version.
 	Version   *string    `json:"version,omitempty"`
 	StartedAt *time.Time `json:"startedAt,omitempty"`
@@ -3561,7 +3564,7 @@ type WorkerReport struct {
 	Drained bool `json:"drained"`
 	// Why it shall begin none; null when nobody drained it.
 	Drain *WorkerDrain `json:"drain,omitempty"`
-	// No other worker that may begin steps serves the queue: without this one its steps wait.
+	// No other worker that reports and may begin steps serves the queue: without this one its steps wait.
 	Last bool `json:"last"`
 }
 

@@ -25,7 +25,7 @@ import { Time } from "../ui/Time";
 import { type DocumentPreview, EditDocument, InWords } from "./EditDocument";
 import { GrantDialog } from "./GrantDialog";
 import { PolicyForm } from "./PolicyForm";
-import { actionWords, roleWords, scopeWords } from "./scope";
+import { actionWords, ceilingWords, roleWords, scopeWords } from "./scope";
 import { Versions } from "./Versions";
 import { WhoCan } from "./WhoCan";
 
@@ -42,13 +42,36 @@ const grants: Column<PolicyFieldsFragment["grants"][number]>[] = [
     cell: (grant) => `${roleWords(grant.role)}${grant.breakGlass ? ` (${m.policy.breakGlassGrant})` : ""}`,
   },
   { head: m.policy.where, cell: (grant) => scopeWords(grant) },
-  { head: m.policy.until, cell: (grant) => grant.expiresAt && <Time at={instant(grant.expiresAt)} format="full" /> },
+  {
+    head: m.policy.until,
+    cell: (grant) =>
+      grant.expiresAt && (
+        <>
+          {isOver(grant, Date.now()) && m.policy.over} <Time at={instant(grant.expiresAt)} format="full" />
+        </>
+      ),
+  },
 ];
 const rules: Column<PolicyFieldsFragment["rules"][number]>[] = [
   { head: m.policy.role, main: true, cell: (rule) => roleWords(rule.role) },
   { head: m.policy.action, cell: (rule) => actionWords(rule.action) },
   { head: m.policy.where, cell: (rule) => scopeWords(rule) },
 ];
+type Grant = PolicyFieldsFragment["grants"][number];
+
+/** An expired grant gives nothing any more. It stays in the document until the next change. */
+export function isOver({ expiresAt }: Grant, now: number): boolean {
+  return expiresAt !== null && instant(expiresAt) <= now;
+}
+
+/** Roles by break-glass first, because they should end soon; then by person, and what is over last. */
+export function byPrincipal(now: number): (a: Grant, b: Grant) => number {
+  return (a, b) =>
+    Number(isOver(a, now)) - Number(isOver(b, now)) ||
+    Number(b.breakGlass) - Number(a.breakGlass) ||
+    a.principal.localeCompare(b.principal, "en", { numeric: true });
+}
+
 /** The policy in the form of setPolicy. */
 function input(policy: PolicyFieldsFragment): PolicyInput {
   return {
@@ -141,6 +164,29 @@ export function PolicyPanel() {
       {!now && policy.error === null && <Skeleton rows={8} label={m.sync.LOADING} />}
       {now && (
         <>
+          {/* What nobody can fulfil now, such as more approvals than people who can give them. */}
+          <PolicyWarnings document={input(now)} />
+          <section className={css.section}>
+            <h2>{m.policy.duties}</h2>
+            <p>{now.sod.approve ? m.policy.sodApprove : m.policy.noSodApprove}</p>
+            <p>{now.sod.completeManual ? m.policy.sodComplete : m.policy.noSodComplete}</p>
+            {now.sod.completeManual && now.sod.completeManualInEveryPlan ? <p>{m.policy.sodCompleteAlways}</p> : null}
+            {now.approvals.map((approval) => (
+              <p key={`${approval.projectId} ${approval.environmentId}`}>
+                {m.policy.approvals(scopeWords(approval), approval.required)}
+              </p>
+            ))}
+            {now.breakGlass.map((entry) => (
+              <p key={`${entry.principal} ${entry.role}`}>
+                {m.policy.breakGlass(entry.principal, roleWords(entry.role), entry.maxMinutes)}
+              </p>
+            ))}
+            {now.sandbox.map((ceiling) => (
+              <p key={`${ceiling.projectId} ${ceiling.environmentId}`}>
+                {m.policy.sandbox(scopeWords(ceiling), ceilingWords(ceiling))}
+              </p>
+            ))}
+          </section>
           <section className={css.section}>
             <h2>{m.policy.grants}</h2>
             <Table
@@ -162,7 +208,7 @@ export function PolicyPanel() {
                   ),
                 },
               ]}
-              rows={now.grants}
+              rows={now.grants.toSorted(byPrincipal(Date.now()))}
               rowKey={(grant) => JSON.stringify(grant)}
             />
             <div className={css.row}>
@@ -176,24 +222,6 @@ export function PolicyPanel() {
             </div>
           </section>
           <WhoCan />
-          <section className={css.section}>
-            <h2>{m.policy.duties}</h2>
-            <p>{now.sod.approve ? m.policy.sodApprove : m.policy.noSodApprove}</p>
-            <p>{now.sod.completeManual ? m.policy.sodComplete : m.policy.noSodComplete}</p>
-            {now.sod.completeManual && now.sod.completeManualInEveryPlan ? <p>{m.policy.sodCompleteAlways}</p> : null}
-            {now.approvals.map((approval) => (
-              <p key={`${approval.projectId} ${approval.environmentId}`}>
-                {m.policy.approvals(scopeWords(approval), approval.required)}
-              </p>
-            ))}
-            {now.breakGlass.map((entry) => (
-              <p key={`${entry.principal} ${entry.role}`}>
-                {m.policy.breakGlass(entry.principal, roleWords(entry.role), entry.maxMinutes)}
-              </p>
-            ))}
-          </section>
-          {/* What nobody can fulfil now, such as more approvals than people who can give them. */}
-          <PolicyWarnings document={input(now)} />
           <details className={css.section}>
             <summary>
               {now.defaultRules ? m.policy.defaultRules(now.rules.length) : m.policy.rules(now.rules.length)}

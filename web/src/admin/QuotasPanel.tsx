@@ -167,7 +167,9 @@ export function QuotasPanel() {
       </PageHead>
       <MayNot of={may} />
       <DoneLine topic="quotas" />
-      {settings.answer && <p className={css.hint}>{words.tier(settings.answer.tier, settings.answer.version)}</p>}
+      {settings.answer && (
+        <p className={`${css.row} ${css.hint}`}>{words.tier(settings.answer.tier, settings.answer.version)}</p>
+      )}
       {quotas.error !== null && <Problem error={quotas.error} retry={refresh} />}
       {!lines && quotas.error === null && <Skeleton rows={6} label={m.sync.LOADING} />}
       {lines && quotas.answer && (

@@ -109,7 +109,7 @@ export function SecretReadsPanel() {
       <PageHead title={words.title} asOf={pages.asOf} refresh={pages.refresh}>
         <Button onClick={start}>{words.csv}</Button>
       </PageHead>
-      <p className={css.hint}>{words.says}</p>
+      <p className={`${css.row} ${css.hint}`}>{words.says}</p>
       <p role="status" className={css.hint}>
         {exporting}
       </p>

@@ -7,7 +7,8 @@ import { IncidentDocument, type IncidentQuery } from "../api/gen/graphql";
 import { instant } from "../api/model";
 import { useQuery } from "../api/useQuery";
 import { shortId } from "../format/format";
-import { affected, type Incident, toneOf } from "./incident";
+import { type Incident, toneOf } from "./incident";
+import { Affected } from "./Affected";
 import { type Act, acknowledgeVerb, IncidentDialog, topicOf } from "./IncidentDialogs";
 import { m } from "../messages";
 import { incidents as words } from "../messages/incidents";
@@ -57,7 +58,7 @@ export function IncidentView({ incidentId }: { incidentId: string }) {
           </p>
           <p className={alert.text}>{incident.title}</p>
           <p className={alert.quiet}>
-            {words.opened} <Time at={instant(incident.openedAt)} /> · {affected(incident)} ·{" "}
+            {words.opened} <Time at={instant(incident.openedAt)} /> · <Affected of={incident} /> ·{" "}
             {words.alertCount(incident.alerts, incident.openAlerts)}
           </p>
           <Holder incident={incident} />

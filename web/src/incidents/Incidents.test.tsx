@@ -125,7 +125,7 @@ it("shows what happened in its order, what to do, and the way to the run and to 
     expect.stringMatching(/ben set it to severity 1.*all runs stand still/),
     expect.stringContaining("ana took it on"),
   ]);
-  expect(document.body.textContent).toContain("project shop, prod · 2 of 3 alerts open");
+  expect(document.body.textContent).toContain("shop / PROD · 2 of 3 alerts open");
   expect(document.body.textContent).toContain("What to do: Look at the step and its worker.");
   expect(screen.getByRole("link", { name: "Open the run r1" }).getAttribute("href")).toBe("/runs/r1");
   expect(screen.getByRole("link", { name: "Open the runbook" }).getAttribute("href")).toContain("stuck-run.md");

@@ -1,6 +1,5 @@
 import type { IncidentFieldsFragment, IncidentSeverity } from "../api/gen/graphql";
 import { instant } from "../api/model";
-import { incidents as words } from "../messages/incidents";
 
 export type Incident = IncidentFieldsFragment;
 
@@ -13,11 +12,6 @@ export function byUrgency(a: Incident, b: Incident): number {
   if (closedA !== closedB) return closedA ? 1 : -1;
   const worse = closedA ? 0 : SEVERITIES.indexOf(a.severity) - SEVERITIES.indexOf(b.severity);
   return worse || instant(b.openedAt) - instant(a.openedAt);
-}
-
-export function affected({ installation, projectId, environmentId }: Incident): string {
-  if (installation) return words.installation;
-  return projectId === null ? words.tenant : words.scope(projectId, environmentId);
 }
 
 /** The colour of an open incident: severities 0 and 1 wake people. */

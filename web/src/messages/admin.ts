@@ -39,6 +39,7 @@ export const policy = {
   role: "Role",
   where: "Where",
   until: "Until",
+  over: "ended",
   everywhere: "every project",
   scope: (project: string, environment: string) =>
     `${project === "*" ? "every project" : project} / ${environment === "*" ? "every environment" : environment}`,
@@ -56,6 +57,17 @@ export const policy = {
     `Runs of ${place} start when ${plural(required, "person has", "people have")} approved them.`,
   breakGlass: (principal: string, role: string, minutes: number) =>
     `${principal} may take the ${role} role by break-glass for at most ${plural(minutes, "minute")}.`,
+  sandbox: (place: string, bounds: string) => `Programs of ${place} get ${bounds}.`,
+  bounds: {
+    memory: (most: string) => `at most ${most} of memory`,
+    cpu: (cores: number) => `at most ${plural(cores, "core")}`,
+    pids: (n: number) => `at most ${plural(n, "process", "processes")}`,
+    disk: (most: string) => `at most ${most} in a file`,
+    connect: (to: readonly string[]) =>
+      to.length === 0 ? "no network connections" : `network connections to ${to.join(", ")} only`,
+    require: (parts: readonly string[]) => `only workers that can limit ${parts.join(", ")}`,
+    none: "no bounds",
+  },
   history: "Versions",
   changed: "Changed",
   compare: "Compare versions",

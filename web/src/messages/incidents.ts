@@ -33,8 +33,7 @@ export const incidents = {
   affected: "Affected",
   installation: "the installation",
   tenant: "the tenant",
-  scope: (project: string, environment: string | null) =>
-    environment === null ? `project ${project}` : `project ${project}, ${environment}`,
+  project: (project: string) => `${project} / every environment`,
   alerts: "Alerts",
   alertCount: (n: number, open: number) => {
     if (open === 0) return `${plural(n, "alert")}, none open`;

@@ -102,7 +102,7 @@ export const place = {
   project: "Project",
   environment: "Environment",
   allProjects: "All projects",
-  allEnvironments: "All environments",
+  allEnvironments: "All envs",
 };
 
 export const viewer = {

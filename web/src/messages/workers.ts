@@ -12,10 +12,12 @@ export const workers = {
   states: {
     OK: "Takes steps",
     SILENT: "Silent",
+    OVERDUE: "May be gone:",
     FAILED: "Sandbox failed",
     DRAINING: "Draining",
     DRAINED: "Drained",
   },
+  missed: "two reports are missing.",
   last: "The only one of its queue",
   room: (n: number, queues: number, free: number) =>
     n === 0

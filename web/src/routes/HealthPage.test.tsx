@@ -52,7 +52,15 @@ test("the first row says why no new run starts, since when, and where to end it"
     expect(firstRow()).toContain(words);
 });
 
-const WORKER = { account: "data", worker: "host/7", queue: "tq-data-prod", ok: true, live: true, drain: null };
+const WORKER = {
+  account: "data",
+  worker: "host/7",
+  queue: "tq-data-prod",
+  ok: true,
+  live: true,
+  overdue: false,
+  drain: null,
+};
 const DRAIN = { actor: "sam", reason: "a new kernel" };
 
 test.each([

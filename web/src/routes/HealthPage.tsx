@@ -81,7 +81,7 @@ function startsOf(notice: Notice | undefined): Part {
 function workersOf(all: WorkerDrainsQuery["workers"]): Part {
   const row = { name: "workers", latencyMs: null, configured: true } as const;
   const live = all.filter((worker) => worker.live);
-  const taking = live.filter((worker) => worker.ok && worker.drain === null);
+  const taking = live.filter((worker) => !worker.overdue && worker.ok && worker.drain === null);
   const served = new Set(taking.map(({ queue }) => queue));
   const unserved = [...new Set(all.map(({ queue }) => queue))].filter((queue) => !served.has(queue));
   const drains = live.flatMap(({ account, worker, drain }) =>

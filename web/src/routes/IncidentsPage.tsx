@@ -2,7 +2,8 @@ import { getRouteApi, Link } from "@tanstack/react-router";
 import { IncidentsDocument } from "../api/gen/graphql";
 import { instant } from "../api/model";
 import { useConnection } from "../api/useConnection";
-import { affected, byUrgency, type Incident, toneOf } from "../incidents/incident";
+import { Affected } from "../incidents/Affected";
+import { byUrgency, type Incident, toneOf } from "../incidents/incident";
 import { m } from "../messages";
 import { incidents as words } from "../messages/incidents";
 import { List, PageHead } from "../page/List";
@@ -36,7 +37,7 @@ const COLUMNS: Column<Incident>[] = [
   },
   { head: words.state, cell: (incident) => <Holder incident={incident} /> },
   { head: words.since, cell: ({ openedAt }) => <Time at={instant(openedAt)} /> },
-  { head: words.affected, cell: affected },
+  { head: words.affected, cell: (incident) => <Affected of={incident} /> },
   { head: words.alerts, cell: ({ alerts, openAlerts }) => words.alertCount(alerts, openAlerts) },
 ];
 
@@ -61,7 +62,7 @@ export function IncidentsPage() {
         </Button>
         <Link to="/alerts">{m.nav.alerts}</Link>
       </PageHead>
-      <p className={css.hint}>{words.says}</p>
+      <p className={`${css.row} ${css.hint}`}>{words.says}</p>
       <List
         label={words.title}
         pages={{ ...pages, rows: pages.rows?.toSorted(byUrgency) ?? null }}

@@ -14,6 +14,7 @@ const WORKER = {
   problem: null,
   reportedAt: AT,
   live: true,
+  overdue: false,
   version: "v1.2.0",
   slots: 24,
   inUse: 2,
@@ -51,6 +52,7 @@ test("a worker says what it runs, and names no step of another tenant", async ()
 
 test.each([
   ["silent", { live: false }, "Silent"],
+  ["without its last two reports", { overdue: true }, "May be gone: two reports are missing."],
   ["with a broken sandbox", { ok: false, problem: "the probe could connect" }, "the probe could connect"],
   ["draining", { drain: { actor: "sam", reason: "a new kernel", at: AT } }, "Draining by sam: a new kernel"],
   [
@@ -94,8 +96,21 @@ test.each([
     [WORKER, { ...WORKER, worker: "host/8", queue: "tq-data-dev", live: false }],
     "1 worker takes steps of 1 queue; 22 slots are free. Nobody serves tq-data-dev: its steps wait.",
   ],
+  [[WORKER, { ...WORKER, worker: "host/8", overdue: true }], "1 worker takes steps of 1 queue; 22 slots are free."],
   [[{ ...WORKER, live: false }], "No worker takes steps now. Nobody serves tq-data-prod: its steps wait."],
 ])("the page says whether steps can start", async (workers, says) => {
   await page(workers);
   expect((await screen.findByText(/takes? steps/, { selector: "p" })).textContent).toContain(says);
+});
+
+test("a process that is gone stands last, and has no button", async () => {
+  await page([
+    { ...WORKER, live: false, overdue: true },
+    { ...WORKER, worker: "host/8" },
+  ]);
+  const rows = within(await screen.findByRole("table"))
+    .getAllByRole("row")
+    .slice(1);
+  expect(rows.map((row) => /host\/\d/.exec(row.textContent)?.[0])).toEqual(["host/8", "host/7"]);
+  expect(screen.getAllByRole("button", { name: /^Drain / })).toHaveLength(1);
 });

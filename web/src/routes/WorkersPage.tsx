@@ -30,21 +30,27 @@ const TOPIC = "workers";
 const TONES = {
   OK: "good",
   SILENT: "bad",
+  OVERDUE: "warn",
   FAILED: "bad",
   DRAINING: "warn",
   DRAINED: "warn",
 } as const satisfies Record<State, string>;
-const SIGNS = { OK: "●", SILENT: "✕", FAILED: "✕", DRAINING: "◐", DRAINED: "○" } as const satisfies Record<
-  State,
-  string
->;
+const SIGNS = {
+  OK: "●",
+  SILENT: "✕",
+  OVERDUE: "◌",
+  FAILED: "✕",
+  DRAINING: "◐",
+  DRAINED: "○",
+} as const satisfies Record<State, string>;
 
 function nameOf({ account, worker }: Worker): string {
   return `${account}/${worker}`;
 }
 
-function stateOf({ live, ok, drain, drained, inUse }: Worker): State {
+function stateOf({ live, overdue, ok, drain, drained, inUse }: Worker): State {
   if (!live) return "SILENT";
+  if (overdue) return "OVERDUE";
   if (!ok) return "FAILED";
   if (drain) return drained && inUse === 0 ? "DRAINED" : "DRAINING";
   return "OK";
@@ -64,7 +70,8 @@ function Workers() {
   const workers = useQuery(WorkersDocument, {}, (result) => result.workers, { every: EVERY_MS });
   const may = useMay("SET_ENGINE_MODE", words.mayDrain);
   const [wanted, setWanted] = useState<{ worker: Worker; requestId: string } | null>(null);
-  const rows = workers.answer;
+  // A process that is gone has nothing to be done, so it stands below those that report.
+  const rows = workers.answer?.toSorted((a, b) => Number(b.live) - Number(a.live));
 
   const act = async (reason: string): Promise<void> => {
     if (!wanted) return;
@@ -103,16 +110,17 @@ function Workers() {
     },
     {
       head: words.act,
-      cell: (worker) => (
-        <Button
-          label={worker.drain ? words.undrainOf(nameOf(worker)) : words.drainOf(nameOf(worker))}
-          refusal={may.refusal}
-          saidBy={may.saidBy}
-          onClick={() => setWanted({ worker, requestId: `ui-${newId()}` })}
-        >
-          {worker.drain ? words.undrain : words.drain}…
-        </Button>
-      ),
+      cell: (worker) =>
+        (worker.live || worker.drain) && (
+          <Button
+            label={worker.drain ? words.undrainOf(nameOf(worker)) : words.drainOf(nameOf(worker))}
+            refusal={may.refusal}
+            saidBy={may.saidBy}
+            onClick={() => setWanted({ worker, requestId: `ui-${newId()}` })}
+          >
+            {worker.drain ? words.undrain : words.drain}…
+          </Button>
+        ),
     },
   ];
 
@@ -163,6 +171,7 @@ function StateOf({ worker }: { worker: Worker }) {
       <span className={css.tone} data-tone={TONES[state]}>
         <span aria-hidden="true">{SIGNS[state]}</span> {words.states[state]}
       </span>
+      {state === "OVERDUE" && ` ${words.missed}`}
       {worker.problem !== null && ` ${worker.problem}`}
       {worker.drain && ` ${words.drained(worker.drain.actor, worker.drain.reason)}`}
       {worker.last && <span className={css.hint}> {words.last}</span>}

@@ -130,30 +130,33 @@ function Known({ header, cause, besideStep, brief }: KnownProps) {
       data-folded={folded || undefined}
     >
       <div className={css.head}>
-        <h2 id="root-cause" className={css.title}>
-          {m.run.rootCause}
-        </h2>
+        <div className={css.line}>
+          <OctagonX size={16} aria-hidden="true" className={css.icon} />
+          <h2 id="root-cause" className={css.title}>
+            {m.run.rootCause}
+          </h2>
+          {stepId && <CauseStep stepId={stepId} name={step?.name ?? stepId} />}
+          {stepId && step?.name && <code className={css.id}>{stepId}</code>}
+          {logicalAttemptId !== null && logicalAttemptId > 1 && <span>{attemptName(logicalAttemptId)}</span>}
+          <code className={css.code}>{code}</code>
+          {short !== null && <code title={m.run.message}>{short}</code>}
+          <span className={css.facts} title={[category, `seq ${firstSeq}`].filter((fact) => fact !== null).join(" · ")}>
+            {canRetry !== null && <span>{canRetry} · </span>}
+            {stepId && (
+              // The time comes with the steps, after the header. It has its place before, because a line that grows
+              // would wrap.
+              <span data-awaited={failedAt === null || undefined}>
+                <Time at={failedAt ?? header.createdAt} format="clock" />
+              </span>
+            )}
+          </span>
+        </div>
         {turner}
       </div>
-      <p className={css.line}>
-        <OctagonX size={16} aria-hidden="true" className={css.icon} />
-        {stepId && <CauseStep stepId={stepId} name={step?.name ?? stepId} />}
-        {stepId && step?.name && <code className={css.id}>{stepId}</code>}
-        {logicalAttemptId !== null && logicalAttemptId > 1 && <span>{attemptName(logicalAttemptId)}</span>}
-        <code className={css.code}>{code}</code>
-        {short !== null && <code title={m.run.message}>{short}</code>}
-        <span className={css.facts} title={[category, `seq ${firstSeq}`].filter((fact) => fact !== null).join(" · ")}>
-          {canRetry !== null && <span>{canRetry} · </span>}
-          {stepId && (
-            // The time comes with the steps, after the header. It has its place before, because a line that grows would
-            // wrap.
-            <span data-awaited={failedAt === null || undefined}>
-              <Time at={failedAt ?? header.createdAt} format="clock" />
-            </span>
-          )}
-        </span>
-      </p>
-      <HeldLinks cause={cause} />
+      <div className={css.effect}>
+        <HeldLinks cause={cause} />
+        {!folded && <CauseMore header={header} cause={stepId} {...(dbt ? { nodes: { attempt, failing } } : {})} />}
+      </div>
       <div className={css.said} data-reserved={(reserved && !folded) || undefined}>
         {said && short === null && (
           <pre className={`${prose.said} ${css.message}`} tabIndex={0} aria-label={m.run.message}>
@@ -162,7 +165,6 @@ function Known({ header, cause, besideStep, brief }: KnownProps) {
         )}
         {!folded && line !== null && <CauseLog line={line} lines={lines} />}
       </div>
-      {!folded && <CauseMore header={header} cause={stepId} {...(dbt ? { nodes: { attempt, failing } } : {})} />}
       {stepId && <MayNotRetry stepId={stepId} />}
       <div className={css.buttons}>
         {stepId && <LogLink stepId={stepId} attempt={attempt} />}

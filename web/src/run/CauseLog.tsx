@@ -84,13 +84,24 @@ export function CauseLog({ line, lines }: { line: number; lines: Lines | null | 
   return (
     <pre className={`${prose.said} ${css.quoted}`} tabIndex={0} aria-label={m.run.logAround(line)}>
       {lines.map(({ no, stream, text }) => (
-        <span key={no} className={css.quote} aria-current={no === line || undefined}>
-          <span className={css.no}>{no}</span>
-          <span>{stream === "dvt" ? endWords(plain(text), printed) : plain(text)}</span>
-        </span>
+        <Quoted
+          key={no}
+          no={no}
+          current={no === line}
+          text={stream === "dvt" ? endWords(plain(text), printed) : plain(text)}
+        />
       ))}
       {streams.has("stdout") && streams.has("stderr") && <span>{logWords.log.unordered}</span>}
     </pre>
+  );
+}
+
+function Quoted({ no, current, text }: { no: number; current: boolean; text: string }) {
+  return (
+    <span className={css.quote} aria-current={current || undefined} title={current ? undefined : text}>
+      <span className={css.no}>{no}</span>
+      <span>{text}</span>
+    </span>
   );
 }
 

@@ -122,9 +122,53 @@ func Deref(s *string) string {
 	return *s
 }
 
-// Milliseconds formats a duration that the API gives in milliseconds.
+// Milliseconds formats a duration that the API gives in milliseconds; from a minute on in seconds, because nobody acts
+// on the rest.
 func Milliseconds(ms float64) string {
-	return (time.Duration(ms * float64(time.Millisecond))).Round(time.Millisecond).String()
+	d := time.Duration(ms * float64(time.Millisecond))
+	if d >= time.Minute {
+		return d.Round(time.Second).String()
+	}
+	return d.Round(time.Millisecond).String()
+}
+
+// skipReasons says why a step was skipped, as the web UI does.
+var skipReasons = map[string]string{
+	"FAIL_FAST":          "not started, because another step failed",
+	"DEPENDENCY_FAILED":  "not started, because a step that it needs failed",
+	"DEPENDENCY_SKIPPED": "not started, because a step that it needs was skipped",
+	"CONDITION_FALSE":    "not started, because its condition is false",
+	"OPERATOR_SKIP":      "skipped by a person",
+}
+
+// NeverStarted is why a step of a run that ended did not begin.
+const NeverStarted = "never started, because the run ended"
+
+// SkipReason returns why a step was skipped; the code itself when it comes from a newer server.
+func SkipReason(code string) string { return cmp.Or(skipReasons[code], code) }
+
+// CompareIDs orders ids as people count: model_2 before model_10. Ids that differ only in leading zeros are ordered by
+// their text.
+func CompareIDs(a, b string) int {
+	digits := func(s string) int {
+		return len(s) - len(strings.TrimLeft(s, "0123456789"))
+	}
+	for x, y := a, b; x != "" && y != ""; {
+		n, m := digits(x), digits(y)
+		if n == 0 || m == 0 {
+			if x[0] != y[0] {
+				return cmp.Compare(x[0], y[0])
+			}
+			x, y = x[1:], y[1:]
+			continue
+		}
+		left, right := strings.TrimLeft(x[:n], "0"), strings.TrimLeft(y[:m], "0")
+		if out := cmp.Or(cmp.Compare(len(left), len(right)), cmp.Compare(left, right)); out != 0 {
+			return out
+		}
+		x, y = x[n:], y[m:]
+	}
+	return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b))
 }
 
 // StepTitle returns a step as people and commands know it: "Look for a file (need-file)", or its id when it has no

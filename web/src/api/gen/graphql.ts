@@ -2394,24 +2394,24 @@ export type SecretReadsQueryVariables = Exact<{
 
 export type SecretReadsQuery = { secretAccess: { edges: Array<{ cursor: string, node: { at: string, runId: string, stepId: string, logicalAttemptId: number, engineAttemptId: number, account: string, worker: string, provider: string, key: string, version: string | null, answeredVersion: string | null, as: string, cached: boolean, code: string | null } }>, pageInfo: { hasNextPage: boolean, endCursor: string | null } } };
 
-export type WorkerFieldsFragment = { account: string, worker: string, queue: string, runtime: string, ok: boolean, problem: string | null, reportedAt: string, live: boolean, version: string | null, slots: number, inUse: number, drained: boolean, last: boolean, missing: Array<{ part: string, reason: string }>, steps: Array<{ tenantId: string, runId: string, stepId: string, since: string }>, drain: { actor: string, reason: string, at: string } | null };
+export type WorkerFieldsFragment = { account: string, worker: string, queue: string, runtime: string, ok: boolean, problem: string | null, reportedAt: string, live: boolean, overdue: boolean, version: string | null, slots: number, inUse: number, drained: boolean, last: boolean, missing: Array<{ part: string, reason: string }>, steps: Array<{ tenantId: string, runId: string, stepId: string, since: string }>, drain: { actor: string, reason: string, at: string } | null };
 
 export type WorkersQueryVariables = Exact<{ [key: string]: never; }>;
 
 
-export type WorkersQuery = { workers: Array<{ account: string, worker: string, queue: string, runtime: string, ok: boolean, problem: string | null, reportedAt: string, live: boolean, version: string | null, slots: number, inUse: number, drained: boolean, last: boolean, missing: Array<{ part: string, reason: string }>, steps: Array<{ tenantId: string, runId: string, stepId: string, since: string }>, drain: { actor: string, reason: string, at: string } | null }> };
+export type WorkersQuery = { workers: Array<{ account: string, worker: string, queue: string, runtime: string, ok: boolean, problem: string | null, reportedAt: string, live: boolean, overdue: boolean, version: string | null, slots: number, inUse: number, drained: boolean, last: boolean, missing: Array<{ part: string, reason: string }>, steps: Array<{ tenantId: string, runId: string, stepId: string, since: string }>, drain: { actor: string, reason: string, at: string } | null }> };
 
 export type DrainWorkerMutationVariables = Exact<{
   input: DrainWorkerInput;
 }>;
 
 
-export type DrainWorkerMutation = { drainWorker: { workers: Array<{ account: string, worker: string, queue: string, runtime: string, ok: boolean, problem: string | null, reportedAt: string, live: boolean, version: string | null, slots: number, inUse: number, drained: boolean, last: boolean, missing: Array<{ part: string, reason: string }>, steps: Array<{ tenantId: string, runId: string, stepId: string, since: string }>, drain: { actor: string, reason: string, at: string } | null }>, change: { action: string, requestId: string, actor: string, at: string, version: number | null, versionBefore: number | null } | null } };
+export type DrainWorkerMutation = { drainWorker: { workers: Array<{ account: string, worker: string, queue: string, runtime: string, ok: boolean, problem: string | null, reportedAt: string, live: boolean, overdue: boolean, version: string | null, slots: number, inUse: number, drained: boolean, last: boolean, missing: Array<{ part: string, reason: string }>, steps: Array<{ tenantId: string, runId: string, stepId: string, since: string }>, drain: { actor: string, reason: string, at: string } | null }>, change: { action: string, requestId: string, actor: string, at: string, version: number | null, versionBefore: number | null } | null } };
 
 export type WorkerDrainsQueryVariables = Exact<{ [key: string]: never; }>;
 
 
-export type WorkerDrainsQuery = { workers: Array<{ account: string, worker: string, queue: string, ok: boolean, live: boolean, drain: { actor: string, reason: string } | null }> };
+export type WorkerDrainsQuery = { workers: Array<{ account: string, worker: string, queue: string, ok: boolean, live: boolean, overdue: boolean, drain: { actor: string, reason: string } | null }> };
 
 export class TypedDocumentString<TResult, TVariables>
   extends String
@@ -3469,6 +3469,7 @@ export const WorkerFieldsFragmentDoc = new TypedDocumentString(`
   problem
   reportedAt
   live
+  overdue
   version
   slots
   inUse
@@ -8169,6 +8170,7 @@ export const WorkersDocument = new TypedDocumentString(`
   problem
   reportedAt
   live
+  overdue
   version
   slots
   inUse
@@ -8218,6 +8220,7 @@ fragment WorkerFields on WorkerReport {
   problem
   reportedAt
   live
+  overdue
   version
   slots
   inUse
@@ -8243,6 +8246,7 @@ export const WorkerDrainsDocument = new TypedDocumentString(`
     queue
     ok
     live
+    overdue
     drain {
       actor
       reason

@@ -1,0 +1,43 @@
+package runtext_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/runtext"
+	"github.com/dvt-engine/dvt/run"
+)
+
+func TestCompareIDs_OrdersNumbersAsPeopleCount(t *testing.T) {
+	t.Parallel()
+	want := []string{"", "extract", "model", "model_1", "model_2", "model_02", "model_10", "model_11", "model_11b"}
+	got := slices.Clone(want)
+	slices.Reverse(got)
+	slices.SortFunc(got, runtext.CompareIDs)
+	if !slices.Equal(got, want) {
+		t.Errorf("the order is %q, want %q", got, want)
+	}
+}
+
+func TestSkipReason_HasWordsForEachCode(t *testing.T) {
+	t.Parallel()
+	for _, code := range []run.SkipReason{
+		run.FailFast, run.DependencyFailed, run.DependencySkipped, run.ConditionFalse, run.OperatorSkip,
+	} {
+		if words := runtext.SkipReason(string(code)); words == string(code) {
+			t.Errorf("the code %s has no words", code)
+		}
+	}
+	if words := runtext.SkipReason("OF_A_LATER_SERVER"); words != "OF_A_LATER_SERVER" {
+		t.Errorf("an unknown code reads %q, want the code itself", words)
+	}
+}
+
+func TestMilliseconds_RoundsLongTimesToSeconds(t *testing.T) {
+	t.Parallel()
+	for ms, want := range map[float64]string{46: "46ms", 1793: "1.793s", 59_999: "59.999s", 1_203_225: "20m3s"} {
+		if got := runtext.Milliseconds(ms); got != want {
+			t.Errorf("%v ms read %q, want %q", ms, got, want)
+		}
+	}
+}
