@@ -12,6 +12,7 @@ import (
 
 	"github.com/dvt-engine/dvt/engine/temporal"
 	"github.com/dvt-engine/dvt/server/config"
+	"github.com/dvt-engine/dvt/server/connect"
 )
 
 // MaxCapture bounds the histories of one capture.
@@ -38,7 +39,7 @@ type CaptureMismatch struct {
 func CaptureHistories(ctx context.Context, cfg config.Config, log *slog.Logger, dir string, since time.Time,
 	limit int) (out Capture, err error) {
 	out.Written, out.Mismatches = []string{}, []CaptureMismatch{}
-	to, err := temporalConnection(&cfg, log, false)
+	to, err := connect.Temporal(&cfg, log, false)
 	if err != nil {
 		return out, err
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/dvt-engine/dvt/server/config"
+	"github.com/dvt-engine/dvt/server/connect"
 
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/control"
@@ -106,7 +107,7 @@ func ReplayWorkflow(history io.Reader, payloadKeysFile, dispatchKeysFile string)
 	cfg := config.Config{Encryption: config.Encryption{
 		PayloadKeysFile: payloadKeysFile, DispatchKeysFile: dispatchKeysFile,
 	}}
-	payloads, err := newPayloads(&cfg, slog.New(slog.DiscardHandler), false)
+	payloads, err := connect.Payloads(&cfg, slog.New(slog.DiscardHandler), false)
 	if err != nil {
 		return temporal.Replayed{}, err
 	}

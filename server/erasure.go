@@ -18,6 +18,7 @@ import (
 	"github.com/dvt-engine/dvt/engine/temporal"
 	"github.com/dvt-engine/dvt/erasure"
 	"github.com/dvt-engine/dvt/server/config"
+	"github.com/dvt-engine/dvt/server/connect"
 	"github.com/dvt-engine/dvt/store"
 	"github.com/dvt-engine/dvt/store/owner"
 	"github.com/dvt-engine/dvt/store/postgres"
@@ -145,7 +146,7 @@ func OpenErasing(ctx context.Context, cfg config.Config, log *slog.Logger) (out 
 		out.close = append(out.close, func() error { stop(); return nil })
 		cfg.Temporal, cfg.DialTemporal = t.address(), t.dialer()
 	}
-	to, err := temporalConnection(&cfg, log, false)
+	to, err := connect.Temporal(&cfg, log, false)
 	if err != nil {
 		return out, err
 	}
@@ -197,7 +198,7 @@ func openOwner(ctx context.Context, cfg *config.Config, log *slog.Logger) (*owne
 		}
 		return owner.New(db, owner.SQLite), nil
 	}
-	options, err := storeOptions(cfg, log)
+	options, err := connect.Store(cfg, log)
 	if err != nil {
 		return nil, err
 	}
@@ -247,21 +248,21 @@ const (
 // openSubjects returns the keys of the settings that seal names in the audit; nil when there are none. The file is read
 // once, when the process starts.
 func openSubjects(cfg *config.Config) (*subject.Keyring, error) {
-	list := keyList{list: config.Strings(cfg.SubjectKeys), file: cfg.SubjectKeysFile}
-	if list.empty() {
+	list := connect.KeyList{List: config.Strings(cfg.SubjectKeys), File: cfg.SubjectKeysFile}
+	if list.Empty() {
 		return nil, nil
 	}
 	var contents [][]byte
-	if list.file != "" {
-		body, err := os.ReadFile(list.file)
+	if list.File != "" {
+		body, err := os.ReadFile(list.File)
 		if err != nil {
 			return nil, fmt.Errorf("subject-keys-file: %w", err)
 		}
 		contents = [][]byte{body}
 	}
-	keys, err := subject.Parse(list.read(&contents))
+	keys, err := subject.Parse(list.Read(&contents))
 	if err == nil && keys == nil {
-		err = errNoKeys
+		err = connect.ErrNoKeys
 	}
 	if err != nil {
 		return nil, fmt.Errorf("subject-keys: %w", err)

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/dvt-engine/dvt/server/config"
+	"github.com/dvt-engine/dvt/server/connect"
 	"github.com/dvt-engine/dvt/server/internal/machine"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -34,8 +35,6 @@ const (
 	// label.
 	maxViolationTenants = 1000
 	otherTenants        = "other"
-	// verifierSuffix marks the name of the second runtime that a verification opens while the first is in use.
-	verifierSuffix = "-verify"
 )
 
 // isolation is the sandbox for the steps of this process, with the result of its last verification. countViolation and
@@ -67,7 +66,7 @@ func openIsolation(c *config.Config, log *slog.Logger, registry prometheus.Regis
 	host, _ := os.Hostname()
 	i := &isolation{
 		cfg: c, log: log, worker: fmt.Sprintf("%s/%d", host, os.Getpid()), normal: normal, most: most,
-		open: func(name string) (sandbox.Runtime, error) { return newRuntime(c, name, normal) },
+		open: func(name string) (sandbox.Runtime, error) { return connect.Sandbox(c, name, normal) },
 		own:  newOwnAddresses(c, log), tenants: map[string]bool{},
 		violations: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "worker_isolation_violations_total", Help: "Actions of steps that the sandbox refused.",
@@ -92,14 +91,6 @@ func openIsolation(c *config.Config, log *slog.Logger, registry prometheus.Regis
 	}
 	i.record(i.runtime.Capabilities(), nil)
 	return i, nil
-}
-
-// newRuntime opens the runtime of the setting sandbox-runtime.
-func newRuntime(c *config.Config, name string, normal sandbox.Limits) (sandbox.Runtime, error) {
-	if c.SandboxRuntime == config.RuntimeNone {
-		return executor.Plain(), nil
-	}
-	return openRuntime(c, name, normal)
 }
 
 // judgeCapabilities returns an error when the machine cannot enforce a required part, and warns of other missing parts.
@@ -171,7 +162,7 @@ func (i *isolation) verify() error {
 }
 
 func (i *isolation) compare() error {
-	again, err := i.open(i.host() + verifierSuffix)
+	again, err := i.open(i.host() + connect.VerifierSuffix)
 	if err != nil {
 		return fmt.Errorf("the runtime of the sandbox cannot be opened again: %w", err)
 	}

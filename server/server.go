@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/dvt-engine/dvt/server/config"
+	"github.com/dvt-engine/dvt/server/connect"
 	"github.com/dvt-engine/dvt/server/internal/storeclock"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -160,7 +161,7 @@ func assemble(
 			return subjects.Resolve(ctx, p.opened, tenantID, runID, seal)
 		})
 	}
-	to, err := temporalConnection(&cfg, log, false)
+	to, err := connect.Temporal(&cfg, log, false)
 	if err != nil {
 		return p, err
 	}
@@ -276,6 +277,14 @@ func (p *parts) close() {
 	}
 }
 
+func openBus(c *config.Config, log *slog.Logger) (*redisbus.Bus, error) {
+	to, err := connect.Redis(c, log)
+	if err != nil {
+		return nil, err
+	}
+	return redisbus.Open(to)
+}
+
 func openStore(ctx context.Context, cfg config.Config, log *slog.Logger) (store.Store, error) {
 	if path, ok := strings.CutPrefix(cfg.Store, "sqlite:"); ok {
 		s, err := sqlite.Open(ctx, path, sqlite.Options{Logger: log})
@@ -284,7 +293,7 @@ func openStore(ctx context.Context, cfg config.Config, log *slog.Logger) (store.
 		}
 		return s, nil
 	}
-	options, err := storeOptions(&cfg, log)
+	options, err := connect.Store(&cfg, log)
 	if err != nil {
 		return nil, err
 	}
@@ -400,7 +409,7 @@ func Migrate(ctx context.Context, cfg config.Config, log *slog.Logger) error {
 		}
 		return s.Close()
 	}
-	options, err := storeOptions(&cfg, log)
+	options, err := connect.Store(&cfg, log)
 	if err != nil {
 		return err
 	}
@@ -415,7 +424,7 @@ func Schema(ctx context.Context, cfg config.Config, log *slog.Logger) (store.Sch
 	if path, ok := strings.CutPrefix(cfg.Store, "sqlite:"); ok {
 		return sqlite.Schema(ctx, path)
 	}
-	options, err := storeOptions(&cfg, log)
+	options, err := connect.Store(&cfg, log)
 	if err != nil {
 		return store.Schema{}, err
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/dvt-engine/dvt/artifact"
 	"github.com/dvt-engine/dvt/export"
 	"github.com/dvt-engine/dvt/server/config"
+	"github.com/dvt-engine/dvt/server/connect"
 	"github.com/dvt-engine/dvt/storeadmin/archive"
 
 	"github.com/dvt-engine/dvt/control/journal"
@@ -74,7 +75,7 @@ func RepairStore(ctx context.Context, cfg config.Config, log *slog.Logger, runs 
 		defer stop()
 		cfg.Temporal, cfg.DialTemporal = t.address(), t.dialer()
 	}
-	to, err := temporalConnection(&cfg, log, false)
+	to, err := connect.Temporal(&cfg, log, false)
 	if err != nil {
 		return out, err
 	}

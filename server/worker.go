@@ -22,6 +22,7 @@ import (
 	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/server/config"
+	"github.com/dvt-engine/dvt/server/connect"
 )
 
 // RunWorker is `dvt worker`. A worker of control queues accesses the store directly. A worker of data queues runs
@@ -111,7 +112,7 @@ func runDataWorker(ctx context.Context, cfg config.Config, w temporal.WorkerConf
 	if err := need(cfg.Server, "server", string(cfg.WorkerToken)+cfg.WorkerTokenFile, "worker-token-file"); err != nil {
 		return err
 	}
-	journal, err := newJournalClient(&cfg, log)
+	journal, err := connect.Journal(&cfg, log)
 	if err != nil {
 		return err
 	}
@@ -135,7 +136,7 @@ func runDataWorker(ctx context.Context, cfg config.Config, w temporal.WorkerConf
 	if err := checkJournal(ctx, journal, log); err != nil {
 		return err
 	}
-	to, err := temporalConnection(&cfg, log, true)
+	to, err := connect.Temporal(&cfg, log, true)
 	if err != nil {
 		return err
 	}

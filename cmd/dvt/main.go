@@ -87,7 +87,8 @@ var groups = []struct {
 			exportCommand()}
 	}},
 	{"Operation of an installation:", func() []*cobra.Command {
-		return []*cobra.Command{installcmd.Server(), installcmd.Worker(), installcmd.Migrate(), installcmd.Store(),
+		return []*cobra.Command{installcmd.Preflight(), installcmd.Config(), installcmd.Server(),
+			installcmd.Worker(), installcmd.Migrate(), installcmd.Store(),
 			serviceCommand(), healthCommand(), deadLettersCommand(), destinationsCommand(), traceCommand()}
 	}},
 }

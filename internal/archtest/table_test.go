@@ -143,8 +143,15 @@ var imports = map[string][]string{
 	// The time of the store, for a process whose machine has another.
 	"server/internal/storeclock": {"store"},
 	"server/config": {"artifact", "authz", "authz/oidc", "control/admission", "control/retention", "control/runs",
-		"destination", "egress", "engine/temporal", "engine/ticket", "plan", "run", "sandbox", "secret/providers", "store",
+		"destination", "egress", "engine/temporal", "engine/ticket", "internal/secretfile", "plan", "run", "sandbox",
+		"secret/providers", "store",
 		"store/postgres", "store/subject"},
+	// Connections as the settings say: processes use them, and preflight tries them.
+	"server/connect": {"engine/executor", "engine/remote", "engine/temporal", "internal/secretfile", "live/redisbus",
+		"sandbox", "server/config", "store/postgres"},
+	// What is missing before an installation: it uses every connection and starts nothing.
+	"server/preflight": {"artifact", "engine", "engine/temporal", "internal/secretfile", "live/redisbus", "plan",
+		"sandbox", "secret/providers", "server/config", "server/connect", "store", "store/postgres"},
 	"server":   {everything},
 	"client":   {},
 	"web":      {},
@@ -165,7 +172,7 @@ var imports = map[string][]string{
 	"cmd/dvt/internal/erasecmd": {"client", "cmd/dvt/internal/cmdline", "cmd/dvt/internal/console",
 		"cmd/dvt/internal/runtext", "server"},
 	"cmd/dvt/internal/installcmd": {"cmd/dvt/internal/cmdline", "cmd/dvt/internal/document", "erasure",
-		"export", "internal/logfold", "server", "server/config", "store", "store/owner"},
+		"export", "internal/logfold", "server", "server/config", "server/preflight", "store", "store/owner"},
 	"cmd/dvt/internal/plancmd": {"cmd/dvt/internal/cmdline", "cmd/dvt/internal/console", "cmd/dvt/internal/document",
 		"engine/mock", "plan", "run"},
 	"cmd/dvt/internal/runtext": {"client"},

@@ -64,8 +64,8 @@ type channel struct {
 	subs        map[*subscription]struct{}
 }
 
-// Open returns an error only for an invalid URL. It connects lazily: if Redis is down, Up is false.
-func Open(cfg Config) (*Bus, error) {
+// options returns the options of the driver. Its error contains nothing of the URL, which may hold a password.
+func (cfg Config) options() (*redis.Options, error) {
 	opts, err := redis.ParseURL(cfg.URL)
 	if err != nil {
 		return nil, fmt.Errorf("redisbus: %w", errors.New("the URL must look like redis://host:port/0"))
@@ -84,6 +84,15 @@ func Open(cfg Config) (*Bus, error) {
 	opts.DialTimeout, opts.ReadTimeout, opts.WriteTimeout = 2*time.Second, 2*time.Second, 2*time.Second
 	opts.MaxRetries, opts.DialerRetries = 1, 1
 	opts.ContextTimeoutEnabled = true // else a ping waits for ReadTimeout, and Up is late
+	return opts, nil
+}
+
+// Open returns an error only for an invalid URL. It connects lazily: if Redis is down, Up is false.
+func Open(cfg Config) (*Bus, error) {
+	opts, err := cfg.options()
+	if err != nil {
+		return nil, err
+	}
 	if cfg.PingInterval == 0 {
 		cfg.PingInterval = 250 * time.Millisecond
 	}

@@ -18,11 +18,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/knadh/koanf/parsers/yaml"
-	"github.com/knadh/koanf/providers/confmap"
-	"github.com/knadh/koanf/providers/env/v2"
-	"github.com/knadh/koanf/providers/file"
-	"github.com/knadh/koanf/providers/posflag"
 	"github.com/knadh/koanf/v2"
 	"github.com/spf13/pflag"
 
@@ -68,8 +63,8 @@ type Config struct {
 
 	Artifacts string `koanf:"artifacts"` // bucket URL, such as file:///DIRECTORY; empty: a directory under data
 	Workspace string `koanf:"workspace"` // directory of the runs' workspaces; empty: under data
-	// WorkspaceMax bounds the files of one run in its workspace, and WorkspaceLife how long it stays after the last step
-	// there; 0 means no bound.
+	// WorkspaceMax bounds the files of one run in its workspace, and WorkspaceLife how long it stays after the last
+	// step there; 0 means no bound.
 	WorkspaceMax  string        `koanf:"workspace-max"`
 	WorkspaceLife time.Duration `koanf:"workspace-life"`
 
@@ -311,48 +306,23 @@ func Flags(f *pflag.FlagSet, names ...string) {
 // Load reads the settings in the order of their precedence: defaults, the file of the flag config, the environment, and
 // the flags that were given. Its error joins all problems, so that an operator can fix them at once.
 func Load(f *pflag.FlagSet, dev bool) (Config, error) {
-	k := koanf.New("\x00")
-	if err := k.Load(confmap.Provider(Defaults(dev), "\x00"), nil); err != nil {
-		return Config{}, err
-	}
-	settings := ""
-	if path, err := f.GetString("config"); err == nil && path != "" {
-		settings = path
-		if err := k.Load(file.Provider(path), yaml.Parser()); err != nil {
-			return Config{}, fmt.Errorf("the file %s cannot be read as YAML: %w", path, err)
-		}
-	}
-	known := knownKeys()
-	var unknown []string
-	err := k.Load(env.Provider("\x00", env.Opt{Prefix: "DVT_", TransformFunc: func(key, v string) (string, any) {
-		name := strings.ToLower(strings.ReplaceAll(strings.TrimPrefix(key, "DVT_"), "_", "-"))
-		switch {
-		case clientVariables[name]:
-			return "", nil
-		case !known[name]:
-			unknown = append(unknown, key)
-			return "", nil
-		case listKeys[name] || groupedKeys()[name]:
-			return name, strings.Split(v, ",")
-		}
-		return name, v
-	}}), nil)
+	ls, err := readLayers(f, dev)
 	if err != nil {
 		return Config{}, err
 	}
-	if err := k.Load(posflag.ProviderWithFlag(f, "\x00", nil, func(fl *pflag.Flag) (string, any) {
-		if !fl.Changed || fl.Name == "config" {
-			return "", nil
-		}
-		return fl.Name, posflag.FlagVal(f, fl)
-	}), nil); err != nil {
-		return Config{}, err
-	}
-	for _, key := range k.Keys() {
-		if !known[strings.Split(key, "\x00")[0]] {
-			unknown = append(unknown, key)
+	return ls.load(dev)
+}
+
+// load merges the layers, decodes the settings and verifies them. Its error joins all problems.
+func (ls layers) load(dev bool) (Config, error) {
+	k := koanf.New(keyDelimiter)
+	for _, l := range ls.all {
+		if err := k.Merge(l.keys); err != nil {
+			return Config{}, err
 		}
 	}
+	settings, unknown := ls.file, ls.unknown
+	var err error
 	c := Config{Dev: dev, SettingsFile: settings}
 	errs := []error{}
 	for _, key := range unknown {
@@ -385,19 +355,6 @@ func Load(f *pflag.FlagSet, dev bool) (Config, error) {
 	errs = append(errs, c.verifySandbox()...)
 	errs = append(errs, c.RunPolicy.verify()...)
 	return c, errors.Join(errs...)
-}
-
-// unknownKey returns the error for a setting that dvt does not have. For a name that contains fail-open it also says
-// why: dvt never acts on an event before the log has accepted it (contract B05, T216).
-func unknownKey(key string) error {
-	key = strings.ReplaceAll(key, "\x00", ".")
-	plain := strings.ToLower(strings.NewReplacer("-", "", "_", "").Replace(key))
-	if strings.Contains(plain, "failopen") && !strings.Contains(plain, "neverfailopen") {
-		return fmt.Errorf(
-			"%s is not offered: no event is fail-open, a step begins and ends only when the log has answered (StepStarted, "+
-				"StepCompleted, StepFailed); remove it", key)
-	}
-	return fmt.Errorf("%s is not a setting of dvt", key)
 }
 
 // accounts decodes the setting accounts. An unknown key is an error.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dvt-engine/dvt/internal/secretfile"
 	"github.com/dvt-engine/dvt/secret/providers"
 )
 
@@ -36,7 +37,7 @@ func ForgetEnvironment() {
 // WarnOfReadableFiles logs a warning for each file of secrets that every user of this machine can read. settings is the
 // path of the --config file, or empty; it is checked too, because it may contain secrets.
 func (c *Config) WarnOfReadableFiles(log *slog.Logger, settings string) {
-	for _, path := range append(c.secretFiles(), settings) {
+	for _, path := range append(c.SecretFiles(), settings) {
 		if info, err := os.Stat(path); err == nil && info.Mode().Perm()&0o004 != 0 {
 			log.Warn("every user of this machine can read this file, which may hold secrets: chmod o-r",
 				slog.String("file", path))
@@ -44,8 +45,8 @@ func (c *Config) WarnOfReadableFiles(log *slog.Logger, settings string) {
 	}
 }
 
-// secretFiles returns the files of secrets in the settings.
-func (c *Config) secretFiles() []string {
+// SecretFiles returns the files of secrets in the settings.
+func (c *Config) SecretFiles() []string {
 	files := []string{
 		c.TemporalTLSKey, c.TemporalAPIKeyFile, c.StorePasswordFile, c.RedisTLSKey, c.RedisPasswordFile, c.ListenTLSKey,
 		c.ServerTLSKey, c.WorkerTokenFile, c.PayloadKeysFile, c.DispatchKeysFile, c.SubjectKeysFile, c.AuditHeadsKey,
@@ -69,4 +70,15 @@ func erasures(block string, erase func(variable string) bool) (out [][2]int) {
 		at += len(variable) + 1
 	}
 	return out
+}
+
+// Certificates returns the files of each end of TLS connections that the settings name, without those of the store,
+// which stand in its address. The authority of clients is the CA of the listener.
+func (c *Config) Certificates() []secretfile.Files {
+	return []secretfile.Files{
+		{CA: c.TemporalTLSCA, Cert: c.TemporalTLSCert, Key: c.TemporalTLSKey},
+		{CA: c.RedisTLSCA, Cert: c.RedisTLSCert, Key: c.RedisTLSKey},
+		{CA: c.ListenTLSClientCA, Cert: c.ListenTLSCert, Key: c.ListenTLSKey},
+		{CA: c.ServerTLSCA, Cert: c.ServerTLSCert, Key: c.ServerTLSKey},
+	}
 }

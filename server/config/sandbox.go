@@ -202,7 +202,7 @@ func (c *Config) WorkspaceBytes() (int64, error) {
 // HiddenFiles returns the absolute paths that the sandbox hides from programs even below the project root: the data of
 // this process, the workspaces of all runs, and files of secrets.
 func (c *Config) HiddenFiles() []string {
-	paths := append(c.secretFiles(), c.Data, c.Workspace, c.SettingsFile)
+	paths := append(c.SecretFiles(), c.Data, c.Workspace, c.SettingsFile)
 	if path, ok := strings.CutPrefix(c.Store, "sqlite:"); ok {
 		paths = append(paths, path, path+"-wal", path+"-shm")
 	}

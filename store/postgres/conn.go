@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/stdlib"
@@ -120,4 +121,81 @@ func Addresses(dsn string) (out []string) {
 		add(f.Host, f.Port)
 	}
 	return out
+}
+
+// Facts is what Inspect learned about a database and the role that it connected as.
+type Facts struct {
+	Version                  string // such as 16.4
+	Number                   int    // such as 160004
+	TLS                      bool
+	Role                     string
+	ReadOnly                 bool // a standby, or set to read-only
+	Isolation, Commits       string
+	Encoding                 string
+	MaxConns, Reserved, Used int // connections of the server
+	RoleConns                int // limit of the role; -1: none
+	PLpgSQL                  bool
+	Schema                   string // that tables are made in; empty: none
+	Creates                  bool   // the role may create tables there
+	Superuser                bool
+	MayChange                bool          // the role could change events and the audit
+	Missing                  []string      // rights of a server that the role lacks, such as "INSERT on event"
+	Skew                     time.Duration // time of the database minus that of this machine
+	AppRole                  string        // what is wrong with the role of servers; empty: nothing, or not asked
+}
+
+// Inspect reads what a process needs of the database that dsn names, as the role that dsn names, and changes nothing.
+// With a role of servers it also says what is wrong with that role. It returns store.ErrUnavailable if the server
+// cannot be reached. password is as in Options.
+func Inspect(ctx context.Context, dsn string, password func() string, appRole string) (f Facts, err error) {
+	db, user, err := Migration{Password: password, Logger: slog.New(slog.DiscardHandler)}.open(dsn)
+	if err != nil {
+		return f, err
+	}
+	defer db.Close()
+	f.Role = user
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return f, fmt.Errorf("postgres: connect: %w", translate(ctx, err))
+	}
+	defer conn.Close()
+	err = conn.Raw(func(driver any) error {
+		c := driver.(*stdlib.Conn).Conn()
+		_, f.TLS = c.PgConn().Conn().(*tls.Conn)
+		return f.read(ctx, c)
+	})
+	if err != nil {
+		return f, fmt.Errorf("postgres: inspect: %w", translate(ctx, err))
+	}
+	if appRole != "" {
+		if err := checkRole(ctx, db, appRole); err != nil {
+			f.AppRole = err.Error()
+		}
+	}
+	return f, nil
+}
+
+func (f *Facts) read(ctx context.Context, c *pgx.Conn) error {
+	var now time.Time
+	asked := time.Now()
+	if err := c.QueryRow(ctx, `SELECT clock_timestamp()`).Scan(&now); err != nil {
+		return err
+	}
+	f.Skew = now.Sub(asked.Add(time.Since(asked) / 2))
+	err := c.QueryRow(ctx, `SELECT current_setting('server_version'), current_setting('server_version_num')::int,
+		pg_is_in_recovery() OR current_setting('transaction_read_only')::bool,
+		current_setting('default_transaction_isolation'), current_setting('synchronous_commit'),
+		(SELECT pg_encoding_to_char(encoding) FROM pg_database WHERE datname = current_database()),
+		current_setting('max_connections')::int, current_setting('superuser_reserved_connections')::int,
+		(SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'), r.rolconnlimit,
+		EXISTS (SELECT FROM pg_language WHERE lanname = 'plpgsql'), coalesce(current_schema(), ''),
+		coalesce(has_schema_privilege(current_schema(), 'CREATE'), false), r.rolsuper, `+mayChangeSQL+`
+		FROM pg_roles r WHERE r.rolname = current_user`).Scan(&f.Version, &f.Number, &f.ReadOnly, &f.Isolation, &f.Commits,
+		&f.Encoding, &f.MaxConns, &f.Reserved, &f.Used, &f.RoleConns, &f.PLpgSQL, &f.Schema, &f.Creates, &f.Superuser,
+		&f.MayChange)
+	if err != nil || f.Schema == "" {
+		return err
+	}
+	f.Missing, err = missingRights(ctx, c)
+	return err
 }

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 
@@ -191,4 +192,48 @@ func functionRights(ctx context.Context, tx *sql.Tx, to string) (out []string, e
 		}
 	}
 	return out, rows.Err()
+}
+
+// missingRights returns the rights of a server that the role of c lacks on the tables and functions of the schema, such
+// as "INSERT on event". Tables that do not exist are left to the check of the schema.
+func missingRights(ctx context.Context, c *pgx.Conn) ([]string, error) {
+	var tables, privileges, columns []string
+	for _, r := range rights {
+		for _, p := range splitPrivileges(r.privileges) {
+			name, list, _ := strings.Cut(p, " (")
+			for column := range strings.SplitSeq(strings.TrimSuffix(list, ")"), ", ") {
+				tables, privileges, columns = append(tables, r.table), append(privileges, name), append(columns, column)
+			}
+		}
+	}
+	rows, err := c.Query(ctx, `SELECT p || CASE WHEN c = '' THEN '' ELSE ' (' || c || ')' END || ' on ' || t
+		FROM unnest($1::text[], $2::text[], $3::text[]) WITH ORDINALITY AS x(t, p, c, n)
+		WHERE to_regclass(t) IS NOT NULL AND NOT CASE WHEN c = '' THEN has_table_privilege(to_regclass(t), p)
+		ELSE has_column_privilege(to_regclass(t), c, p) END
+		UNION ALL SELECT 'EXECUTE on ' || oid::regprocedure::text FROM pg_proc
+		WHERE pronamespace = current_schema()::regnamespace AND proname LIKE 'dvt\_%' AND prorettype <> 'trigger'::regtype
+		AND NOT has_function_privilege(oid, 'EXECUTE')`, tables, privileges, columns)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, pgx.RowTo[string])
+}
+
+// splitPrivileges divides a list of privileges at the commas that are not within a list of columns.
+func splitPrivileges(list string) (out []string) {
+	depth, from := 0, 0
+	for i, r := range list {
+		switch {
+		case r == '(':
+			depth++
+		case r == ')':
+			depth--
+		case r == ',' && depth == 0:
+			out, from = append(out, strings.TrimSpace(list[from:i])), i+1
+		}
+	}
+	if rest := strings.TrimSpace(list[from:]); rest != "" {
+		out = append(out, rest)
+	}
+	return out
 }

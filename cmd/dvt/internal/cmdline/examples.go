@@ -80,6 +80,10 @@ var Examples = map[string]string{
 	"dvt manual complete": "dvt manual complete 4fec12ab release --outcome succeeded --preview\ndvt manual complete 4fec12ab release " +
 		"--outcome succeeded --notes \"figures match\"",
 	"dvt manual list": "dvt manual list\ndvt manual list --run 4fec12ab",
+	"dvt preflight": "dvt preflight --config /etc/dvt/dvt.yaml --peers 6\n" +
+		"dvt preflight --config worker.yaml -o json",
+	"dvt config check":   "dvt config check --config /etc/dvt/dvt.yaml",
+	"dvt config explain": "dvt config explain shutdown-delay --config /etc/dvt/dvt.yaml",
 	"dvt migrate": "dvt migrate --store 'postgres://owner@db/dvt?sslmode=verify-full' --app-role dvt\n" +
 		"dvt migrate --store 'postgres://dvt@db/dvt?sslmode=verify-full' --status",
 	"dvt plan new":       "dvt plan new > plan.yaml\ndvt plan new nightly.yaml --type dbt",

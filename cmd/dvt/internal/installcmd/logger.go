@@ -22,10 +22,23 @@ import (
 //
 // The lines of libraries that use Go's standard logger go through it too.
 func newLogger(w io.Writer, level, format string) (log *slog.Logger, flush func(), err error) {
-	var l slog.Level
-	if err := l.UnmarshalText([]byte(level)); err != nil {
-		return nil, nil, cmdline.Usage(fmt.Errorf("log-level must be debug, info, warn or error, not %q", level))
+	l := new(slog.LevelVar)
+	if err := setLevel(l, level); err != nil {
+		return nil, nil, err
 	}
+	return newLeveledLogger(w, l, format)
+}
+
+// setLevel sets a level from its name in the settings.
+func setLevel(l *slog.LevelVar, name string) error {
+	if err := l.UnmarshalText([]byte(name)); err != nil {
+		return cmdline.Usage(fmt.Errorf("log-level must be debug, info, warn or error, not %q", name))
+	}
+	return nil
+}
+
+// newLeveledLogger is newLogger with a level that may change while the process runs.
+func newLeveledLogger(w io.Writer, l *slog.LevelVar, format string) (log *slog.Logger, flush func(), err error) {
 	options := &slog.HandlerOptions{Level: l}
 	if format == "" {
 		format = "json"

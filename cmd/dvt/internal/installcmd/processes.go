@@ -29,12 +29,23 @@ func ProcessCommand(c *cobra.Command, dev bool, flags []string, run func(context
 		if err != nil {
 			return cmdline.Usage(err)
 		}
+		reloader, err := config.NewReloader(settings, dev)
+		if err != nil {
+			return err
+		}
 		config.ForgetEnvironment()
-		log, flush, err := newLogger(os.Stderr, cfg.LogLevel, cfg.LogFormat)
+		level := new(slog.LevelVar)
+		if err := setLevel(level, cfg.LogLevel); err != nil {
+			return err
+		}
+		log, flush, err := newLeveledLogger(os.Stderr, level, cfg.LogFormat)
 		if err != nil {
 			return err
 		}
 		defer flush()
+		if !dev && cfg.SettingsFile != "" { // the end of a terminal ends dvt dev by the same signal
+			defer reloadOnSignal(c.Context(), reloader, level, log)()
+		}
 		cfg.WarnOfReadableFiles(log, cfg.SettingsFile)
 		if err := config.ProtectMemory(); err != nil {
 			log.Warn("other processes of this user can read the memory of this one", slog.Any("error", err))
