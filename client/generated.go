@@ -8389,6 +8389,8 @@ type RetentionDaysInput struct {
 	Receipts       *int `json:"receipts"`
 	DeadLetters    *int `json:"deadLetters"`
 	Alerts         *int `json:"alerts"`
+	// 0, or at least 365.
+	Audit *int `json:"audit"`
 	// At most one of each kind. Kinds that are not named have the days of the installation.
 	Artifacts []ArtifactRetentionInput `json:"artifacts"`
 }
@@ -8410,6 +8412,9 @@ func (v *RetentionDaysInput) GetDeadLetters() *int { return v.DeadLetters }
 
 // GetAlerts returns RetentionDaysInput.Alerts, and is useful for accessing the field via an interface.
 func (v *RetentionDaysInput) GetAlerts() *int { return v.Alerts }
+
+// GetAudit returns RetentionDaysInput.Audit, and is useful for accessing the field via an interface.
+func (v *RetentionDaysInput) GetAudit() *int { return v.Audit }
 
 // GetArtifacts returns RetentionDaysInput.Artifacts, and is useful for accessing the field via an interface.
 func (v *RetentionDaysInput) GetArtifacts() []ArtifactRetentionInput { return v.Artifacts }
@@ -8460,7 +8465,10 @@ type RetentionPolicyRowDaysRetentionDays struct {
 	// After they were written.
 	DeadLetters int `json:"deadLetters"`
 	// After they were resolved, and incidents after they were closed.
-	Alerts    int                                                             `json:"alerts"`
+	Alerts int `json:"alerts"`
+	// Records of the audit, after they were written. Those about a run stay as long as the run, and records behind them, too.
+	// Records that made a token, a policy or a setting stay.
+	Audit     int                                                             `json:"audit"`
 	Artifacts []RetentionPolicyRowDaysRetentionDaysArtifactsArtifactRetention `json:"artifacts"`
 }
 
@@ -8481,6 +8489,9 @@ func (v *RetentionPolicyRowDaysRetentionDays) GetDeadLetters() int { return v.De
 
 // GetAlerts returns RetentionPolicyRowDaysRetentionDays.Alerts, and is useful for accessing the field via an interface.
 func (v *RetentionPolicyRowDaysRetentionDays) GetAlerts() int { return v.Alerts }
+
+// GetAudit returns RetentionPolicyRowDaysRetentionDays.Audit, and is useful for accessing the field via an interface.
+func (v *RetentionPolicyRowDaysRetentionDays) GetAudit() int { return v.Audit }
 
 // GetArtifacts returns RetentionPolicyRowDaysRetentionDays.Artifacts, and is useful for accessing the field via an interface.
 func (v *RetentionPolicyRowDaysRetentionDays) GetArtifacts() []RetentionPolicyRowDaysRetentionDaysArtifactsArtifactRetention {
@@ -17848,6 +17859,7 @@ fragment RetentionPolicyRow on RetentionPolicy {
 		receipts
 		deadLetters
 		alerts
+		audit
 		artifacts {
 			kind
 			days
@@ -19650,6 +19662,7 @@ fragment RetentionPolicyRow on RetentionPolicy {
 		receipts
 		deadLetters
 		alerts
+		audit
 		artifacts {
 			kind
 			days
@@ -20445,6 +20458,7 @@ fragment RetentionPolicyRow on RetentionPolicy {
 		receipts
 		deadLetters
 		alerts
+		audit
 		artifacts {
 			kind
 			days

@@ -57,6 +57,10 @@ func (e *exporter) writeAudit(ctx context.Context) error {
 // auditFile fills a file with links after a position, and returns the position behind them.
 func (e *exporter) auditFile(ctx context.Context, f *out, at auditCursor) (auditCursor, error) {
 	before := e.work.state.AuditNo + 1
+	cut, err := e.Store.AuditCut(ctx, e.Of.TenantID)
+	if err != nil {
+		return at, err
+	}
 	for f.Bytes < e.FileBytes && at.No < e.work.state.AuditNo {
 		links, err := e.Store.AuditLinks(ctx, store.AuditFilter{TenantID: e.Of.TenantID, After: at.No, Before: before,
 			Limit: auditPage, WithMissingRows: true})
@@ -77,7 +81,7 @@ func (e *exporter) auditFile(ctx context.Context, f *out, at auditCursor) (audit
 			return at, err
 		}
 		for _, l := range links {
-			doc := auditdoc.Of(e.Of.TenantID, l, previous(at))
+			doc := auditdoc.Of(e.Of.TenantID, l, previous(at), cut.No)
 			if e.Of.Subject == "" || e.isAbout(&doc) {
 				if err := f.encode(doc); err != nil {
 					return at, err

@@ -32,6 +32,7 @@ const (
 // Store is the part of a store that an export reads through its use cases.
 type Store interface {
 	store.Audits
+	AuditCut(ctx context.Context, tenantID string) (store.AuditCutState, error)
 	Epoch(ctx context.Context) (string, error)
 	PolicyHistory(ctx context.Context, tenantID string, before int64, limit int) ([]store.StoredPolicy, error)
 }

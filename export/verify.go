@@ -18,6 +18,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/dvt-engine/dvt/store"
 	"github.com/dvt-engine/dvt/store/auditdoc"
 )
 
@@ -43,6 +44,8 @@ const maxProblems = 1000
 type verifier struct {
 	Verified
 	audit auditCursor
+	// lastCut is the number of the last record that the retention cut, recordedCut the highest one of a record of a cut.
+	lastCut, recordedCut int64
 }
 
 func (v *verifier) problem(format string, args ...any) {
@@ -250,14 +253,25 @@ func (v *verifier) link(path string, line []byte) {
 	if err := d.Verify(); err != nil {
 		v.problem("%s: number %d of the audit: %v", path, d.No, err)
 	}
-	if v.Manifest.Kind != KindSubject && (d.No != v.audit.No+1 || d.Previous != v.audit.Hash) {
+	if v.Manifest.Kind != KindSubject && !d.Cut && (d.No != v.audit.No+1 || d.Previous != v.audit.Hash) {
 		v.problem("%s: number %d of the audit does not continue number %d", path, d.No, v.audit.No)
 	}
 	v.audit = auditCursor{d.No, d.Hash}
+	switch {
+	case d.Cut:
+		v.lastCut = d.No
+	case d.Row != nil && d.Row.Action == store.ActionCutAudit:
+		if cut, err := store.DecodeAuditCut([]byte(d.Row.Detail)); err == nil {
+			v.recordedCut = max(v.recordedCut, cut.No)
+		}
+	}
 }
 
 // checkEnd compares the end of the chain with the manifest.
 func (v *verifier) checkEnd() {
+	if v.Manifest.Kind != KindSubject && v.lastCut > v.recordedCut {
+		v.problem("the audit up to number %d is said to be cut by the retention, and no record of it says so", v.lastCut)
+	}
 	if u := v.Manifest.Until; v.Manifest.Kind == KindTenant && (v.audit.No != u.AuditNo || v.audit.Hash != u.AuditHash) {
 		v.problem("the audit ends at number %d; the manifest says %d", v.audit.No, u.AuditNo)
 	}

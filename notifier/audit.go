@@ -17,6 +17,7 @@ import (
 type AuditReader interface {
 	AuditHeads(ctx context.Context, afterTenant string, limit int) ([]store.AuditHead, error)
 	AuditLinks(ctx context.Context, f store.AuditFilter) ([]store.AuditLink, error)
+	AuditCut(ctx context.Context, tenantID string) (store.AuditCutState, error)
 }
 
 // typeRecord is the type of messages with a record of the audit.
@@ -95,7 +96,7 @@ func (s *session) readChain(ctx context.Context, tenantID string) (more bool, er
 			previous = l.Hash
 			continue
 		}
-		m, err := recordMessage(tenantID, l, previous)
+		m, err := s.recordMessage(ctx, tenantID, l, previous)
 		if err != nil {
 			return false, err
 		}
@@ -124,8 +125,16 @@ func (s *session) auditLinks(ctx context.Context, tenantID string, after int64, 
 }
 
 // recordMessage returns the message with a record.
-func recordMessage(tenantID string, l store.AuditLink, previous [32]byte) (destination.Message, error) {
-	doc, err := json.Marshal(auditdoc.Of(tenantID, l, previous))
+func (s *session) recordMessage(ctx context.Context, tenantID string, l store.AuditLink,
+	previous [32]byte) (destination.Message, error) {
+	var cut store.AuditCutState
+	if l.Row == nil {
+		var err error
+		if cut, err = s.cfg.Store.AuditCut(ctx, tenantID); err != nil {
+			return destination.Message{}, err
+		}
+	}
+	doc, err := json.Marshal(auditdoc.Of(tenantID, l, previous, cut.No))
 	m := destination.Message{ID: l.ID, Topic: destination.Audit, Type: typeRecord, TenantID: tenantID, Seq: uint64(l.No),
 		Data: doc}
 	if l.Row != nil {
@@ -154,7 +163,7 @@ func (s *session) reloadRecord(ctx context.Context, m destination.Message) (dest
 	var previous [32]byte
 	for _, l := range links {
 		if l.No == no {
-			return recordMessage(m.TenantID, l, previous)
+			return s.recordMessage(ctx, m.TenantID, l, previous)
 		}
 		previous = l.Hash
 	}

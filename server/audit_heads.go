@@ -70,6 +70,31 @@ func openHeadsKey(log *slog.Logger, path string) (*secretfile.Value[ed25519.Priv
 // SignedHeads contains the last link of each audit chain at one moment, with a signature.
 type SignedHeads = store.SignedHeads
 
+// ActionCutAudit is the action of audit rows that record a cut of the audit by the retention.
+const ActionCutAudit = store.ActionCutAudit
+
+// AuditCut is the record of a cut.
+type AuditCut struct{ store.AuditCut }
+
+// Object returns the name of the object of the row that records the cut.
+func (c AuditCut) Object() string { return store.AuditCutObject(c.No) }
+
+// ReadAuditCut reads the record of a cut, the detail of its row. signed says that the public key in the PEM file signed
+// it; false without a file.
+func ReadAuditCut(doc []byte, publicKeyFile string) (c AuditCut, signed bool, err error) {
+	if c.AuditCut, err = store.DecodeAuditCut(doc); err != nil || publicKeyFile == "" {
+		return c, false, err
+	}
+	key, err := readPublicKey(publicKeyFile)
+	return c, err == nil && c.IsSignedBy(key), err
+}
+
+// OutlivesAuditCut reports whether the row that made an object stays after a cut.
+func OutlivesAuditCut(object string) bool { return store.OutlivesCut(object) }
+
+// KeptAudit is store.KeptAudit.
+func KeptAudit(before string, no int64, hash string) string { return store.KeptAudit(before, no, hash) }
+
 // ReadAuditHeads reads the signed documents at location, a bucket URL or a directory, in the order of their times. It
 // calls good with each document whose signature matches the public key in the PEM file, and bad with the name of each
 // other document.

@@ -32,6 +32,7 @@ import (
 	"github.com/dvt-engine/dvt/control/erasing"
 	"github.com/dvt-engine/dvt/control/health"
 	"github.com/dvt-engine/dvt/control/journal"
+	"github.com/dvt-engine/dvt/control/retention"
 	"github.com/dvt-engine/dvt/engine"
 	"github.com/dvt-engine/dvt/engine/executor"
 	"github.com/dvt-engine/dvt/engine/temporal"
@@ -222,6 +223,9 @@ func assemble(
 	if err != nil {
 		return p, err
 	}
+	if heads.Key != nil {
+		p.cfg.Retention.Cuts = &retention.CutSigner{Key: heads.Key, Installation: heads.Installation}
+	}
 	p.control = usecases.New(usecases.Config{
 		AuditHeads: heads, AuditRows: p.subjects,
 		Store: p.store, Engine: p.engine, Hub: p.hub, Lists: p.lists, Bus: p.bus, Authz: p.authz, Logs: p.artifacts,
@@ -235,7 +239,7 @@ func assemble(
 		Reconcile: duty.ReconcileSettings{NoWorkerAfter: cfg.NoWorkerAfter, StopWithin: cfg.StopWithin,
 			PauseDrain: cfg.PauseDrain, Heartbeat: cfg.Heartbeat},
 		Recovery:  admission.RecoveryMode(strings.ToUpper(cfg.Recovery)),
-		Retention: cfg.Retention,
+		Retention: p.cfg.Retention,
 		Erasing:   erasing.Installation{Bucket: p.artifacts, Missing: missingForErasures(&cfg)},
 		Sessions:  access.Sessions{Life: cfg.SessionLife, Idle: cfg.SessionIdle},
 	})

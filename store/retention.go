@@ -74,6 +74,7 @@ const (
 	ObstacleNotArchived ArchiveObstacle = "NOT_ARCHIVED"
 	ObstacleNotEmptied  ArchiveObstacle = "NOT_EMPTIED" // its events are still in the store
 	ObstacleUnknown     ArchiveObstacle = "UNKNOWN"     // there is no such run
+	ObstacleErasure     ArchiveObstacle = "ERASURE"     // an erasure is open; of the audit only
 )
 
 // MinArchiveAge is the least age of the last event of a run that can be marked as archived, by the clock of the
@@ -83,12 +84,15 @@ const MinArchiveAge = 24 * time.Hour
 // ObstacleError is the error of a write that an obstacle prevents. Nothing was written. errors.Is(err, ErrConflict) is
 // true.
 type ObstacleError struct {
-	RunID    string
+	RunID    string // "": the audit of a tenant
 	Obstacle ArchiveObstacle
 }
 
 // Error implements error.
 func (e *ObstacleError) Error() string {
+	if e.RunID == "" {
+		return fmt.Sprintf("store: the audit cannot be cut: %s", e.Obstacle)
+	}
 	return fmt.Sprintf("store: run %s cannot be archived or deleted: %s", e.RunID, e.Obstacle)
 }
 
@@ -180,6 +184,7 @@ type RetentionEstimate struct {
 // not ended or that an open hold covers. Deletions are bounded, so that each transaction is short.
 type Retention interface { //nolint:interfacebloat // one subject: how long things live
 	Holds
+	AuditCuts
 	// RetentionTenants lists tenants that have runs, by id, strictly after the given one, at most limit (≤ MaxPage).
 	RetentionTenants(ctx context.Context, after string, limit int) ([]string, error)
 	// EndedRuns lists runs that ended. It reads at most f.Limit rows, whatever their obstacles are.

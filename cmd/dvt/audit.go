@@ -147,6 +147,7 @@ func (s *session) auditVerifyCommand() *cobra.Command {
 			"approval decision,\n" +
 			"run and signal with the row that created it, each stored plan with its digest, and the log of each run with its " +
 			"seals.\n" +
+			"Rows that the retention deleted are excused by the signed record of that cut.\n" +
 			"Exit status 1: a row was changed, removed or moved, was not written by dvt, or has waited for its link for more " +
 			"than 10 s;\n" +
 			"an object has no row; or a sealed event was changed, removed or added.\n" +
@@ -168,6 +169,7 @@ func (s *session) auditVerifyCommand() *cobra.Command {
 					return err
 				}
 			}
+			check.keyFile = headsKey
 			return s.auditVerify(c.Context(), check, known, hash)
 		},
 	}
@@ -185,8 +187,11 @@ type auditCheck struct {
 	Problems []string `json:"problems"`
 	Waiting  int64    `json:"waiting"`
 	// Objects counts the tokens, policies, settings, decisions, runs, signals and seals of logs that match their rows.
-	Objects  int `json:"objects"`
-	Heads    int `json:"heads,omitempty"` // signed heads that were compared
+	Objects int `json:"objects"`
+	Heads   int `json:"heads,omitempty"` // signed heads that were compared
+	// Cut is the newest cut of the chain by the retention; nil: none.
+	Cut      *auditCut `json:"cut,omitempty"`
+	keyFile  string    // of --heads-key
 	previous string
 	newest   signedHead           // the latest of the signed heads
 	newestNo int64                // the number of newest
@@ -252,6 +257,7 @@ func (s *session) auditVerify(ctx context.Context, check *auditCheck, known int6
 			stops = append(stops, fmt.Sprintf("the check stopped "+format+": %v", append(args, err)...))
 		}
 	}
+	stop(s.readCuts(ctx, check), "at the records of cuts")
 	err := s.auditAll(ctx, nil, func(e auditEntry) error {
 		check.next(e)
 		if known > 0 && e.No == known && e.Hash != hash {
@@ -264,6 +270,7 @@ func (s *session) auditVerify(ctx context.Context, check *auditCheck, known int6
 		if known > check.Rows {
 			check.problem("the chain ends at %d; it was known to have %d", check.Rows, known)
 		}
+		check.endCut()
 		check.missingHeads()
 	}
 	loose, err := client.CountLooseAudit(ctx, s.client)
@@ -318,6 +325,9 @@ func (s *session) printAuditCheck(check *auditCheck) error {
 		if check.Heads > 0 {
 			fmt.Fprintf(s.out, "%s compared; the newest is of %s and covers rows up to %d\n",
 				cmdline.Count(check.Heads, "signed head"), check.newest.at.UTC().Format(time.RFC3339), check.newestNo)
+		}
+		if check.Cut != nil {
+			fmt.Fprintln(s.out, check.Cut.text())
 		}
 		if check.Waiting > 0 {
 			fmt.Fprintf(s.out, "%d waiting for a link of the chain, which takes some seconds.\n", check.Waiting)
@@ -381,10 +391,12 @@ func (c *auditCheck) next(e auditEntry) {
 			c.latest = at
 		}
 	}
-	if no != c.Rows+1 {
+	c.nextCut(e)
+	if no != c.Rows+1 && !c.Cut.covers(no) {
 		c.problem("number %d was removed with its link", c.Rows+1)
 	}
 	switch {
+	case e.Row == nil && c.Cut.covers(no):
 	case e.Row == nil:
 		c.problem("number %d was removed: row %s", no, e.Id)
 	case no == c.Rows+1 && auditHash(c.previous, e) != e.Hash:

@@ -23,6 +23,9 @@ type Document struct {
 	Receipts    *int           `json:"receipts,omitempty"`    // of archived runs, after the end of the run
 	DeadLetters *int           `json:"deadLetters,omitempty"` // after they were written
 	Alerts      *int           `json:"alerts,omitempty"`      // after they were resolved; incidents after they were closed
+	// Audit are the days of records of the audit after they were written. Those of a run stay as long as the run, those
+	// that made a token, a policy or a setting for ever.
+	Audit *int `json:"audit,omitempty"`
 }
 
 // RunDays are the days after the end of a run.
@@ -49,8 +52,8 @@ func kindOf(kind run.ArtifactKind) string {
 
 // Days are the effective values for a tenant; 0 keeps things for ever.
 type Days struct {
-	ArchiveRuns, DeleteArchive, StepLogs, Receipts, DeadLetters, Alerts int
-	Artifacts                                                           map[string]int
+	ArchiveRuns, DeleteArchive, StepLogs, Receipts, DeadLetters, Alerts, Audit int
+	Artifacts                                                                  map[string]int
 }
 
 // Installation are the defaults of an installation.
@@ -63,23 +66,30 @@ type Installation struct {
 	// DestinationsWait is how long a destination that fails holds runs back, and how much longer than the policy says a
 	// run is kept for destinations; 0 means 7 days.
 	DestinationsWait time.Duration
+	// Cuts signs the cuts of the audit. With nil the audit is kept for ever.
+	Cuts *CutSigner
 }
 
-// DefaultDocument returns the defaults of an installation: runs are archived after 90 days and their archives are kept.
+// auditDays is the default for the audit: seven years.
+const auditDays = 2557
+
+// DefaultDocument returns the defaults of an installation: runs are archived after 90 days and their archives are kept,
+// and so are the records of the audit about them. Other records of the audit are kept for seven years.
 func DefaultDocument() Document {
 	day := func(n int) *int { return &n }
 	return Document{
 		Runs: RunDays{ArchiveAfterDays: day(90), DeleteArchiveAfterDays: day(0)},
 		Artifacts: map[string]int{"dbt-manifest": 90, "dbt-run-results": 90, "log-bundle": 14, "dataset-sample": 7,
 			KindOther: 90},
-		StepLogs: day(14), Receipts: day(90), DeadLetters: day(30), Alerts: day(90),
+		StepLogs: day(14), Receipts: day(90), DeadLetters: day(30), Alerts: day(90), Audit: day(auditDays),
 	}
 }
 
 // KeepAll returns a document that deletes nothing.
 func KeepAll() Document {
 	day := func() *int { return new(int) }
-	return Document{Runs: RunDays{day(), day()}, StepLogs: day(), Receipts: day(), DeadLetters: day(), Alerts: day()}
+	return Document{Runs: RunDays{day(), day()}, StepLogs: day(), Receipts: day(), DeadLetters: day(), Alerts: day(),
+		Audit: day()}
 }
 
 // effective returns the values of doc over those of the installation.
@@ -99,6 +109,7 @@ func (i Installation) effective(doc Document) Days {
 		DeleteArchive: pick(doc.Runs.DeleteArchiveAfterDays, base.Runs.DeleteArchiveAfterDays),
 		StepLogs:      pick(doc.StepLogs, base.StepLogs), Receipts: pick(doc.Receipts, base.Receipts),
 		DeadLetters: pick(doc.DeadLetters, base.DeadLetters), Alerts: pick(doc.Alerts, base.Alerts),
+		Audit:     pick(doc.Audit, base.Audit),
 		Artifacts: map[string]int{},
 	}
 	maps.Copy(out.Artifacts, base.Artifacts)
@@ -122,6 +133,9 @@ func (i Installation) check(doc Document) (vs []plan.Violation) {
 	in("receipts", doc.Receipts)
 	in("deadLetters", doc.DeadLetters)
 	in("alerts", doc.Alerts)
+	if text := checkAudit(doc.Audit); text != "" {
+		bad("audit", "%s", text)
+	}
 	for _, kind := range slices.Sorted(maps.Keys(doc.Artifacts)) {
 		if !slices.Contains(kinds, kind) {
 			vs = append(vs, plan.Violation{Path: "retention.artifacts", Code: "UNKNOWN",
@@ -169,6 +183,7 @@ func (i Installation) lines(doc Document) []string {
 		line("archives are deleted after", doc.Runs.DeleteArchiveAfterDays, d.DeleteArchive),
 		line("step logs", doc.StepLogs, d.StepLogs), line("receipts", doc.Receipts, d.Receipts),
 		line("dead letters", doc.DeadLetters, d.DeadLetters), line("alerts", doc.Alerts, d.Alerts),
+		line("audit", doc.Audit, d.Audit),
 	}
 	for _, kind := range kinds {
 		var own *int

@@ -29,6 +29,7 @@ type PolicyStore interface {
 	EstimateEnded(ctx context.Context, tenantID string, before time.Time, limit int) (store.RetentionEstimate, error)
 	EstimateArchived(ctx context.Context, tenantID string, before time.Time, limit int) (store.RetentionEstimate, error)
 	RetentionPass(ctx context.Context, tenantID string) (json.RawMessage, error)
+	store.AuditCuts
 }
 
 // Editor reads and changes the policies of tenants. It is safe for concurrent use.
@@ -196,6 +197,11 @@ func (s *Editor) effect(ctx context.Context, tenantID string, old, doc Document)
 	}
 	lost, err := s.shortened(ctx, tenantID, s.installed.effective(old), d)
 	out.Warnings = append(out.Warnings, lost...)
+	if err != nil {
+		return out, err
+	}
+	records, err := s.auditWarnings(ctx, tenantID, s.installed.effective(old), d)
+	out.Warnings = append(out.Warnings, records...)
 	return out, err
 }
 

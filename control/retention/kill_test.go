@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -29,7 +30,11 @@ const killedVariable = "DVT_RETENTION_TEST_DIR"
 
 func TestMain(m *testing.M) {
 	if dir := os.Getenv(killedVariable); dir != "" {
-		if err := passUntilKilled(dir); err != nil {
+		do := passUntilKilled
+		if at, err := strconv.Atoi(os.Getenv(diesVariable)); err == nil {
+			do = func(dir string) error { return passUntilStep(context.Background(), dir, at) }
+		}
+		if err := do(dir); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}

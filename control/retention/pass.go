@@ -21,10 +21,12 @@ type Pass struct {
 	Deleted   int64      `json:"deleted"`           // runs, with their archives
 	Objects   int64      `json:"objects"`           // step logs and artifacts removed from the bucket
 	Rows      int64      `json:"rows"`              // dead letters and alerts
-	Held      int64      `json:"held"`              // runs that a hold keeps from being archived or deleted now
-	Waiting   int64      `json:"waiting"`           // runs that another obstacle kept
-	Failed    int64      `json:"failed"`            // runs that failed; the next pass tries again
-	Error     string     `json:"error,omitempty"`   // of the first failure
+	// CutRecords are the records of the audit that were deleted.
+	CutRecords int64  `json:"cutRecords,omitempty"`
+	Held       int64  `json:"held"`            // runs that a hold keeps from being archived or deleted now
+	Waiting    int64  `json:"waiting"`         // runs that another obstacle kept
+	Failed     int64  `json:"failed"`          // runs that failed; the next pass tries again
+	Error      string `json:"error,omitempty"` // of the first failure
 	// Marks say up to which end of a run step logs and artifacts were removed, by what was removed and status.
 	Marks map[string]Mark `json:"marks,omitempty"`
 	// OverdueSince is since when something is late: the time at which the oldest thing that failed was due. It stays until
@@ -57,6 +59,8 @@ type PassStore interface {
 	store.Cursors
 	PassReads
 	Audit(ctx context.Context, rows ...store.AuditRow) error
+	LinkAudit(ctx context.Context, limit int) (int, error)
+	AuditLinks(ctx context.Context, f store.AuditFilter) ([]store.AuditLink, error)
 }
 
 // PassReads are the reads of a pass beside those of the retention.
@@ -70,7 +74,7 @@ type PassReads interface {
 	Load(ctx context.Context, runID string) (store.Loaded, error)
 }
 
-// Archive writes and removes the archived logs of runs.
+// Archive writes and removes the archived logs of runs, and writes records of the audit.
 type Archive interface {
 	// WriteRun writes the log of an ended run, and verifies it by reading it back.
 	WriteRun(ctx context.Context, runID string) (store.ArchivedRun, error)
@@ -78,6 +82,11 @@ type Archive interface {
 	CheckRun(ctx context.Context, a store.ArchivedRun) error
 	// RemoveRun removes an archived log, with its copies that were never marked. A log that does not exist is no error.
 	RemoveRun(ctx context.Context, a store.ArchivedRun) error
+	// WriteAudit writes the records of a tenant above a number up to another that a cut deletes, and verifies them by
+	// reading them back. It returns the name and the digest of the object.
+	WriteAudit(ctx context.Context, tenantID string, after, to int64) (location, sum string, err error)
+	// CheckAudit reads such an object and returns an error unless it has the digest.
+	CheckAudit(ctx context.Context, location, sum string) error
 }
 
 // passOf is one pass over one tenant.
@@ -85,9 +94,11 @@ type passOf struct {
 	w      *Worker
 	tenant string
 	days   Days
-	now    time.Time
-	out    *Pass
-	held   map[string]int64 // runs that a hold keeps, by mark
+	// version is that of the policy; 0: the tenant has none of its own.
+	version int64
+	now     time.Time
+	out     *Pass
+	held    map[string]int64 // runs that a hold keeps, by mark
 	// unreadable says that the policy cannot be read, so days keep everything.
 	unreadable bool
 }
@@ -96,7 +107,7 @@ type passOf struct {
 func (p *passOf) do(ctx context.Context) error {
 	for _, step := range []func(context.Context) error{
 		p.archiveRuns, p.emptyRuns, p.deleteReceipts, p.deleteRuns, p.removeLogs, p.removeUploads, p.removeArtifacts,
-		p.trimRows,
+		p.trimRows, p.cutAudit,
 	} {
 		if err := step(ctx); err != nil {
 			if isFinal(ctx, err) {

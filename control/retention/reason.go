@@ -31,6 +31,8 @@ func reasonOf(err error) string {
 	switch {
 	case errors.Is(err, errPolicy):
 		return err.Error()
+	case errors.Is(err, errUnlinked):
+		return "the record of a cut of the audit has no link yet; the next pass continues"
 	case errors.Is(err, artifact.ErrUnavailable):
 		return "the bucket of artifacts does not answer, is full, or refuses dvt; operators find the reason in the log of the " +
 			"server"

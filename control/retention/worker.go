@@ -300,6 +300,7 @@ func (p *passOf) prepare(ctx context.Context) error {
 	}
 	doc := Document{}
 	if len(rows) > 0 {
+		p.version = rows[0].Version
 		if err := json.Unmarshal(rows[0].Doc, &doc); err != nil {
 			p.fail(ctx, "", fmt.Errorf("%w: version %d: %w", errPolicy, rows[0].Version, err))
 			p.unreadable = true

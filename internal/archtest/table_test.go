@@ -56,7 +56,7 @@ var imports = map[string][]string{
 	// A client of the store and, for repairs, of the engine's history: it stands above both.
 	"storeadmin": {"store", "engine", "run", "plan"},
 	// The archive of a run is an export of it, in a bucket behind a port.
-	"storeadmin/archive": {"store", "storeadmin", "run", "internal/sizedlru"},
+	"storeadmin/archive": {"store/auditdoc", "store", "storeadmin", "run", "internal/sizedlru"},
 
 	// The port uses store's types, so that they are not copied.
 	"engine":        {"store", "run", "plan"},

@@ -24,6 +24,8 @@ type Doc struct {
 	Tenant string `json:"tenantId"`
 	// Row is null when somebody removed the row.
 	Row *Row `json:"row"`
+	// Cut says that the retention removed the row, and those before it that are missing.
+	Cut bool `json:"cut,omitempty"`
 	// Redacted says that personal fields of others were left out, so that the hash cannot be computed.
 	Redacted bool `json:"redacted,omitempty"`
 }
@@ -60,9 +62,11 @@ type Sealed struct {
 
 const timeForm = "2006-01-02T15:04:05.000000Z"
 
-// Of returns the document of a link of a tenant. previous is the hash of the link before, zero for the first one.
-func Of(tenantID string, l store.AuditLink, previous [32]byte) Doc {
-	out := Doc{No: l.No, ID: l.ID, Hash: hex.EncodeToString(l.Hash[:]), Tenant: tenantID}
+// Of returns the document of a link of a tenant. previous is the hash of the link before, zero for the first one, and
+// cut is the number up to which the retention cut the chain.
+func Of(tenantID string, l store.AuditLink, previous [32]byte, cut int64) Doc {
+	out := Doc{No: l.No, ID: l.ID, Hash: hex.EncodeToString(l.Hash[:]), Tenant: tenantID,
+		Cut: l.Row == nil && l.No <= cut}
 	if l.No > 1 {
 		out.Previous = hex.EncodeToString(previous[:])
 	}
@@ -84,9 +88,10 @@ var (
 	ErrChanged = errors.New("the row was changed or moved")
 )
 
-// Verify computes the hash of a link from its row and Previous, and compares them. A redacted document gives nil.
+// Verify computes the hash of a link from its row and Previous, and compares them. A redacted document and a
+// cut one give nil.
 func (d Doc) Verify() error {
-	if d.Redacted {
+	if d.Redacted || d.Cut && d.Row == nil {
 		return nil
 	}
 	if d.Row == nil {

@@ -83,6 +83,7 @@ func tenantTables() []table {
 		{"audit_pending", "id", ofAudit, nil},
 		{"audit", "id", ofTenant, nil},
 		{"audit_link", "tenant_id, no", ofTenant, nil},
+		{"audit_cut", "tenant_id", ofTenant, nil},
 		{"audit_head", "tenant_id", ofTenant, &postgres},
 		{"subject_key", "id", ofTenant, nil},
 		{"erasure", "id", `tenant_id = $1 AND started_at IS NULL`, nil}, // other requests, which nobody confirmed

@@ -222,3 +222,46 @@ func (s *Store) CountUnlinked(ctx context.Context, tenantID string) (waiting, st
 	})
 	return waiting, stray, err
 }
+
+// AuditCut implements store.AuditCuts.
+func (s *Store) AuditCut(ctx context.Context, tenantID string) (store.AuditCutState, error) {
+	found, err := collect(ctx, s, "audit cut", func(row pgx.CollectableRow) (c store.AuditCutState, err error) {
+		return c, row.Scan(&c.No, &c.RowID, utcOrNil{&c.EndedAt})
+	}, `SELECT no, row_id::text, ended_at FROM audit_cut WHERE tenant_id = $1`, tenantID)
+	if err != nil || len(found) == 0 {
+		return store.AuditCutState{}, err
+	}
+	return found[0], nil
+}
+
+// PlanAuditCut implements store.AuditCuts.
+func (s *Store) PlanAuditCut(ctx context.Context, tenantID string, after int64, before time.Time,
+	limit int) (store.AuditCutPlan, error) {
+	return onlyOne(collect(ctx, s, "plan audit cut", func(row pgx.CollectableRow) (p store.AuditCutPlan, err error) {
+		var hash []byte
+		err = row.Scan(&p.End, &hash, &p.Obstacle)
+		copy(p.Hash[:], hash)
+		return p, err
+	}, `SELECT x.no, (SELECT l.hash FROM audit_link l WHERE l.tenant_id = $1 AND l.no = x.no),
+		dvt_audit_cut_obstacle($1) FROM (SELECT dvt_audit_cut_end($1, $2, $3, $4) AS no) x`, tenantID, after, before, limit))
+}
+
+// CutAudit implements store.AuditCuts. The database function checks everything again, because servers have no right to
+// delete.
+func (s *Store) CutAudit(ctx context.Context, tenantID, rowID string, after int64, limit int) (int64, error) {
+	no, err := onlyOne(collect(ctx, s, "cut audit", pgx.RowTo[int64], `SELECT dvt_cut_audit($1, $2, $3, $4)`, tenantID,
+		rowID, after, pageSize(limit)))
+	switch {
+	case err != nil:
+		return 0, err
+	case no >= 0:
+		return no, nil
+	case no < -1:
+		return 0, fmt.Errorf("postgres: cut audit of tenant %s by row %s: %w", tenantID, rowID, store.ErrConflict)
+	}
+	p, err := s.PlanAuditCut(ctx, tenantID, 0, time.Time{}, 1)
+	if err != nil {
+		return 0, err
+	}
+	return 0, &store.ObstacleError{Obstacle: cmp.Or(p.Obstacle, store.ObstacleHeld)}
+}

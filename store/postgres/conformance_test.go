@@ -2,6 +2,7 @@ package postgres_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 
 	"github.com/dvt-engine/dvt/internal/testserver"
@@ -32,6 +33,13 @@ func (d database) Open(t testing.TB) store.Store {
 func (d database) Exec(t testing.TB, statement string) error {
 	t.Helper()
 	_, err := connect(t, d.dsn).Exec(context.Background(), statement)
+	return err
+}
+
+// ExecAsOwner executes one SQL statement with the rights of the owner of the tables.
+func (d database) ExecAsOwner(t testing.TB, statement string) error {
+	t.Helper()
+	_, err := connect(t, strings.Replace(d.dsn, "//Server@", "//owner@", 1)).Exec(context.Background(), statement)
 	return err
 }
 

@@ -27,7 +27,7 @@ var migrations embed.FS
 const baseline = 20
 
 // schema is the version that this program works on: the number of its newest migration.
-const schema = 36
+const schema = 37
 
 // A process that finds the migration lock taken tries again every lockProbe, at most lockProbes times. If the holder
 // died, the lock expires after lockLease.

@@ -24,6 +24,7 @@ var rights = []right{ //nolint:gochecknoglobals // a table
 	{"audit_link", "SELECT"}, // dvt_audit_link writes it
 	{"audit_head", "SELECT"},
 	{"audit_pending", "SELECT"},
+	{"audit_cut", "SELECT"}, // dvt_cut_audit writes it
 	{"alert", "SELECT, INSERT"},
 	{"alert_state", "SELECT, INSERT, UPDATE"},
 	{"alert_silence", "SELECT, INSERT, DELETE"},

@@ -180,8 +180,8 @@ func TestRoles_NothingChangesEventsOrAudit(t *testing.T) {
 }
 
 // dvt_append runs with the rights of its caller, so it does not bypass them. The functions that link the audit, keep
-// the activity of plans and delete what is archived run with their owner's rights and with a search path that callers
-// cannot change.
+// the activity of plans, and delete what is archived or cut, run with their owner's rights and with a search path that
+// callers cannot change.
 // contract: T208
 func TestRoles_FunctionsGiveNoRights(t *testing.T) {
 	ctx := context.Background()
@@ -193,7 +193,8 @@ func TestRoles_FunctionsGiveNoRights(t *testing.T) {
 	c := connect(t, r.admin)
 	rows, err := c.Query(
 		ctx, `SELECT p.oid::regprocedure::text || CASE WHEN p.prosecdef AND NOT (p.proname IN ('dvt_audit_pending', 'dvt_audit_link_next', 'dvt_audit_link', 'dvt_plan_active',
-			'dvt_mark_archived', 'dvt_delete_archived_events', 'dvt_delete_archived_receipts', 'dvt_delete_archived_run', 'dvt_trim_rows')
+			'dvt_mark_archived', 'dvt_delete_archived_events', 'dvt_delete_archived_receipts', 'dvt_delete_archived_run', 'dvt_trim_rows',
+			'dvt_cut_audit')
 			AND p.proconfig = ARRAY['search_path=public, pg_temp']) THEN ' runs as its owner' ELSE '' END
 		|| CASE WHEN EXISTS (SELECT FROM aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) a WHERE a.grantee = 0) THEN ' is open to PUBLIC' ELSE '' END
 		FROM pg_proc p WHERE pronamespace = 'public'::regnamespace`)

@@ -3,8 +3,11 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/dvt-engine/dvt/store"
@@ -255,4 +258,143 @@ func (s *Store) CountUnlinked(ctx context.Context, tenantID string) (waiting, st
 		`SELECT count(p.id), count(*) - count(p.id) FROM audit a `+linkJoin+`
 		LEFT JOIN audit_pending p ON p.id = a.id WHERE a.tenant_id = ? AND l.id IS NULL`, tenantID)
 	return l.waiting, l.stray, err
+}
+
+// AuditCut implements store.AuditCuts.
+func (s *Store) AuditCut(ctx context.Context, tenantID string) (store.AuditCutState, error) {
+	found, err := readAll(ctx, s, "audit cut", scanAuditCut, getCutSQL, tenantID)
+	if err != nil || len(found) == 0 {
+		return store.AuditCutState{}, err
+	}
+	return found[0], nil
+}
+
+const getCutSQL = `SELECT no, row_id, ended_at FROM audit_cut WHERE tenant_id = ?`
+
+func scanAuditCut(row scanner) (c store.AuditCutState, err error) {
+	var at sql.NullInt64
+	err = row.Scan(&c.No, &c.RowID, &at)
+	c.EndedAt = instantOrNil(at)
+	return c, err
+}
+
+// cutObstacleSQL returns why no row of the audit of tenant ?1 may be deleted, or ”.
+const cutObstacleSQL = `CASE
+	WHEN EXISTS (SELECT 1 FROM legal_hold h WHERE h.tenant_id = ?1 AND h.lifted_at IS NULL AND h.kind = 'SUBJECT')
+	THEN 'HELD'
+	WHEN EXISTS (SELECT 1 FROM erasure e WHERE e.tenant_id = ?1 AND e.finished_at IS NULL AND e.cancelled_at IS NULL)
+	THEN 'ERASURE' ELSE '' END`
+
+// lastsSQL says that the row a of the audit outlives a cut, as store.OutlivesCut.
+const lastsSQL = `(a.object LIKE 'token/%' OR a.object LIKE 'revocation/%' OR a.object LIKE 'policy/%'
+	OR a.object LIKE 'setting/%')`
+
+// ofRunSQL says that the row a of the audit speaks of a run in the store.
+const ofRunSQL = `(a.run_id <> '' AND EXISTS (SELECT 1 FROM run r WHERE r.run_id = a.run_id))`
+
+// PlanAuditCut implements store.AuditCuts.
+func (s *Store) PlanAuditCut(ctx context.Context, tenantID string, after int64, before time.Time,
+	limit int) (store.AuditCutPlan, error) {
+	return readOne(ctx, s, "plan audit cut", func(row scanner) (p store.AuditCutPlan, err error) {
+		var hash []byte
+		err = row.Scan(&p.End, &hash, &p.Obstacle)
+		copy(p.Hash[:], hash)
+		return p, err
+	}, `WITH links AS MATERIALIZED (SELECT l.no, coalesce(a.at < ?3 AND NOT `+ofRunSQL+`, 0) AS old
+			FROM (SELECT no, id FROM audit_link WHERE tenant_id = ?1 AND no > ?2 AND no < 4611686018427387904
+				ORDER BY no LIMIT ?4) l LEFT JOIN audit a ON a.id = l.id AND a.tenant_id = ?1),
+		cut AS (SELECT coalesce(max(no), ?2) AS no FROM links WHERE no < coalesce((SELECT min(no) FROM links
+			WHERE old = 0), 4611686018427387904))
+		SELECT cut.no, (SELECT hash FROM audit_link l WHERE l.tenant_id = ?1 AND l.no = cut.no), `+cutObstacleSQL+` FROM cut`,
+		tenantID, after, micros(before), limit)
+}
+
+// CutAudit implements store.AuditCuts.
+func (s *Store) CutAudit(ctx context.Context, tenantID, rowID string, after int64, limit int) (last int64, err error) {
+	limit = clamp(limit, store.MaxPage)
+	err = s.write(ctx, func(c *conn) error {
+		no, err := checkCut(ctx, c, tenantID, rowID)
+		if err != nil {
+			return err
+		}
+		last, err = collectOne(ctx, c, "cut audit", value[int64], `SELECT coalesce(max(no), ?3) FROM (SELECT no
+			FROM audit_link WHERE tenant_id = ?1 AND no > ?2 AND no <= ?3 ORDER BY no LIMIT ?4)`, tenantID, after, no, limit)
+		if err != nil {
+			return err
+		}
+		young, err := collectOne(ctx, c, "cut audit", value[bool], `SELECT EXISTS (SELECT 1 FROM audit_link l
+			JOIN audit a ON a.id = l.id WHERE l.tenant_id = ?1 AND l.no > ?2 AND l.no <= ?3 AND NOT `+lastsSQL+`
+			AND (a.at > ?4 OR `+ofRunSQL+`))`, tenantID, after, last, micros(s.now().Add(-store.MinAuditAge)))
+		if err == nil && young {
+			err = fmt.Errorf("sqlite: cut audit of tenant %s: a row is too young: %w", tenantID, store.ErrConflict)
+		}
+		if err != nil {
+			return err
+		}
+		return s.cutLinks(ctx, c, store.AuditCutState{No: no, RowID: rowID}, tenantID, after, last)
+	})
+	return last, err
+}
+
+// checkCut returns the number up to which the audit row rowID cuts the chain of a tenant.
+func checkCut(ctx context.Context, c *conn, tenantID, rowID string) (int64, error) {
+	refused := fmt.Errorf("sqlite: cut audit of tenant %s by row %s: %w", tenantID, rowID, store.ErrConflict)
+	r, err := collectOne(ctx, c, "record of a cut", scanAudit, `SELECT `+auditColumns+` FROM audit a
+		JOIN audit_link l ON l.id = a.id AND l.tenant_id = a.tenant_id WHERE a.id = ? AND a.tenant_id = ? AND a.action = ?
+		AND a.outcome = 'ACCEPTED' AND l.no > CAST(substr(a.object, 5) AS INTEGER)`, rowID, tenantID, store.ActionCutAudit)
+	if errors.Is(err, store.ErrNotFound) {
+		return 0, refused
+	}
+	if err != nil {
+		return 0, err
+	}
+	no, parseErr := strconv.ParseInt(strings.TrimPrefix(r.Object, store.AuditCutObject(0)[:4]), 10, 64)
+	link, err := collectOne(ctx, c, "link of a cut", scanLinkEnd, `SELECT no, hash FROM audit_link WHERE tenant_id = ?
+		AND no = ?`, tenantID, no)
+	if parseErr != nil || errors.Is(err, store.ErrNotFound) || err == nil && hex.EncodeToString(link.Hash[:]) != r.Digest {
+		return 0, refused
+	}
+	if err != nil {
+		return 0, err
+	}
+	earlier, err := collect(ctx, c, "audit cut", scanAuditCut, getCutSQL, tenantID)
+	if err == nil && len(earlier) > 0 && earlier[0].No > no {
+		err = refused
+	}
+	if err != nil {
+		return 0, err
+	}
+	obstacle, err := collectOne(ctx, c, "obstacle of a cut", value[store.ArchiveObstacle], `SELECT `+cutObstacleSQL,
+		tenantID)
+	if err == nil && obstacle != "" {
+		err = &store.ObstacleError{Obstacle: obstacle}
+	}
+	return no, err
+}
+
+// cutLinks deletes rows and links after a number up to last. The links before rows that stay, and the link of the cut,
+// stay too, so that the hash of the row behind them can be computed.
+func (s *Store) cutLinks(ctx context.Context, c *conn, cut store.AuditCutState, tenantID string, after,
+	last int64) error {
+	for _, q := range []struct {
+		what, sql string
+		args      []any
+	}{
+		{"mark cut", `INSERT INTO audit_cut (tenant_id, no, row_id) VALUES (?1, ?2, ?3) ON CONFLICT (tenant_id) DO UPDATE
+			SET no = excluded.no, row_id = excluded.row_id, ended_at = NULL WHERE audit_cut.no < excluded.no`,
+			[]any{tenantID, cut.No, cut.RowID}},
+		{"cut audit", `DELETE FROM audit WHERE id IN (SELECT a.id FROM audit_link l JOIN audit a ON a.id = l.id
+			WHERE l.tenant_id = ?1 AND l.no > ?2 AND l.no <= ?3 AND NOT ` + lastsSQL + `)`, []any{tenantID, after, last}},
+		{"cut links", `DELETE FROM audit_link AS l WHERE l.tenant_id = ?1 AND l.no > ?2 AND l.no <= ?3 AND l.no <> ?4
+			AND NOT EXISTS (SELECT 1 FROM audit a WHERE a.id = l.id)
+			AND NOT EXISTS (SELECT 1 FROM audit_link n JOIN audit a ON a.id = n.id WHERE n.tenant_id = ?1
+				AND n.no = l.no + 1 AND ` + lastsSQL + `)`, []any{tenantID, after, last, cut.No}},
+		{"end cut", `UPDATE audit_cut SET ended_at = ?1 WHERE tenant_id = ?2 AND no = ?3 AND ended_at IS NULL
+			AND ?3 <= ?4`, []any{micros(s.now()), tenantID, cut.No, last}},
+	} {
+		if _, err := c.exec(ctx, q.what, q.sql, q.args...); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -1,9 +1,11 @@
 package storetest
 
 import (
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"strings"
+	"testing"
 	"time"
 
 	"github.com/dvt-engine/dvt/run"
@@ -229,4 +231,145 @@ func testAuditSignalsASharedPositionHidesNone(f *fixture) {
 		quiescent_seq, received_at FROM signal`)
 	f.equal(map[string]string{id.RunID + "/s": "", id.RunID + "/twin": "no row"},
 		f.auditDifferences(store.AuditSignal, id.TenantID), "signals with one position")
+}
+
+// ageAudit makes every row of the audit eight years older. It must come before the rows are linked.
+func (f *fixture) ageAudit() {
+	f.Helper()
+	if owned, ok := f.db.(interface {
+		ExecAsOwner(t testing.TB, statement string) error
+	}); ok {
+		f.ok(owned.ExecAsOwner(f.T, `ALTER TABLE audit DISABLE TRIGGER audit_insert_only`))
+		f.ok(owned.ExecAsOwner(f.T, `UPDATE audit SET at = at - interval '8 years'`))
+		f.ok(owned.ExecAsOwner(f.T, `ALTER TABLE audit ENABLE TRIGGER audit_insert_only`))
+		return
+	}
+	f.ok(f.db.Exec(f.T, `DROP TRIGGER audit_no_update`))
+	f.ok(f.db.Exec(f.T, `UPDATE audit SET at = at - 252460800000000`))
+}
+
+// recordCut writes and links the audit row of a cut of tenant t1, and returns its id.
+func (f *fixture) recordCut(n int, no int64, digest string) string {
+	f.Helper()
+	row := store.AuditRow{ID: auditOf("t1", n).ID, TenantID: "t1", Actor: "dvt", Action: store.ActionCutAudit,
+		Outcome: "ACCEPTED", Object: store.AuditCutObject(no), Digest: digest}
+	f.ok(f.store.Audit(f.ctx(), row))
+	f.linkAudit(10)
+	return row.ID
+}
+
+// oldAudit makes eight old rows of tenant t1: number 3 made a policy, 6 speaks of a run that exists. Number 9 is young.
+func (f *fixture) oldAudit() []store.AuditLink {
+	f.Helper()
+	id := identity(1)
+	f.create(newRun(id))
+	f.linkAudit(100)
+	if n := f.db.Count(f, `SELECT count(*) FROM audit`); n != 0 {
+		f.Fatalf("the audit has %d rows before, want none", n)
+	}
+	row := func(n int, run, object string) store.AuditRow {
+		r := auditOf("t1", n)
+		r.RunID, r.SignalID, r.Object = run, "", object
+		return r
+	}
+	f.ok(f.store.Audit(f.ctx(), row(1, "", ""), row(2, "gone", "run/gone"), row(3, "", "policy/1"), row(4, "", ""),
+		row(5, "", "token/a/b"), row(6, id.RunID, ""), row(7, "", ""), row(8, "", ""), auditOf("t2", 20)))
+	f.ageAudit()
+	f.linkAudit(100)
+	f.ok(f.store.Audit(f.ctx(), row(9, "", "")))
+	f.linkAudit(100)
+	return f.auditLinks(store.AuditFilter{TenantID: "t1"})
+}
+
+func testAuditIsCutAtItsRecord(f *fixture) {
+	links := f.oldAudit()
+	before := time.Now().AddDate(-7, 0, 0)
+	for _, c := range []struct {
+		tenant string
+		after  int64
+		limit  int
+		want   int64
+	}{{"t1", 0, 100, 5}, {"t1", 0, 2, 2}, {"t1", 5, 100, 5}, {"t1", 6, 100, 8}, {"t2", 0, 100, 1}, {"t3", 0, 100, 0}} {
+		p, err := f.store.PlanAuditCut(f.ctx(), c.tenant, c.after, before, c.limit)
+		f.ok(err)
+		f.equal(c.want, p.End, fmt.Sprintf("the end of a cut of %s after %d", c.tenant, c.after))
+	}
+	p, err := f.store.PlanAuditCut(f.ctx(), "t1", 0, before, 100)
+	f.ok(err)
+	f.equal(links[4].Hash, p.Hash, "the hash at the end")
+	digest := func(no int64) string { return hex.EncodeToString(links[no-1].Hash[:]) }
+	for i, no := range []int64{6, 9, 400} { // speaks of a run, is young, does not exist
+		_, err := f.store.CutAudit(f.ctx(), "t1", f.recordCut(30+i, no, digest(min(no, 9))), 0, 100)
+		f.wantError(err, store.ErrConflict)
+	}
+	_, err = f.store.CutAudit(f.ctx(), "t1", f.recordCut(40, 5, digest(4)), 0, 100)
+	f.wantError(err, store.ErrConflict)
+	_, err = f.store.CutAudit(f.ctx(), "t1", auditOf("t1", 9).ID, 0, 100)
+	f.wantError(err, store.ErrConflict)
+	f.equal(8+1+4, f.db.Count(f, `SELECT count(*) FROM audit WHERE tenant_id = 't1'`), "rows after refused cuts")
+	for _, table := range []string{"audit", "audit_link"} {
+		if err := f.db.Exec(f.T, `DELETE FROM `+table+` WHERE tenant_id = 't1'`); err == nil {
+			f.Errorf("somebody can delete rows of %s past the store", table)
+		}
+	}
+	id := f.recordCut(50, 5, digest(5))
+	_, err = f.store.CutAudit(f.ctx(), "t2", id, 0, 100)
+	f.wantError(err, store.ErrConflict)
+	at := int64(0)
+	for _, want := range []int64{2, 4, 5} {
+		at, err = f.store.CutAudit(f.ctx(), "t1", id, at, 2)
+		f.ok(err)
+		f.equal(want, at, "the last link of a batch")
+		state, err := f.store.AuditCut(f.ctx(), "t1")
+		f.ok(err)
+		f.equal([]any{int64(5), id, want == 5}, []any{state.No, state.RowID, state.EndedAt != nil}, "the state of the cut")
+	}
+	at, err = f.store.CutAudit(f.ctx(), "t1", id, 0, 100) // a repetition
+	f.ok(err)
+	f.equal(int64(5), at, "the last link of a repetition")
+	left := f.auditLinks(store.AuditFilter{TenantID: "t1", WithMissingRows: true, Limit: 8})
+	var numbers []int64
+	for i, l := range left {
+		numbers = append(numbers, l.No)
+		if l.Row != nil && l.Hash != l.Row.Link(left[max(i-1, 0)].Hash, l.No) {
+			f.Errorf("the hash of number %d cannot be computed from the link before it", l.No)
+		}
+	}
+	f.equal([]int64{2, 3, 4, 5, 6, 7, 8, 9}, numbers, "the links that stay")
+	f.equal([]bool{true, false, true, false, false}, []bool{left[0].Row == nil, left[1].Row == nil, left[2].Row == nil,
+		left[3].Row == nil, left[4].Row == nil}, "which rows are gone: all but those that made a policy or a token")
+	f.equal(1, f.db.Count(f, `SELECT count(*) FROM audit WHERE tenant_id = 't2'`), "rows of another tenant")
+	_, err = f.store.CutAudit(f.ctx(), "t1", f.recordCut(60, 4, digest(4)), 0, 100)
+	f.wantError(err, store.ErrConflict) // a cut below the one that is there
+	end := f.auditLinks(store.AuditFilter{TenantID: "t1", Newest: true, Limit: 1})
+	f.equal(int64(9+4+2), end[0].No, "the chain continues behind the cut")
+	if err := f.db.Exec(f.T, `DELETE FROM audit WHERE tenant_id = 't1'`); err == nil {
+		f.Error("somebody can delete rows behind the cut past the store")
+	}
+}
+
+func testAuditIsNotCutDuringAHoldOrAnErasure(f *fixture) {
+	links := f.oldAudit()
+	id := f.recordCut(50, 5, hex.EncodeToString(links[4].Hash[:]))
+	f.hold(store.HoldPlan, "sales") // its runs keep the rows that speak of them
+	h := f.hold(store.HoldSubject, "ann")
+	refused := func(want store.ArchiveObstacle) {
+		f.Helper()
+		p, err := f.store.PlanAuditCut(f.ctx(), "t1", 0, time.Now().AddDate(-7, 0, 0), 100)
+		f.ok(err)
+		f.equal(want, p.Obstacle, "the obstacle of a plan")
+		_, err = f.store.CutAudit(f.ctx(), "t1", id, 0, 100)
+		f.obstacle(want, err, "the obstacle of a cut")
+	}
+	refused(store.ObstacleHeld)
+	_, _, err := f.store.LiftHold(f.ctx(), "t1", h.ID, "bob", "over", auditRow("t1"))
+	f.ok(err)
+	e, err := f.store.RequestErasure(f.ctx(), store.Erasure{ID: "e1", Kind: store.EraseSubject, TenantID: "t1",
+		Subject: "ann", Reason: "law", RequestedBy: "ola"}, time.Hour, auditRow("t1"))
+	f.ok(err)
+	refused(store.ObstacleErasure)
+	_, err = f.store.DecideErasure(f.ctx(), "t1", e.ID, "bob", false, auditRow("t1"))
+	f.ok(err)
+	_, err = f.store.CutAudit(f.ctx(), "t1", id, 0, 100)
+	f.ok(err)
 }

@@ -28,6 +28,9 @@ var retentionCases = []testCase{
 	{"ArchivedRunsAreEstimated", testArchivedRunsAreEstimated},
 	{"OldRowsAreTrimmed", testOldRowsAreTrimmed},
 	{"RetentionTenantsAndPasses", testRetentionTenantsAndPasses},
+	// contract: T208
+	{"AuditIsCutAtItsRecord", testAuditIsCutAtItsRecord},
+	{"AuditIsNotCutDuringAHoldOrAnErasure", testAuditIsNotCutDuringAHoldOrAnErasure},
 }
 
 // pastRun imports the log of a run of tenant t1 with its times, and marks it as published.

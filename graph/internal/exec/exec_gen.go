@@ -1454,6 +1454,7 @@ type ComplexityRoot struct {
 		Alerts         func(childComplexity int) int
 		ArchiveRuns    func(childComplexity int) int
 		Artifacts      func(childComplexity int) int
+		Audit          func(childComplexity int) int
 		DeadLetters    func(childComplexity int) int
 		DeleteArchives func(childComplexity int) int
 		Receipts       func(childComplexity int) int
@@ -1471,6 +1472,7 @@ type ComplexityRoot struct {
 	RetentionPass struct {
 		Archived       func(childComplexity int) int
 		ArchivedBytes  func(childComplexity int) int
+		CutRecords     func(childComplexity int) int
 		Deleted        func(childComplexity int) int
 		DeletedEvents  func(childComplexity int) int
 		DeletedRows    func(childComplexity int) int
@@ -8668,6 +8670,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.RetentionDays.Artifacts(childComplexity), true
+	case "RetentionDays.audit":
+		if e.ComplexityRoot.RetentionDays.Audit == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RetentionDays.Audit(childComplexity), true
 	case "RetentionDays.deadLetters":
 		if e.ComplexityRoot.RetentionDays.DeadLetters == nil {
 			break
@@ -8736,6 +8744,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.RetentionPass.ArchivedBytes(childComplexity), true
+	case "RetentionPass.cutRecords":
+		if e.ComplexityRoot.RetentionPass.CutRecords == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RetentionPass.CutRecords(childComplexity), true
 	case "RetentionPass.deleted":
 		if e.ComplexityRoot.RetentionPass.Deleted == nil {
 			break
@@ -14205,6 +14219,11 @@ type RetentionDays {
   deadLetters: Int!
   "After they were resolved, and incidents after they were closed."
   alerts: Int!
+  """
+  Records of the audit, after they were written. Those about a run stay as long as the run, and records behind them, too.
+  Records that made a token, a policy or a setting stay.
+  """
+  audit: Int!
   artifacts: [ArtifactRetention!]!
 }
 type ArtifactRetention {
@@ -14221,6 +14240,8 @@ input RetentionDaysInput {
   receipts: Int
   deadLetters: Int
   alerts: Int
+  "0, or at least 365."
+  audit: Int
   "At most one of each kind. Kinds that are not named have the days of the installation."
   artifacts: [ArtifactRetentionInput!]! = []
 }
@@ -14265,6 +14286,8 @@ type RetentionPass {
   removedObjects: Int!
   "Dead letters and alerts."
   deletedRows: Int!
+  "Records of the audit."
+  cutRecords: Int!
   "Kept by a legal hold."
   held: Int!
   "Kept because an open rerun needs them, or because something of them was not delivered."
@@ -19192,6 +19215,8 @@ func (ec *executionContext) childFields_RetentionDays(ctx context.Context, field
 		return ec.fieldContext_RetentionDays_deadLetters(ctx, field)
 	case "alerts":
 		return ec.fieldContext_RetentionDays_alerts(ctx, field)
+	case "audit":
+		return ec.fieldContext_RetentionDays_audit(ctx, field)
 	case "artifacts":
 		return ec.fieldContext_RetentionDays_artifacts(ctx, field)
 	}
@@ -19232,6 +19257,8 @@ func (ec *executionContext) childFields_RetentionPass(ctx context.Context, field
 		return ec.fieldContext_RetentionPass_removedObjects(ctx, field)
 	case "deletedRows":
 		return ec.fieldContext_RetentionPass_deletedRows(ctx, field)
+	case "cutRecords":
+		return ec.fieldContext_RetentionPass_cutRecords(ctx, field)
 	case "held":
 		return ec.fieldContext_RetentionPass_held(ctx, field)
 	case "waiting":
@@ -48309,6 +48336,29 @@ func (ec *executionContext) fieldContext_RetentionDays_alerts(_ context.Context,
 	return graphql.NewScalarFieldContext("RetentionDays", field, false, false, errors.New("field of type Int does not have child fields"))
 }
 
+func (ec *executionContext) _RetentionDays_audit(ctx context.Context, field graphql.CollectedField, obj *model.RetentionDays) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RetentionDays_audit(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Audit, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RetentionDays_audit(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RetentionDays", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
 func (ec *executionContext) _RetentionDays_artifacts(ctx context.Context, field graphql.CollectedField, obj *model.RetentionDays) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -48637,6 +48687,29 @@ func (ec *executionContext) _RetentionPass_deletedRows(ctx context.Context, fiel
 	)
 }
 func (ec *executionContext) fieldContext_RetentionPass_deletedRows(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RetentionPass", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _RetentionPass_cutRecords(ctx context.Context, field graphql.CollectedField, obj *model.RetentionPass) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RetentionPass_cutRecords(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.CutRecords, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RetentionPass_cutRecords(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("RetentionPass", field, false, false, errors.New("field of type Int does not have child fields"))
 }
 
@@ -66123,7 +66196,7 @@ func (ec *executionContext) unmarshalInputRetentionDaysInput(ctx context.Context
 		asMap["artifacts"] = []any{}
 	}
 
-	fieldsInOrder := [...]string{"archiveRuns", "deleteArchives", "stepLogs", "receipts", "deadLetters", "alerts", "artifacts"}
+	fieldsInOrder := [...]string{"archiveRuns", "deleteArchives", "stepLogs", "receipts", "deadLetters", "alerts", "audit", "artifacts"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -66172,6 +66245,13 @@ func (ec *executionContext) unmarshalInputRetentionDaysInput(ctx context.Context
 				return it, err
 			}
 			it.Alerts = data
+		case "audit":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("audit"))
+			data, err := ec.unmarshalOInt2ᚖint(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Audit = data
 		case "artifacts":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("artifacts"))
 			data, err := ec.unmarshalNArtifactRetentionInput2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐArtifactRetentionInputᚄ(ctx, v)
@@ -78749,6 +78829,11 @@ func (ec *executionContext) _RetentionDays(ctx context.Context, sel ast.Selectio
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
+		case "audit":
+			out.Values[i] = ec._RetentionDays_audit(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
 		case "artifacts":
 			out.Values[i] = ec._RetentionDays_artifacts(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
@@ -78882,6 +78967,11 @@ func (ec *executionContext) _RetentionPass(ctx context.Context, sel ast.Selectio
 			}
 		case "deletedRows":
 			out.Values[i] = ec._RetentionPass_deletedRows(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "cutRecords":
+			out.Values[i] = ec._RetentionPass_cutRecords(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}

@@ -19,6 +19,7 @@ func RetentionDocument(in model.RetentionDaysInput) (retention.Document, error) 
 	doc := retention.Document{
 		Runs:     retention.RunDays{ArchiveAfterDays: in.ArchiveRuns, DeleteArchiveAfterDays: in.DeleteArchives},
 		StepLogs: in.StepLogs, Receipts: in.Receipts, DeadLetters: in.DeadLetters, Alerts: in.Alerts,
+		Audit: in.Audit,
 	}
 	for i, a := range in.Artifacts {
 		if _, twice := doc.Artifacts[a.Kind]; twice {
@@ -44,14 +45,15 @@ func RetentionPolicy(p retention.Policy) (*model.RetentionPolicy, error) {
 		Version: int(p.Version), Own: own, Actor: Text(p.Actor), Reason: Text(p.Reason), At: Optional(p.At),
 		Changed: append([]string{}, p.Changed...),
 		Days: &model.RetentionDays{ArchiveRuns: d.ArchiveRuns, DeleteArchives: d.DeleteArchive, StepLogs: d.StepLogs,
-			Receipts: d.Receipts, DeadLetters: d.DeadLetters, Alerts: d.Alerts, Artifacts: artifactDays(d.Artifacts)},
+			Receipts: d.Receipts, DeadLetters: d.DeadLetters, Alerts: d.Alerts, Audit: d.Audit,
+			Artifacts: artifactDays(d.Artifacts)},
 	}
 	if l := p.LastPass; l != nil {
 		out.LastPass = &model.RetentionPass{
 			StartedAt: l.StartedAt, EndedAt: l.EndedAt, Archived: int(l.Archived), ArchivedBytes: int(l.Bytes),
 			DeletedEvents: int(l.Events), Deleted: int(l.Deleted), RemovedObjects: int(l.Objects), DeletedRows: int(l.Rows),
 			Held: int(l.Held), Waiting: int(l.Waiting), Failed: int(l.Failed), Error: Text(l.Error),
-			OverdueSince: l.OverdueSince,
+			OverdueSince: l.OverdueSince, CutRecords: int(l.CutRecords),
 		}
 	}
 	return out, nil
@@ -62,7 +64,7 @@ func retentionInput(doc retention.Document) map[string]any {
 	out := map[string]any{}
 	for name, days := range map[string]*int{"archiveRuns": doc.Runs.ArchiveAfterDays,
 		"deleteArchives": doc.Runs.DeleteArchiveAfterDays, "stepLogs": doc.StepLogs, "receipts": doc.Receipts,
-		"deadLetters": doc.DeadLetters, "alerts": doc.Alerts} {
+		"deadLetters": doc.DeadLetters, "alerts": doc.Alerts, "audit": doc.Audit} {
 		if days != nil {
 			out[name] = *days
 		}

@@ -2247,7 +2247,10 @@ type RetentionDays struct {
 	// After they were written.
 	DeadLetters int `json:"deadLetters"`
 	// After they were resolved, and incidents after they were closed.
-	Alerts    int                 `json:"alerts"`
+	Alerts int `json:"alerts"`
+	// Records of the audit, after they were written. Those about a run stay as long as the run, and records behind them, too.
+	// Records that made a token, a policy or a setting stay.
+	Audit     int                 `json:"audit"`
 	Artifacts []ArtifactRetention `json:"artifacts"`
 }
 
@@ -2260,6 +2263,8 @@ type RetentionDaysInput struct {
 	Receipts       *int `json:"receipts,omitempty"`
 	DeadLetters    *int `json:"deadLetters,omitempty"`
 	Alerts         *int `json:"alerts,omitempty"`
+	// 0, or at least 365.
+	Audit *int `json:"audit,omitempty"`
 	// At most one of each kind. Kinds that are not named have the days of the installation.
 	Artifacts []ArtifactRetentionInput `json:"artifacts"`
 }
@@ -2289,6 +2294,8 @@ type RetentionPass struct {
 	RemovedObjects int `json:"removedObjects"`
 	// Dead letters and alerts.
 	DeletedRows int `json:"deletedRows"`
+	// Records of the audit.
+	CutRecords int `json:"cutRecords"`
 	// Kept by a legal hold.
 	Held int `json:"held"`
 	// Kept because an open rerun needs them, or because something of them was not delivered.

@@ -25,6 +25,7 @@ const POLICY = {
     receipts: 90,
     deadLetters: 30,
     alerts: 1,
+    audit: 2557,
     artifacts: [{ kind: "custom", days: 90 }],
   },
 };
@@ -38,6 +39,7 @@ const PASS = {
   deleted: 3,
   removedObjects: 4,
   deletedRows: 5,
+  cutRecords: 8,
   held: 6,
   waiting: 7,
   failed: 1,
@@ -88,7 +90,14 @@ const answer = (archive: unknown) => ({ answers: { RunArchive: { run: { archive 
 it("says how long each thing lives and what the last pass did", async () => {
   await panel();
   const text = document.body.textContent;
-  for (const part of ["Version 3 of this tenant's policy", "30 days", "1 day", "for ever", "Artifacts: custom"])
+  for (const part of [
+    "Version 3 of this tenant's policy",
+    "30 days",
+    "1 day",
+    "2,557 days",
+    "for ever",
+    "Artifacts: custom",
+  ])
     expect(text).toContain(part);
   expect(text).toContain("12,480");
   expect(text).toContain("The first failure: run r1: the bucket is full");
@@ -102,6 +111,7 @@ it("says in one sentence that nothing is deleted, instead of in each row", async
     receipts: 0,
     deadLetters: 0,
     alerts: 0,
+    audit: 0,
     artifacts: [],
   };
   await show(<RetentionPanel />, {

@@ -79,6 +79,7 @@ export const operationNames: Readonly<Record<string, string>> = {
   EXPORT_TENANT: "Export the tenant",
   EXPORT_SUBJECT: "Export what concerns a person",
   ERASE_NAMES: "Replace the name of an erased person",
+  CUT_AUDIT: "Delete old records of the audit",
   IMPORT: "Import a run",
   RECOVER: "Recover a run that hangs",
   REFUSE_WORKER: "Refuse a worker",

@@ -11,7 +11,7 @@ export const retention = {
   what: "What",
   kept: "Kept for",
   /** Instead of a table whose rows all say the same. */
-  allForEver: "Nothing is deleted: runs, logs, artifacts, receipts, dead letters and alerts stay for ever.",
+  allForEver: "Nothing is deleted: runs, logs, artifacts, receipts, dead letters, alerts and the audit stay for ever.",
   days: (n: number) => (n === 0 ? "for ever" : plural(n, "day")),
   lines: {
     archiveRuns: "Runs, until their log moves into the archive",
@@ -20,6 +20,7 @@ export const retention = {
     receipts: "Receipts of archived runs",
     deadLetters: "Dead letters",
     alerts: "Resolved alerts",
+    audit: "Records of the audit",
   },
   artifacts: (kind: string) => `Artifacts: ${kind}`,
   artifactsHead: "Artifacts by kind",
@@ -40,6 +41,7 @@ export const retention = {
     deleted: "Runs deleted",
     removedObjects: "Logs and artifacts removed",
     deletedRows: "Dead letters and alerts deleted",
+    cutRecords: "Records of the audit deleted",
     held: "Runs kept by a hold",
     waiting: "Runs that wait for a rerun or a delivery",
     failed: "Failures",

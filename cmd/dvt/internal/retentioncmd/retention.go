@@ -89,6 +89,7 @@ func (s commands) table(d client.RetentionPolicyRowDaysRetentionDays) *console.T
 	row("receipts of archived runs", d.Receipts)
 	row("dead letters", d.DeadLetters)
 	row("resolved alerts", d.Alerts)
+	row("records of the audit", d.Audit)
 	for _, a := range d.Artifacts {
 		row("artifacts of kind "+a.Kind, a.Days)
 	}

@@ -787,6 +787,8 @@ export type RetentionDaysInput = {
   archiveRuns?: number | null | undefined;
   /** At most one of each kind. Kinds that are not named have the days of the installation. */
   artifacts?: Array<ArtifactRetentionInput>;
+  /** 0, or at least 365. */
+  audit?: number | null | undefined;
   deadLetters?: number | null | undefined;
   /** More than archiveRuns, which it needs. */
   deleteArchives?: number | null | undefined;
@@ -2324,12 +2326,12 @@ export type RerunsQueryVariables = Exact<{
 
 export type RerunsQuery = { runs: { edges: Array<{ node: { runId: string, parentRunId: string | null, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null } }> } };
 
-export type RetentionFieldsFragment = { version: number, own: unknown, actor: string | null, reason: string | null, at: string | null, days: { archiveRuns: number, deleteArchives: number, stepLogs: number, receipts: number, deadLetters: number, alerts: number, artifacts: Array<{ kind: string, days: number }> } };
+export type RetentionFieldsFragment = { version: number, own: unknown, actor: string | null, reason: string | null, at: string | null, days: { archiveRuns: number, deleteArchives: number, stepLogs: number, receipts: number, deadLetters: number, alerts: number, audit: number, artifacts: Array<{ kind: string, days: number }> } };
 
 export type RetentionQueryVariables = Exact<{ [key: string]: never; }>;
 
 
-export type RetentionQuery = { retentionPolicy: { version: number, own: unknown, actor: string | null, reason: string | null, at: string | null, lastPass: { startedAt: string, endedAt: string | null, archived: number, archivedBytes: number, deletedEvents: number, deleted: number, removedObjects: number, deletedRows: number, held: number, waiting: number, failed: number, error: string | null, overdueSince: string | null } | null, days: { archiveRuns: number, deleteArchives: number, stepLogs: number, receipts: number, deadLetters: number, alerts: number, artifacts: Array<{ kind: string, days: number }> } } };
+export type RetentionQuery = { retentionPolicy: { version: number, own: unknown, actor: string | null, reason: string | null, at: string | null, lastPass: { startedAt: string, endedAt: string | null, archived: number, archivedBytes: number, deletedEvents: number, deleted: number, removedObjects: number, deletedRows: number, cutRecords: number, held: number, waiting: number, failed: number, error: string | null, overdueSince: string | null } | null, days: { archiveRuns: number, deleteArchives: number, stepLogs: number, receipts: number, deadLetters: number, alerts: number, audit: number, artifacts: Array<{ kind: string, days: number }> } } };
 
 export type RetentionHistoryQueryVariables = Exact<{
   first: number;
@@ -2337,7 +2339,7 @@ export type RetentionHistoryQueryVariables = Exact<{
 }>;
 
 
-export type RetentionHistoryQuery = { retentionHistory: { edges: Array<{ node: { changed: Array<string>, version: number, own: unknown, actor: string | null, reason: string | null, at: string | null, days: { archiveRuns: number, deleteArchives: number, stepLogs: number, receipts: number, deadLetters: number, alerts: number, artifacts: Array<{ kind: string, days: number }> } } }>, pageInfo: { endCursor: string | null, hasNextPage: boolean } } };
+export type RetentionHistoryQuery = { retentionHistory: { edges: Array<{ node: { changed: Array<string>, version: number, own: unknown, actor: string | null, reason: string | null, at: string | null, days: { archiveRuns: number, deleteArchives: number, stepLogs: number, receipts: number, deadLetters: number, alerts: number, audit: number, artifacts: Array<{ kind: string, days: number }> } } }>, pageInfo: { endCursor: string | null, hasNextPage: boolean } } };
 
 export type PreviewRetentionQueryVariables = Exact<{
   policy: RetentionDaysInput;
@@ -3430,6 +3432,7 @@ export const RetentionFieldsFragmentDoc = new TypedDocumentString(`
     receipts
     deadLetters
     alerts
+    audit
     artifacts {
       kind
       days
@@ -7965,6 +7968,7 @@ export const RetentionDocument = new TypedDocumentString(`
       deleted
       removedObjects
       deletedRows
+      cutRecords
       held
       waiting
       failed
@@ -7986,6 +7990,7 @@ export const RetentionDocument = new TypedDocumentString(`
     receipts
     deadLetters
     alerts
+    audit
     artifacts {
       kind
       days
@@ -8023,6 +8028,7 @@ fragment RetentionFields on RetentionPolicy {
     receipts
     deadLetters
     alerts
+    audit
     artifacts {
       kind
       days
