@@ -17,7 +17,7 @@ function Row() {
 
 /** A row of 165 px, whose current link begins at `from` and is 59 px wide; `moveTo` is a count that arrives or leaves. */
 function rowAt(from: number) {
-  let resized = (): void => {};
+  let resized: (() => void) | undefined;
   vi.stubGlobal(
     "ResizeObserver",
     class {
@@ -40,7 +40,7 @@ function rowAt(from: number) {
     row,
     moveTo: (to: number) => {
       left = to;
-      act(() => resized());
+      act(() => resized?.());
     },
   };
 }
