@@ -106,8 +106,8 @@ func (s *WorkerReader) workers(ctx context.Context) ([]WorkerState, error) {
 }
 
 // Drained returns by queue the drains of all its live workers, for those of the queues that have such workers and none
-// that may begin steps. A worker whose reports are missing begins none. It reads the store twice, whatever the number of
-// queues. It decides no right: what a drain says is for those who may see the installation.
+// that may begin steps. A worker whose reports are missing begins none. It reads the store twice, whatever the number
+// of queues. It decides no right: what a drain says is for those who may see the installation.
 func (s *WorkerReader) Drained(ctx context.Context, queues ...string) (map[string][]WorkerDrain, error) {
 	if len(queues) == 0 {
 		return nil, nil //nolint:nilnil // nothing is asked
