@@ -57,7 +57,7 @@ type WorkerState struct {
 func (w WorkerState) begins() bool { return w.Live && !w.Overdue && w.OK && w.Drain == nil }
 
 // overdueAfter is the age at which two reports are missing: one is due every 20 seconds, and an answer may be late. A
-// process that was killed says no goodbye, so this is the earliest sign of it. Admission waits longer
+// process that was killed tells nobody, so this is the earliest sign of it. Admission waits longer
 // (admission.FreshReport), because it refuses plans.
 const overdueAfter = 50 * time.Second
 
@@ -106,8 +106,8 @@ func (s *WorkerReader) workers(ctx context.Context) ([]WorkerState, error) {
 }
 
 // Drained returns by queue the drains of all its live workers, for those of the queues that have such workers and none
-// that may begin steps. A worker whose reports are missing begins none. It reads the store twice, whatever the number of queues. It decides no right: what a drain says
-// is for those who may see the installation.
+// that may begin steps. A worker whose reports are missing begins none. It reads the store twice, whatever the number
+// of queues. It decides no right: what a drain says is for those who may see the installation.
 func (s *WorkerReader) Drained(ctx context.Context, queues ...string) (map[string][]WorkerDrain, error) {
 	if len(queues) == 0 {
 		return nil, nil //nolint:nilnil // nothing is asked

@@ -90,6 +90,9 @@ test("33 38 every view of a run, of now and of its past", async ({ page, url }) 
 test("33 38 the pages of runs, plans and bulk actions with what they have", async ({ page, url }) => {
   const other = await startRun(url, "e2e-looks", FAILING);
   const runId = await startRun(url, "e2e-looks", FAILING);
+  // Its name and its version are cut in the list.
+  const noop = [{ stepId: "look", type: "NOOP" as const, inputs: {} }];
+  await startRun(url, "e2e-looks-at-a-name-without-room-beside", noop, "dev", "2026.11.22-rc.11-0123456789abcdef");
   await page.goto(`${url}/runs`);
   await become(page, "dev-admin");
   const asked = "mutation Bulk($input: SignalRunsInput!) { signalRuns(input: $input) { bulk { id } } }";

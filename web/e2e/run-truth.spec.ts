@@ -278,7 +278,8 @@ test("9 while a pause drains, n falls to 0, nothing new may be started, and then
     { stepId: "after", type: "NOOP", dependsOn: ["one", "two", "three"], inputs: {} },
   ]);
   await page.goto(`${url}/runs/${runId}`);
-  await expect(page.getByText("3 running")).toBeVisible();
+  // The header repeats the short id before the status, such as "d97f6633 Running".
+  await expect(page.getByText("3 running", { exact: true })).toBeVisible();
   await page.keyboard.press("P");
   const dialog = page.getByRole("dialog");
   await expect(dialog.getByTestId("preview")).toHaveAttribute("data-outcome", "APPLY");
