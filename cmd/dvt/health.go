@@ -15,6 +15,7 @@ import (
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/console"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/document"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/runtext"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/smokecmd"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/tracecmd"
 )
 
@@ -105,4 +106,9 @@ func traceCommand() *cobra.Command {
 	s := &session{}
 	return s.command("trace", "Export the traces of runs", tracecmd.Export(tracecmd.Session{Version: version,
 		Client: func() graphql.Client { return s.client }, Out: func() io.Writer { return s.out }}))
+}
+
+func smokeCommand() *cobra.Command {
+	s := &session{}
+	return smokecmd.Configure(s.command("smoke", smokecmd.Short), s.shared())
 }

@@ -89,7 +89,7 @@ var groups = []struct {
 	{"Operation of an installation:", func() []*cobra.Command {
 		return []*cobra.Command{installcmd.Preflight(), installcmd.Config(), installcmd.Server(),
 			installcmd.Worker(), installcmd.Migrate(), installcmd.Store(),
-			serviceCommand(), healthCommand(), deadLettersCommand(), destinationsCommand(), traceCommand()}
+			smokeCommand(), serviceCommand(), healthCommand(), deadLettersCommand(), destinationsCommand(), traceCommand()}
 	}},
 }
 

@@ -181,6 +181,9 @@ func TestRun_NamesEveryFindingAtOnce(t *testing.T) {
 	}), preflight.Server)
 	expectMissing(t, r, "make a secret with `openssl rand -base64 32`", "Settings ticket-keys", "PostgreSQL reachable",
 		"Redis reachable", "Bucket artifacts", "Temporal reachable", "Ports listen")
+	if says := "the address " + taken.Addr().String() + " is taken"; !strings.Contains(text(r), says) {
+		t.Errorf("no finding says %q:\n%s", says, text(r))
+	}
 }
 
 func TestRun_NamesWhatPostgreSQLLacks(t *testing.T) {

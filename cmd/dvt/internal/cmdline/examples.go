@@ -82,6 +82,8 @@ var Examples = map[string]string{
 	"dvt manual list": "dvt manual list\ndvt manual list --run 4fec12ab",
 	"dvt preflight": "dvt preflight --config /etc/dvt/dvt.yaml --peers 6\n" +
 		"dvt preflight --config worker.yaml -o json",
+	"dvt smoke": "dvt smoke --project ops --environment staging\n" +
+		"dvt smoke --project ops --environment staging --notify https://hooks.example/dvt --dbt /srv/dbt/check --drain",
 	"dvt config check":   "dvt config check --config /etc/dvt/dvt.yaml",
 	"dvt config explain": "dvt config explain shutdown-delay --config /etc/dvt/dvt.yaml",
 	"dvt migrate": "dvt migrate --store 'postgres://owner@db/dvt?sslmode=verify-full' --app-role dvt\n" +

@@ -233,6 +233,9 @@ func (u *storeCommands) export() *cobra.Command {
 	return u.command(&cobra.Command{
 		Use: "export FILE", Short: "Write runs with plans, events and receipts as JSON Lines (- is standard output, .gz " +
 			"compresses)",
+		Long: "Logs and artifacts of steps are not in the file: they stay in the bucket (--artifacts), and an installation " +
+			"that imports\n" +
+			"the file needs a copy of it to show them.",
 	}, 1, true, nil, func(ctx context.Context, cfg config.Config, log *slog.Logger, args []string) error {
 		r, err := server.ExportStore(ctx, cfg, log, u.runs, args[0], u.out, progress())
 		if err != nil {
@@ -253,7 +256,8 @@ func (u *storeCommands) load() *cobra.Command {
 		Use: "import FILE", Short: "Create the runs of an export in this store (- is standard input)",
 		Long: "Reads the output of export, and JSON Lines of events of version 1. If the file has errors, all of them are " +
 			"reported and nothing\n" +
-			"is changed. A run that exists is refused. Open runs stay open: no engine works on them here.",
+			"is changed. A run that exists is refused. Open runs stay open: no engine works on them here, and\n" +
+			"dvt run cancel ends them.",
 	}, 1, false, nil, func(ctx context.Context, cfg config.Config, log *slog.Logger, args []string) error {
 		r, err := server.ImportStore(ctx, cfg, log, args[0], os.Stdin, skip, progress())
 		if err != nil {
