@@ -207,7 +207,7 @@ func (c *campaign) tellServer() {
 	}
 }
 
-// killWorker kills the worker with SIGKILL. What it printed before counts.
+// killWorker kills the worker with SIGKILL, and reads the rest of its output.
 func (c *campaign) killWorker() {
 	c.t.Helper()
 	_ = c.worker.cmd.Process.Kill()

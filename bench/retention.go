@@ -37,10 +37,10 @@ func (unhurried) Dirty(context.Context, time.Duration, int) ([]store.DirtyRun, e
 }
 
 // besideRetention measures calls while the retention archives and deletes old runs, at the pace of its defaults,
-// against the same calls while it rests. call makes one call of a worker.
-func besideRetention(prepare func(context.Context, *postgres.Store) (func(context.Context, int) error,
-	error)) func(context.Context, *rig.Rig) (*rig.Trial, error) {
-	const workers, turns, interval, forTime = 8, 5, 40 * time.Millisecond, 2 * time.Second
+// against the same calls while it rests. Each of eight workers makes a call every interval.
+func besideRetention(interval time.Duration, prepare func(context.Context, *postgres.Store) (
+	func(context.Context, int) error, error)) func(context.Context, *rig.Rig) (*rig.Trial, error) {
+	const workers, turns, forTime = 8, 5, 2 * time.Second
 	return func(ctx context.Context, r *rig.Rig) (*rig.Trial, error) {
 		s, _, err := r.Store(ctx, rig.OneMS, postgres.DefaultMaxConns)
 		if err != nil {
