@@ -12,8 +12,9 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -101,25 +102,31 @@ func (s *logServer) kill() {
 	_ = s.stop.Close()
 }
 
-// campaign is the state of a run of kills.
-type campaign struct {
-	t      *testing.T
-	bucket *testserver.S3Server
-	mu     sync.Mutex
-	server *logServer
-	acked  map[int]int64 // the last acknowledged line, by engine attempt
-}
+// logWorkerEnv makes this test binary a worker of the campaign; its value is the engine attempt.
+const logWorkerEnv = "DVT_ARTIFACT_LOG_WORKER"
 
-func (c *campaign) url() string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.server.url
-}
-
-// work sends lines of one engine attempt like a worker, in batches of random sizes, each until it is acknowledged.
-func (c *campaign) work(ctx context.Context, engineAttempt int) {
+// TestLogWorker_Child is the worker that the campaign kills: it sends lines of one engine attempt to the server whose
+// address it reads last from its input, in batches of random sizes, each until it is acknowledged. It prints the last
+// acknowledged line after each batch. It ends when its input does, and does nothing in other processes.
+func TestLogWorker_Child(t *testing.T) {
+	engineAttempt, err := strconv.Atoi(os.Getenv(logWorkerEnv))
+	if err != nil {
+		return
+	}
+	var server atomic.Value
+	in := bufio.NewScanner(os.Stdin)
+	if !in.Scan() {
+		t.Fatal("the worker got no address")
+	}
+	server.Store(in.Text())
+	go func() {
+		for in.Scan() {
+			server.Store(in.Text())
+		}
+		os.Exit(0)
+	}()
 	client := http.Client{Timeout: 2 * time.Second}
-	for from := int64(1); ctx.Err() == nil; {
+	for from := int64(1); ; {
 		n := rand.Int64N(400) + 1
 		lines := make([]artifact.Line, n)
 		for i := range lines {
@@ -127,30 +134,86 @@ func (c *campaign) work(ctx context.Context, engineAttempt int) {
 		}
 		body, err := json.Marshal(appendCall{engineAttempt, from, lines})
 		if err != nil {
-			c.t.Error(err)
-			return
+			t.Fatal(err)
 		}
-		for ctx.Err() == nil {
-			req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url(), bytes.NewReader(body))
-			if err != nil {
-				c.t.Error(err)
-				return
-			}
-			res, err := client.Do(req)
+		for isAcknowledged := false; !isAcknowledged; {
+			address, _ := server.Load().(string)
+			res, err := client.Post(address, "application/json", bytes.NewReader(body)) //nolint:noctx // the process ends
 			if err == nil {
 				_ = res.Body.Close()
-				if res.StatusCode == http.StatusOK {
-					from += n
-					c.mu.Lock()
-					c.acked[engineAttempt] = from - 1
-					c.mu.Unlock()
-					break
-				}
+				isAcknowledged = res.StatusCode == http.StatusOK
 			}
-			time.Sleep(5 * time.Millisecond)
+			if !isAcknowledged {
+				time.Sleep(5 * time.Millisecond)
+			}
 		}
+		from += n
+		fmt.Println("acknowledged", from-1)
 		time.Sleep(rand.N(5 * time.Millisecond))
 	}
+}
+
+// logWorker is a running worker of the campaign.
+type logWorker struct {
+	cmd  *exec.Cmd
+	in   io.WriteCloser
+	done chan struct{} // closed when everything that it printed was read
+}
+
+// campaign is the state of a run of kills.
+type campaign struct {
+	t      *testing.T
+	bucket *testserver.S3Server
+	server *logServer
+	worker *logWorker
+	acked  map[int]int64 // the last acknowledged line, by engine attempt
+}
+
+// startWorker starts the worker of an engine attempt.
+func (c *campaign) startWorker(engineAttempt int) {
+	c.t.Helper()
+	cmd := exec.CommandContext(context.WithoutCancel(c.t.Context()), os.Args[0], "-test.run=^TestLogWorker_Child$")
+	cmd.Env = append(os.Environ(), logWorkerEnv+"="+strconv.Itoa(engineAttempt))
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		c.t.Fatal(err)
+	}
+	c.worker = &logWorker{cmd, in, make(chan struct{})}
+	c.tellServer()
+	go func() {
+		defer close(c.worker.done)
+		for lines := bufio.NewScanner(out); lines.Scan(); {
+			if n, ok := strings.CutPrefix(lines.Text(), "acknowledged "); ok {
+				if last, err := strconv.ParseInt(n, 10, 64); err == nil {
+					c.acked[engineAttempt] = last
+				}
+			}
+		}
+	}()
+}
+
+// tellServer tells the worker where the server is.
+func (c *campaign) tellServer() {
+	c.t.Helper()
+	if _, err := fmt.Fprintln(c.worker.in, c.server.url); err != nil {
+		c.t.Fatalf("the worker does not read: %v", err)
+	}
+}
+
+// killWorker kills the worker with SIGKILL, and reads the rest of its output.
+func (c *campaign) killWorker() {
+	c.t.Helper()
+	_ = c.worker.cmd.Process.Kill()
+	<-c.worker.done
+	_ = c.worker.cmd.Wait()
+	_ = c.worker.in.Close()
 }
 
 // A kill of the worker, the server or the bucket at any moment loses no acknowledged line, repeats none, and tears no
@@ -163,38 +226,29 @@ func TestLogs_NoAcknowledgedLineIsLostByAKill(t *testing.T) {
 	t.Cleanup(func() { c.server.kill() })
 	rounds := testtime.Rounds(20)
 	engineAttempt := 1
-	var working sync.WaitGroup
-	start := func(engineAttempt int) (stop context.CancelFunc) {
-		ctx, stop := context.WithCancel(t.Context())
-		working.Go(func() { c.work(ctx, engineAttempt) })
-		return stop
-	}
-	stop := start(engineAttempt)
+	c.startWorker(engineAttempt)
+	t.Cleanup(func() { _ = c.worker.cmd.Process.Kill() })
 	kills := map[string]int{}
 	for range rounds {
 		time.Sleep(20*time.Millisecond + rand.N(100*time.Millisecond))
-		switch victim := []string{"worker", "server", "bucket"}[rand.IntN(3)]; victim {
+		victim := []string{"worker", "server", "bucket"}[rand.IntN(3)]
+		kills[victim]++
+		switch victim {
 		case "worker": // the platform starts the next engine attempt
-			kills[victim]++
-			stop()
-			working.Wait()
+			c.killWorker()
 			engineAttempt++
-			stop = start(engineAttempt)
+			c.startWorker(engineAttempt)
 		case "server":
-			kills[victim]++
-			c.mu.Lock()
 			c.server.kill()
 			c.server = startLogServer(t, address)
-			c.mu.Unlock()
+			c.tellServer()
 		case "bucket":
-			kills[victim]++
 			bucket.Kill()
 			bucket.Start()
 		}
 	}
 	time.Sleep(200 * time.Millisecond)
-	stop()
-	working.Wait()
+	c.killWorker()
 	c.check(open(t, address, artifact.Limits{}), kills)
 }
 

@@ -113,6 +113,8 @@ const (
 	CodeRetentionFailing    Code = "RETENTION_FAILING"
 	CodeRetentionOverdue    Code = "RETENTION_OVERDUE"
 	CodeErasureDelayed      Code = "ERASURE_DELAYED"
+	CodeErasureOpen         Code = "ERASURE_OPEN"
+	CodeErasureUnprepared   Code = "ERASURE_UNPREPARED"
 	CodeDestinationFailing  Code = "DESTINATION_FAILING"
 	CodeDestinationsInvalid Code = "DESTINATIONS_INVALID"
 	CodeSandboxDenied       Code = "SANDBOX_DENIED"

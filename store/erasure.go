@@ -55,7 +55,8 @@ const MaxErasureCount = 100_000
 // MaxErasureCount rows has MaxErasureCount.
 type ErasureCounts struct {
 	Deleted map[string]int64 // rows that it would delete, by table
-	// Remaining counts the rows that name the person and stay, because a chain or a digest covers them, by table.
+	// Remaining counts the rows that name the person and remain, by table. The erasure replaces the name in them, except
+	// where nothing can: its certificate counts these.
 	Remaining map[string]int64
 }
 
@@ -63,7 +64,8 @@ type ErasureCounts struct {
 // the store's owner, which servers do not have (contract T208).
 type Erasures interface {
 	// RequestErasure inserts a request, and the audit row in the same transaction. It expires ttl from now. A request
-	// whose ID is stored does not change and is returned.
+	// whose ID is stored does not change and is returned. ErrConflict, and nothing is written, while another request for
+	// the same person or tenant can still be carried out or confirmed.
 	RequestErasure(ctx context.Context, e Erasure, ttl time.Duration, audit ...AuditRow) (Erasure, error)
 	// DecideErasure confirms or cancels a request, with the audit row in the same transaction. ErrConflict, and nothing
 	// is written, when the request was decided before, has expired, or when the person who requested it confirms it. A

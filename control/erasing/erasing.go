@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -79,7 +80,8 @@ func tenantOf(p authz.Principal) authz.Object {
 
 // RequestErasure stores a request, which another person must confirm within seven days. Nothing is erased before. It is
 // safe to repeat. Errors: FORBIDDEN without SET_POLICY on the whole tenant and for a service, BAD_USER_INPUT,
-// REQUEST_ID_CONFLICT, UNAVAILABLE. Accepted and refused requests are audited.
+// REQUEST_ID_CONFLICT, UNAVAILABLE; ERASURE_OPEN while another request for the same is open; ERASURE_UNPREPARED when
+// the servers lack a setting that every erasure needs. Accepted and refused requests are audited.
 func (s *ErasureDesk) RequestErasure(ctx context.Context, p authz.Principal, in Request) (Decided, error) {
 	row := store.AuditRow{Action: ActionRequest, Reason: control.Clip(in.Reason), RequestID: in.RequestID}
 	if err := s.checkPerson(ctx, p, row); err != nil {
@@ -102,11 +104,19 @@ func (s *ErasureDesk) RequestErasure(ctx context.Context, p authz.Principal, in 
 	if len(vs) > 0 {
 		return Decided{}, s.rights.AuditRefused(ctx, p, row, control.BadInput(vs))
 	}
+	if len(s.installed.Missing) > 0 {
+		return Decided{}, s.rights.AuditRefused(ctx, p, row, control.Refuse(run.CodeErasureUnprepared,
+			"Nothing can be erased, because the servers lack %s. Ask an operator to set it.",
+			strings.Join(s.installed.Missing, " and ")))
+	}
 	id := uuid.NewSHA1(uuid.NameSpaceOID, []byte("dvt erasure|"+p.TenantID+"|"+p.ID+"|"+in.RequestID)).String()
 	s.stamp(p, &row, id, kind)
 	e, err := s.store.RequestErasure(ctx, store.Erasure{ID: id, Kind: kind, TenantID: p.TenantID, Subject: in.Subject,
 		Reason: row.Reason, RequestedBy: p.ID}, RequestLife, row)
 	switch {
+	case errors.Is(err, store.ErrConflict):
+		return Decided{}, s.rights.AuditRefused(ctx, p, row, control.Refuse(run.CodeErasureOpen,
+			"Somebody has asked for this erasure already, and it is open. Confirm that request, or cancel it first."))
 	case err != nil:
 		return Decided{}, control.Translate(err)
 	case e.FinishedAt == nil && (e.Kind != kind || e.Subject != in.Subject):

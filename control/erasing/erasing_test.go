@@ -293,3 +293,46 @@ func TestErasureWatcher_TellsPeopleAboutARequestThatStandsStill(t *testing.T) {
 	w.Clock.Advance(erasing.RequestLife + time.Minute)
 	check(erasing.WaitRepeat, "EXPIRED", "Nobody confirmed it in time")
 }
+
+// contract: T165
+func TestRequestErasure_IsRefusedWhileAnotherOneIsOpen(t *testing.T) {
+	t.Parallel()
+	w := controltest.New(t)
+	w.Clock.Hold()
+	ctx, admin := t.Context(), w.Principal("dev-admin")
+	ask := func(id, subject string) (erasing.Decided, error) {
+		return w.RequestErasure(ctx, admin, erasing.Request{RequestID: id, TenantID: "acme", Subject: subject,
+			Reason: "the law"})
+	}
+	first := controltest.Must[erasing.Decided](t)(ask("q1", "ana"))
+	if again := controltest.Must[erasing.Decided](t)(ask("q1", "ana")); again.Erasure.ID != first.Erasure.ID {
+		t.Errorf("a repetition made the request %s, want %s", again.Erasure.ID, first.Erasure.ID)
+	}
+	if code := codeOf(ask("q2", "ana")); code != run.CodeErasureOpen {
+		t.Errorf("a second request for the same person: %q, want %q", code, run.CodeErasureOpen)
+	}
+	controltest.Must[erasing.Decided](t)(ask("q3", "bob"))
+	controltest.Must[erasing.Decided](t)(ask("q4", ""))
+	if code := codeOf(ask("q5", "")); code != run.CodeErasureOpen {
+		t.Errorf("a second request for the tenant: %q, want %q", code, run.CodeErasureOpen)
+	}
+	controltest.Must[erasing.Decided](t)(w.DecideErasure(ctx, admin, erasing.Decision{RequestID: "d1",
+		ID: first.Erasure.ID, Reason: "withdrawn"}))
+	controltest.Must[erasing.Decided](t)(ask("q6", "ana"))
+	w.Clock.Advance(erasing.RequestLife + time.Minute)
+	controltest.Must[erasing.Decided](t)(ask("q7", "bob")) // the first one expired without a confirmation
+	if !w.HasAuditRow("acme", "dev-admin REQUEST_ERASURE REJECTED") {
+		t.Error("the audit has no row of the refused requests")
+	}
+}
+
+func TestRequestErasure_IsRefusedWithoutALedger(t *testing.T) {
+	t.Parallel()
+	w := controltest.New(t, func(c *usecases.Config) { c.Erasing.Missing = []string{"erasure-ledger"} })
+	_, err := w.RequestErasure(t.Context(), w.Principal("dev-admin"), erasing.Request{RequestID: "q", Subject: "ana",
+		Reason: "the law"})
+	e := controltest.Refusal(t, err, run.CodeErasureUnprepared)
+	if !strings.Contains(e.Error(), "erasure-ledger") {
+		t.Errorf("the refusal is %q, want one that names the setting", e.Error())
+	}
+}

@@ -91,7 +91,7 @@ type Place struct {
 type Preview struct {
 	Kind   store.ErasureKind
 	Erased []Place
-	// Remaining are the rows that name the person and stay, because a chain or a digest covers them.
+	// Remaining are the rows that name the person and remain, with another name where it can be replaced.
 	Remaining []Place
 	Holds     int64 // open legal holds that forbid it
 	// Missing are the settings that this server lacks and every erasure needs.

@@ -68,7 +68,7 @@ func NewErasureWatcher(s WatchStore, alerts *control.Alerts, r prometheus.Regist
 			oldest: register.NewGauge(prometheus.GaugeOpts{Name: "dvt_erasure_oldest_seconds",
 				Help: "Age of the oldest request to erase that has not ended; 0 without one."}),
 			erased: register.NewGauge(prometheus.GaugeOpts{Name: "dvt_erasure_erased",
-				Help: "Rows, objects and keys that the erasures which have begun and not ended have erased so far."}),
+				Help: "Rows, objects and keys that the erasures under way have erased so far."}),
 		},
 	}
 }

@@ -265,7 +265,7 @@ func Metrics() []Metric {
 		{Name: "dvt_erasure_oldest_seconds", Type: Gauge, On: API,
 			Meaning: "age of the oldest request to erase that has not ended; it has to end within 30 days"},
 		{Name: "dvt_erasure_erased", Type: Gauge, On: API,
-			Meaning: "rows, objects and keys that the erasures which have begun and not ended have erased so far"},
+			Meaning: "rows, objects and keys that the erasures under way have erased so far"},
 		// Workers.
 		{Name: "dvt_workspace_bytes", Type: Gauge, On: Data,
 			Meaning: "bytes of the workspaces of runs on the disk of this worker, at the last sweep"},

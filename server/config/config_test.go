@@ -317,3 +317,25 @@ func numberOf(c config.Config, key string) string {
 		"pause-drain-timeout": c.PauseDrain,
 	}[key])
 }
+
+func TestLoad_DestinationsHoldRunsBackForAtLeastAMinute(t *testing.T) {
+	t.Parallel()
+	for value, want := range map[string]time.Duration{"1m": time.Minute, "48h": 48 * time.Hour, "59s": 0, "soon": 0} {
+		c, err := configtest.Load(t, false, "retention: {destinationsWait: "+value+"}")
+		switch {
+		case want == 0 && (err == nil || !strings.Contains(err.Error(), "retention: destinationsWait must be a duration")):
+			t.Errorf("%s: error %v, want one about destinationsWait", value, err)
+		case want > 0 && (err != nil || c.Retention.DestinationsWait != want):
+			t.Errorf("%s: %v, %v, want %v", value, c.Retention.DestinationsWait, err, want)
+		}
+	}
+}
+
+func TestLoad_TheAuditIsKeptForAYearAtLeast(t *testing.T) {
+	t.Parallel()
+	for value, isValid := range map[int]bool{0: true, 364: false, 365: true, 2557: true, 40_000: false} {
+		if _, err := configtest.Load(t, false, fmt.Sprintf("retention: {audit: %d}", value)); (err == nil) != isValid {
+			t.Errorf("audit: %d: error %v, want a valid setting: %t", value, err, isValid)
+		}
+	}
+}

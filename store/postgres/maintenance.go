@@ -216,8 +216,16 @@ func scanErasure(row pgx.CollectableRow) (e store.Erasure, err error) {
 func (s *Store) RequestErasure(ctx context.Context, e store.Erasure, ttl time.Duration,
 	audit ...store.AuditRow) (out store.Erasure, err error) {
 	err = s.inTx(ctx, "request erasure", func(ctx context.Context, c *pgx.Conn, last *pgx.Batch) error {
+		// Requests of a tenant come one after the other, so that two of them see each other.
+		if _, err := c.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended('dvt erasure ' || $1, 0))`,
+			e.TenantID); err != nil {
+			return err
+		}
 		tag, err := c.Exec(ctx, `INSERT INTO erasure (id, kind, tenant_id, subject, reason, requested_by, expires_at)
-			VALUES ($1, $2, $3, $4, $5, $6, clock_timestamp() + make_interval(secs => $7)) ON CONFLICT (id) DO NOTHING`,
+			SELECT $1, $2, $3, $4, $5, $6, clock_timestamp() + make_interval(secs => $7)
+			WHERE NOT EXISTS (SELECT FROM erasure o WHERE o.tenant_id = $3 AND o.kind = $2 AND o.subject = $4 AND o.id <> $1
+				AND o.cancelled_at IS NULL AND o.finished_at IS NULL
+				AND (o.confirmed_at IS NOT NULL OR o.expires_at > clock_timestamp())) ON CONFLICT (id) DO NOTHING`,
 			e.ID, e.Kind, e.TenantID, e.Subject, e.Reason, e.RequestedBy, ttl.Seconds())
 		if err != nil {
 			return err
@@ -226,6 +234,9 @@ func (s *Store) RequestErasure(ctx context.Context, e store.Erasure, ttl time.Du
 			queueAudit(last, audit)
 		}
 		out, err = erasureOf(ctx, c, e.TenantID, e.ID)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return store.ErrConflict
+		}
 		return err
 	})
 	return out, err

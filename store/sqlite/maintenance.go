@@ -230,7 +230,9 @@ func (s *Store) RequestErasure(ctx context.Context, e store.Erasure, ttl time.Du
 	err = s.write(ctx, func(c *conn) error {
 		now := s.now()
 		n, err := c.exec(ctx, "request erasure", `INSERT INTO erasure (id, kind, tenant_id, subject, reason, requested_by,
-			requested_at, expires_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`,
+			requested_at, expires_at) SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8 WHERE NOT EXISTS (SELECT 1 FROM erasure o
+			WHERE o.tenant_id = ?3 AND o.kind = ?2 AND o.subject = ?4 AND o.id <> ?1 AND o.cancelled_at IS NULL
+			AND o.finished_at IS NULL AND (o.confirmed_at IS NOT NULL OR o.expires_at > ?7)) ON CONFLICT (id) DO NOTHING`,
 			e.ID, e.Kind, e.TenantID, e.Subject, e.Reason, e.RequestedBy, micros(now), micros(now.Add(ttl)))
 		if err != nil {
 			return err
@@ -241,6 +243,9 @@ func (s *Store) RequestErasure(ctx context.Context, e store.Erasure, ttl time.Du
 			}
 		}
 		out, err = erasureOf(ctx, c, e.TenantID, e.ID)
+		if errors.Is(err, store.ErrNotFound) {
+			return store.ErrConflict
+		}
 		return err
 	})
 	return out, err

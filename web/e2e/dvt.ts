@@ -1,6 +1,6 @@
 // The dvt under test: found at DVT_E2E_URL, or started here on a data directory of its own.
 import { type ChildProcess, spawn } from "node:child_process";
-import { closeSync, existsSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { closeSync, existsSync, mkdirSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
@@ -104,7 +104,9 @@ export async function start(on: { port?: number; data?: string; sample?: boolean
   const destinations = destinationsOf(data);
   if (!existsSync(destinations)) writeFileSync(destinations, "destinations: []\n");
   writeFileSync(join(data, "secrets.yaml"), "acme/dev/warehouse/password: correct-horse\n", { mode: 0o600 });
-  const env = { ...environment(), DVT_DESTINATIONS: destinations };
+  const ledger = join(data, "erasures");
+  mkdirSync(ledger, { recursive: true });
+  const env = { ...environment(), DVT_DESTINATIONS: destinations, DVT_ERASURE_LEDGER: ledger };
   const child = spawn(binary, args, { cwd: ROOT, env, detached: true, stdio: ["ignore", out, out] });
   closeSync(out);
   const url = await ready(child, log);

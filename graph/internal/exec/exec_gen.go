@@ -12762,7 +12762,8 @@ type Mutation {
   """
   Asks to erase a person of the viewer's tenant, or the whole tenant. Nothing is erased before another person confirms it
   within seven days and the owner of the database carries it out. Requires the action SET_POLICY on the whole tenant. Safe
-  to repeat. Errors: FORBIDDEN, BAD_USER_INPUT, REQUEST_ID_CONFLICT, STORE_UNAVAILABLE.
+  to repeat. Errors: FORBIDDEN, BAD_USER_INPUT, REQUEST_ID_CONFLICT, ERASURE_OPEN while another request for the same person
+  or tenant is open, ERASURE_UNPREPARED when the servers lack a setting of ` + "`" + `previewErasure.missing` + "`" + `, STORE_UNAVAILABLE.
   """
   requestErasure(input: RequestErasureInput!): ErasurePayload!
   """
@@ -14288,7 +14289,10 @@ type RetentionPass {
   deletedRows: Int!
   "Records of the audit."
   cutRecords: Int!
-  "Kept by a legal hold."
+  """
+  Runs that a legal hold keeps from being archived or deleted now. A run is not counted when only its logs or artifacts
+  are due.
+  """
   held: Int!
   "Kept because an open rerun needs them, or because something of them was not delivered."
   waiting: Int!
@@ -15836,7 +15840,10 @@ type ErasurePreview {
   kind: ErasureKind!
   "What would be erased, by place."
   erased: [PreviewedPlace!]!
-  "Rows whose columns name the person and that stay, because a chain of hashes or a digest covers them, by place. The certificate counts every row that contains the name."
+  """
+  Rows whose columns name the person and that remain, by place. The erasure replaces the name in them by a pseudonym. The
+  certificate counts every row that contains the name at the end.
+  """
   remaining: [PreviewedPlace!]!
   "Open legal holds that forbid it."
   holds: Int!

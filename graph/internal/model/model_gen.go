@@ -1167,7 +1167,8 @@ type ErasurePreview struct {
 	Kind ErasureKind `json:"kind"`
 	// What would be erased, by place.
 	Erased []PreviewedPlace `json:"erased"`
-	// Rows whose columns name the person and that stay, because a chain of hashes or a digest covers them, by place. The certificate counts every row that contains the name.
+	// Rows whose columns name the person and that remain, by place. The erasure replaces the name in them by a pseudonym. The
+	// certificate counts every row that contains the name at the end.
 	Remaining []PreviewedPlace `json:"remaining"`
 	// Open legal holds that forbid it.
 	Holds int `json:"holds"`
@@ -2296,7 +2297,8 @@ type RetentionPass struct {
 	DeletedRows int `json:"deletedRows"`
 	// Records of the audit.
 	CutRecords int `json:"cutRecords"`
-	// Kept by a legal hold.
+	// Runs that a legal hold keeps from being archived or deleted now. A run is not counted when only its logs or artifacts
+	// are due.
 	Held int `json:"held"`
 	// Kept because an open rerun needs them, or because something of them was not delivered.
 	Waiting int `json:"waiting"`

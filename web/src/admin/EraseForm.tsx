@@ -41,7 +41,7 @@ const COLUMNS: Column<Line>[] = [
 
 /** Asks to erase a person or the tenant. `asked` is called after the request. */
 export function EraseForm({ asked }: { asked: () => void }) {
-  const may = useMay("SET_POLICY");
+  const may = useMay("SET_POLICY", words.askNeeds);
   const { tenantId } = useViewer();
   const [kind, setKind] = useState<ErasureKind>("SUBJECT");
   const [person, setPerson] = useState("");

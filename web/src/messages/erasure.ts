@@ -7,6 +7,8 @@ export const erasure = {
   intro:
     "Erases a person, or this whole tenant, for ever. One person asks, another one confirms, and the owner of the database carries it out: servers cannot delete. A request has to end within 30 days.",
   ask: "Ask for an erasure",
+  askNeeds:
+    "To ask for an erasure needs the right to set the policy of the whole tenant, by default the role Admin. You may count, confirm and cancel.",
   what: "Erase",
   kinds: { SUBJECT: "A person", TENANT: "The whole tenant" } satisfies Record<ErasureKind, string>,
   person: "Principal",
