@@ -217,12 +217,12 @@ func (s *smoke) drainWorker(ctx context.Context) (string, error) {
 func spareWorker(all []client.WorkerRow) (client.WorkerRow, bool) {
 	serving := map[string]int{}
 	for _, w := range all {
-		if w.Live && !w.Drained && w.Drain == nil {
+		if w.Live && !w.Overdue && !w.Drained && w.Drain == nil {
 			serving[w.Queue]++
 		}
 	}
 	for _, w := range all {
-		spare := w.Live && !w.Drained && w.Drain == nil
+		spare := w.Live && !w.Overdue && !w.Drained && w.Drain == nil
 		for _, other := range all {
 			if other.Account == w.Account && other.Worker == w.Worker && serving[other.Queue] < 2 {
 				spare = false
