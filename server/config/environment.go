@@ -3,6 +3,7 @@ package config
 import (
 	"log/slog"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -10,12 +11,16 @@ import (
 	"github.com/dvt-engine/dvt/secret/providers"
 )
 
-// secretVariables returns the environment variables of settings that are or may contain secrets.
+// secretVariables returns the environment variables of settings that are or may contain secrets: those of the type
+// Secret, and the addresses that may have a password in them.
 func secretVariables() []string {
-	return []string{
-		"DVT_WORKER_TOKEN", "DVT_STORE", "DVT_REDIS", "DVT_SIGN_IN_KEY", "DVT_MANUAL_KEYS", "DVT_TICKET_KEYS",
-		"DVT_PAYLOAD_KEYS", "DVT_DISPATCH_KEYS",
+	names := []string{"DVT_STORE", "DVT_REDIS"}
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[Config]()) {
+		if f.Type == reflect.TypeFor[Secret]() || f.Type == reflect.TypeFor[[]Secret]() {
+			names = append(names, "DVT_"+strings.ToUpper(strings.ReplaceAll(f.Tag.Get("koanf"), "-", "_")))
+		}
 	}
+	return names
 }
 
 // ForgetEnvironment removes the secrets of the settings from the environment of this process, so that child processes

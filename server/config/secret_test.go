@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"os"
 	"strings"
 	"testing"
 
@@ -27,5 +28,23 @@ func TestSecret_IsNeverPrinted(t *testing.T) {
 		if strings.Contains(text, "very secret") {
 			t.Errorf("%.300q shows a secret", text)
 		}
+	}
+}
+
+// Programs of steps inherit the environment of a worker, so no secret of a setting may stay in it.
+func TestForgetEnvironment_RemovesEverySecret(t *testing.T) {
+	secrets := []string{"DVT_STORE", "DVT_REDIS", "DVT_WORKER_TOKEN", "DVT_SIGN_IN_KEY", "DVT_MANUAL_KEYS",
+		"DVT_TICKET_KEYS", "DVT_PAYLOAD_KEYS", "DVT_DISPATCH_KEYS", "DVT_SUBJECT_KEYS"}
+	for _, name := range append(secrets, "DVT_LISTEN") {
+		t.Setenv(name, "x")
+	}
+	config.ForgetEnvironment()
+	for _, name := range secrets {
+		if _, there := os.LookupEnv(name); there {
+			t.Errorf("%s is still in the environment", name)
+		}
+	}
+	if os.Getenv("DVT_LISTEN") != "x" {
+		t.Error("DVT_LISTEN, which is no secret, is gone")
 	}
 }
