@@ -23,7 +23,7 @@ import (
 )
 
 const (
-	oldRuns   = 1500 // that the retention archives and deletes
+	oldRuns   = 1500 // that the retention archives
 	oldSteps  = 20   // of each
 	oldTenant = "old"
 )
@@ -36,7 +36,7 @@ func (unhurried) Dirty(context.Context, time.Duration, int) ([]store.DirtyRun, e
 	return nil, nil
 }
 
-// besideRetention measures calls while the retention archives and deletes old runs, at the pace of its defaults,
+// besideRetention measures calls while the retention archives old runs, at the pace of its defaults,
 // against the same calls while it rests. Each of eight workers makes a call every interval.
 func besideRetention(interval time.Duration, prepare func(context.Context, *postgres.Store) (
 	func(context.Context, int) error, error)) func(context.Context, *rig.Rig) (*rig.Trial, error) {
