@@ -59,6 +59,8 @@ export function pictures(take: Take, all: boolean): void {
     await expect(page.getByRole("region", { name: "Log" })).toContainText("No such file");
     await picture(page, "step-log");
     await open(page, `${url}/runs/${failed}?view=timeline`);
+    // It is offered once the wait for a person is long beside the work, which a slow machine reaches before.
+    await expect(page.getByRole("button", { name: "Shorten waits" })).toBeVisible({ timeout: 60_000 });
     await picture(page, "timeline");
     await open(page, `${url}/runs/${failed}`);
     await page.getByRole("button", { name: "Retry step…" }).first().click();
