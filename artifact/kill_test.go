@@ -138,7 +138,7 @@ func TestLogWorker_Child(t *testing.T) {
 		}
 		for isAcknowledged := false; !isAcknowledged; {
 			address, _ := server.Load().(string)
-			res, err := client.Post(address, "application/json", bytes.NewReader(body)) //nolint:noctx // the process ends
+			res, err := client.Post(address, "application/json", bytes.NewReader(body))
 			if err == nil {
 				_ = res.Body.Close()
 				isAcknowledged = res.StatusCode == http.StatusOK

@@ -38,8 +38,8 @@ const (
 
 // traceExport measures the processor time for each event of a server process that appends and projects 500 events a
 // second, with the export of the traces of all runs and of a tenth of the calls, and without. The cost is the
-// difference; its floor is the time that one core has for each of these events, so the ratio is the share of a core. The
-// receiver is a process of its own.
+// difference; its floor is the time that one core has for each of these events, so the ratio is the share of a core.
+// The receiver is a process of its own.
 func traceExport(ctx context.Context, r *rig.Rig) (*rig.Trial, error) {
 	url, err := r.RedisURL()
 	if err != nil {

@@ -7194,7 +7194,8 @@ type PreviewErasurePreviewErasureErasurePreview struct {
 	Kind ErasureKind `json:"kind"`
 	// What would be erased, by place.
 	Erased []PreviewErasurePreviewErasureErasurePreviewErasedPreviewedPlace `json:"erased"`
-	// Rows whose columns name the person and that stay, because a chain of hashes or a digest covers them, by place. The certificate counts every row that contains the name.
+	// Rows whose columns name the person and that remain, by place. The erasure replaces the name in them by a pseudonym. The
+	// certificate counts every row that contains the name at the end.
 	Remaining []PreviewErasurePreviewErasureErasurePreviewRemainingPreviewedPlace `json:"remaining"`
 	// Open legal holds that forbid it.
 	Holds int `json:"holds"`
@@ -8296,7 +8297,8 @@ func (v *RequestErasureRequestErasureErasurePayload) GetErasure() ErasureRow { r
 type RequestErasureResponse struct {
 	// Asks to erase a person of the viewer's tenant, or the whole tenant. Nothing is erased before another person confirms it
 	// within seven days and the owner of the database carries it out. Requires the action SET_POLICY on the whole tenant. Safe
-	// to repeat. Errors: FORBIDDEN, BAD_USER_INPUT, REQUEST_ID_CONFLICT, STORE_UNAVAILABLE.
+	// to repeat. Errors: FORBIDDEN, BAD_USER_INPUT, REQUEST_ID_CONFLICT, ERASURE_OPEN while another request for the same person
+	// or tenant is open, ERASURE_UNPREPARED when the servers lack a setting of `previewErasure.missing`, STORE_UNAVAILABLE.
 	RequestErasure RequestErasureRequestErasureErasurePayload `json:"requestErasure"`
 }
 
@@ -10550,7 +10552,8 @@ type ShowRetentionRetentionPolicyLastPassRetentionPass struct {
 	RemovedObjects int `json:"removedObjects"`
 	// Dead letters and alerts.
 	DeletedRows int `json:"deletedRows"`
-	// Kept by a legal hold.
+	// Runs that a legal hold keeps from being archived or deleted now. A run is not counted when only its logs or artifacts
+	// are due.
 	Held int `json:"held"`
 	// Kept because an open rerun needs them, or because something of them was not delivered.
 	Waiting int `json:"waiting"`

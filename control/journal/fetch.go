@@ -143,9 +143,9 @@ func (f *Fetcher) Fetch(ctx context.Context, tenant string, r plan.Ref) (doc []b
 		Category: run.CategorySystem}
 }
 
-// tellAboutHost raises an alert when the host of a plan did not give the document, also when a mirror, the address from,
-// gave it instead, and resolves it when the host did. A fetch that a person caused to fail, for example by a wrong
-// digest, says nothing about the host.
+// tellAboutHost raises an alert when the host of a plan did not give the document, also when a mirror, the address
+// from, gave it instead, and resolves it when the host did. A fetch that a person caused to fail, for example by a
+// wrong digest, says nothing about the host.
 func (j *Journal) tellAboutHost(ctx context.Context, r store.Run, from string, fetchErr error) {
 	u, err := url.Parse(r.PlanRef.URI)
 	if j.cfg.Alerts == nil || err != nil || u.Host == "" {

@@ -207,8 +207,7 @@ func TestStartRun_RefusesWhatCannotRunHere(t *testing.T) {
 	}
 }
 
-// A reference that has expired starts no new run, and its preview says so. The same request still returns its run, and a
-// rerun has the plan that the run read.
+// A reference that has expired starts no new run, and its preview says so. The same request still returns its run.
 // contract: DD-10
 func TestStartRun_AnExpiredReferenceStartsNoNewRun(t *testing.T) {
 	t.Parallel()

@@ -209,7 +209,7 @@ func (t *target) settings(_ context.Context, l *list) {
 		need(t.Temporal, "temporal")
 	}
 	if t.Process == DataWorker {
-		need(t.Config.Server, "server")
+		need(t.Server, "server")
 		need(string(t.WorkerToken)+t.WorkerTokenFile, "worker-token-file")
 	}
 	if t.Process == ControlWorker || t.Process == DataWorker {

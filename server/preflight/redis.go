@@ -12,7 +12,7 @@ const accessList = "ACL SETUSER dvt on >PASSWORD resetkeys resetchannels &dvt:* 
 	"+publish +subscribe +unsubscribe"
 
 func (t *target) redis(ctx context.Context, l *list) {
-	if t.Config.Redis == "" {
+	if t.Redis == "" {
 		return // a finding of the settings
 	}
 	to, err := connect.Redis(t.Config, t.log)

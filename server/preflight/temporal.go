@@ -16,7 +16,7 @@ import (
 const shortestRetention = 3 * 24 * time.Hour
 
 func (t *target) temporal(ctx context.Context, l *list) {
-	if t.Config.Temporal == "" {
+	if t.Temporal == "" {
 		return // a finding of the settings
 	}
 	to, err := connect.Temporal(t.Config, t.log, t.Process == DataWorker)
@@ -33,7 +33,7 @@ func (t *target) temporal(ctx context.Context, l *list) {
 	case err != nil:
 		l.missing("reachable", "the connection failed: "+err.Error(), "no run starts or continues without Temporal",
 			"check temporal, temporal-tls and its files; try `temporal operator cluster health --address "+
-				t.Config.Temporal+"`")
+				t.Temporal+"`")
 		return
 	}
 	version := f.ServerVersion

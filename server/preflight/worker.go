@@ -17,7 +17,7 @@ import (
 
 // journal asks the server of a data worker whether it knows the token of the worker.
 func (t *target) journal(ctx context.Context, l *list) {
-	if t.Config.Server == "" || string(t.WorkerToken)+t.WorkerTokenFile == "" {
+	if t.Server == "" || string(t.WorkerToken)+t.WorkerTokenFile == "" {
 		return // a finding of the settings
 	}
 	j, err := connect.Journal(t.Config, t.log)

@@ -138,7 +138,8 @@ func (g *goTest) failures() (all []failure) {
 	for _, key := range g.keys {
 		pkg, test, _ := strings.Cut(key, " ")
 		text := g.outputOf(key)
-		if test != "" || text != "" && !slices.ContainsFunc(all, func(f failure) bool { return strings.HasPrefix(f.name, pkg+" ") }) {
+		ofPackage := func(f failure) bool { return strings.HasPrefix(f.name, pkg+" ") }
+		if test != "" || text != "" && !slices.ContainsFunc(all, ofPackage) {
 			all = append(all, failure{name: strings.TrimSpace(key), output: text})
 		}
 	}

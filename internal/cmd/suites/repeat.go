@@ -16,8 +16,9 @@ const maxRepeated = 5
 
 // repeatFailures runs the failed tests of each failed suite once more, after all suites and one after the other, so
 // that a test which another suite disturbed has the machine for itself. It does so only in continuous integration,
-// where nobody can repeat a test by hand. A suite whose tests then pass has passed; the report lists them as flaky, with
-// the output of their failures. Races, panics and build errors are never repeated, because a repetition proves nothing.
+// where nobody can repeat a test by hand. A suite whose tests then pass has passed; the report lists them as flaky,
+// with the output of their failures. Races, panics and build errors are never repeated, because a repetition proves
+// nothing.
 func (r *runner) repeatFailures(ctx context.Context, results []result) {
 	if os.Getenv("CI") == "" {
 		return
@@ -44,7 +45,8 @@ func (r *runner) repeatFailures(ctx context.Context, results []result) {
 	}
 }
 
-// repeat runs the failed tests of a suite once more and reports whether all of them passed. The error is that of the log.
+// repeat runs the failed tests of a suite once more and reports whether all of them passed. The error is that of the
+// log.
 func (r *runner) repeat(ctx context.Context, res *result) (passed bool, err error) {
 	log, err := os.OpenFile(filepath.Join(r.logs, "suite-"+res.task.name+".log"), os.O_APPEND|os.O_WRONLY, 0)
 	if err != nil {

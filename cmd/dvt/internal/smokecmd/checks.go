@@ -94,7 +94,7 @@ func (s *smoke) resume(ctx context.Context) (string, error) {
 
 func (s *smoke) retry(ctx context.Context) (string, error) {
 	if s.noCommand {
-		return "", errSkipped("there are no COMMAND steps")
+		return "", skippedError("there are no COMMAND steps")
 	}
 	if _, err := s.wait(ctx, "", stepIs(stepFails, client.StepStatusFailed)); err != nil {
 		return "", err
@@ -109,7 +109,7 @@ func (s *smoke) retry(ctx context.Context) (string, error) {
 
 func (s *smoke) manual(ctx context.Context) (string, error) {
 	if s.noManual {
-		return "", errSkipped("there is no manual step")
+		return "", skippedError("there is no manual step")
 	}
 	token, err := s.manualToken(ctx)
 	if err != nil {

@@ -25,9 +25,9 @@ const pageSize = 200
 func (s *smoke) readLog(ctx context.Context) (string, error) {
 	switch {
 	case s.noCommand:
-		return "", errSkipped("there are no COMMAND steps")
+		return "", skippedError("there are no COMMAND steps")
 	case !s.ended:
-		return "", errSkipped("the run did not end")
+		return "", skippedError("the run did not end")
 	}
 	first := pageSize
 	for {
@@ -53,9 +53,9 @@ func (s *smoke) readLog(ctx context.Context) (string, error) {
 func (s *smoke) readArtifacts(ctx context.Context) (string, error) {
 	switch {
 	case s.dbt == "":
-		return "", errSkipped("only dbt steps leave artifacts: give --dbt")
+		return "", skippedError("only dbt steps leave artifacts: give --dbt")
 	case !s.ended:
-		return "", errSkipped("the run did not end")
+		return "", skippedError("the run did not end")
 	}
 	first, count := pageSize, 0
 	out, err := client.ListArtifacts(ctx, s.api, s.runID, nil, nil, &first, nil)
@@ -169,9 +169,9 @@ func verify(all []client.EventRow, ended bool) error {
 func (s *smoke) drainWorker(ctx context.Context) (string, error) {
 	switch {
 	case !s.drain:
-		return "", errSkipped("not asked: give --drain")
+		return "", skippedError("not asked: give --drain")
 	case !s.ended:
-		return "", errSkipped("the run did not end")
+		return "", skippedError("the run did not end")
 	}
 	out, err := client.ShowWorkers(ctx, s.api)
 	if err != nil {
@@ -179,7 +179,7 @@ func (s *smoke) drainWorker(ctx context.Context) (string, error) {
 	}
 	w, ok := spareWorker(out.Workers)
 	if !ok {
-		return "", errSkipped("no queue has two workers, so a drain would stop its steps")
+		return "", skippedError("no queue has two workers, so a drain would stop its steps")
 	}
 	set := func(ctx context.Context, drain bool) error {
 		_, err := client.DrainWorker(ctx, s.api, client.DrainWorkerInput{RequestId: uuid.NewString(), Account: w.Account,

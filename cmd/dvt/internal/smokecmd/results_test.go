@@ -53,11 +53,11 @@ func TestPlan_IsValidWithAllTypesAndWithFew(t *testing.T) {
 	t.Parallel()
 	all := options{project: "p", environment: "e", notify: "https://hooks.example/dvt", dbt: "shop"}
 	for _, o := range []options{all, {project: "p", environment: "e", noCommand: true, noManual: true}} {
-		for _, make := range []func(string, string) ([]byte, error){
+		for _, document := range []func(string, string) ([]byte, error){
 			func(tenant, hello string) ([]byte, error) { return o.plan(tenant, hello, time.Now()) },
 			func(tenant, hello string) ([]byte, error) { return o.drainPlan(tenant, hello) },
 		} {
-			doc, err := make("acme", "hello")
+			doc, err := document("acme", "hello")
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -52,10 +52,10 @@ type Report struct {
 	Checks []Check `json:"checks"`
 }
 
-// errSkipped is the reason of a check that was not tried.
-type errSkipped string
+// skippedError is the reason of a check that was not tried.
+type skippedError string
 
-func (e errSkipped) Error() string { return string(e) }
+func (e skippedError) Error() string { return string(e) }
 
 // smoke is the state of one proof.
 type smoke struct {
@@ -119,7 +119,7 @@ func (s *smoke) run(ctx context.Context) {
 	}{{"begin", s.begin}, {"pause", s.pause}, {"resume", s.resume}, {"retry", s.retry}, {"manual", s.manual},
 		{"end", s.end}} {
 		if !well {
-			c.do = func(context.Context) (string, error) { return "", errSkipped("an earlier check failed") }
+			c.do = func(context.Context) (string, error) { return "", skippedError("an earlier check failed") }
 		}
 		well = s.check(ctx, c.name, c.do) && well
 	}
@@ -136,7 +136,7 @@ func (s *smoke) check(ctx context.Context, name string, do func(context.Context)
 	began := time.Now()
 	detail, err := do(ctx)
 	c := Check{Name: name, State: Passed, Detail: detail, TookMS: time.Since(began).Milliseconds()}
-	var skipped errSkipped
+	var skipped skippedError
 	switch {
 	case errors.As(err, &skipped):
 		c.State, c.Detail = Skipped, err.Error()
