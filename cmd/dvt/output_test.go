@@ -48,7 +48,7 @@ var testedElsewhere = strings.Fields(`bulk-signal bulk-rerun bulk-show bulk-watc
 	break-glass-take break-glass-end run-search run-tag run-note run-share run-step tenant-share-links
 	context-list context-show context-set context-use context-delete store-verify store-rebuild store-repair store-export store-import store-epoch-bump trace-export
 	erasure-confirm erasure-cancel erasure-verify subject-erase tenant-purge store-erase store-replay-erasures
-	tenant-export subject-export export-verify migrate
+	tenant-export subject-export export-verify migrate preflight smoke config-check config-explain
 	retention-preview retention-set hold-place hold-lift secrets-check secrets-export secrets-revoke`)
 
 func TestCommands_HaveHelpAndPrintTheSameAsJSONAndYAML(t *testing.T) {

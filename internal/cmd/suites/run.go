@@ -183,8 +183,8 @@ func (r *runner) printProgress(done <-chan struct{}) {
 }
 
 // report prints the failures, the packages, the skipped and flaky tests, the table, the names of the failed tests and
-// the totals. It returns whether all suites passed. The names come last, because an excerpt of a long output often shows
-// only its end.
+// the totals. It returns whether all suites passed. The names come last, because an excerpt of a long output often
+// shows only its end.
 func (r *runner) report(results []result, took time.Duration) bool {
 	var total counts
 	passed, failed := 0, 0

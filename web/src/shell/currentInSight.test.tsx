@@ -1,6 +1,6 @@
 import { act, render } from "@testing-library/react";
 import { afterEach, expect, test, vi } from "vitest";
-import { useCurrentInSight } from "./useCurrentInSight";
+import { useCurrentInSight } from "../ui/useCurrentInSight";
 
 afterEach(() => vi.unstubAllGlobals());
 
