@@ -152,7 +152,8 @@ func TestWorker_ServesItsMetricsOnLoopback(t *testing.T) {
 		defer res.Body.Close()
 		body, err := io.ReadAll(res.Body)
 		page = string(body)
-		return err == nil && strings.Contains(page, "worker_slots{")
+		// The worker registers them one after the other while it starts.
+		return err == nil && strings.Contains(page, "worker_slots{") && strings.Contains(page, "worker_tenants_at_share")
 	})
 	for _, want := range []string{
 		`worker_slots{type="COMMAND"} 4`, `worker_slots{type="DBT"} 4`, `worker_slots{type="HTTP_NOTIFY"} 7`,

@@ -50,7 +50,7 @@ var slotKeys = map[string]string{ //nolint:gochecknoglobals // a table
 	"tenantId":      "tenant", "planId": "plan", "actor": "principal", "principal": "principal",
 	"triggeredBy":  "principal",
 	"runRequestId": "request", "requestId": "request",
-	"storeEpoch": "epoch", "sha256": "sha", "uri": "uri",
+	"storeEpoch": "epoch", "sha256": "sha", "uri": "uri", "mirrors": "uri",
 	"Query.node.id": "node", "RunFilter.text": "text", "Query.stepLog.find": "text",
 	"Query.logSearch.find": "text",
 	"RunFilter.tag":        "text", "Query.plans.text": "text",
@@ -84,7 +84,8 @@ var textValues = map[string]any{ //nolint:gochecknoglobals // a table
 	"schema": "public", "types": "StepFailed",
 	"topics": "events", "codes": "LAG_HIGH",
 	"action": "PAUSE", "status": "error", "role": "ADMIN", "outcome": "DENIED", "schemaVersion": "v1.2",
-	"planVersion": "1.0", "compression": "gzip", "code": "TIMEOUT", "account": "steps-1", "worker": "host/7",
+	"planVersion": "1.0", "schemaEvolutionPath": "v1.1 → v1.2", "sourceVersion": "v1.1", "targetVersion": "v1.2",
+	"transformScript": "https://example.org/up.py", "compression": "gzip", "code": "TIMEOUT", "account": "steps-1", "worker": "host/7",
 	"kind": "custom", "provider": "vault", "key": "db#password",
 }
 

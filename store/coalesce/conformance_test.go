@@ -49,6 +49,12 @@ func (d database) Exec(t testing.TB, statement string) error {
 	return err
 }
 
+// ExecAsOwner executes one SQL statement with the rights of the owner of the tables, which this database always has.
+func (d database) ExecAsOwner(t testing.TB, statement string) error {
+	t.Helper()
+	return d.Exec(t, statement)
+}
+
 func (d database) Count(t testing.TB, query string) (n int) {
 	t.Helper()
 	if err := d.connect(t).QueryRow(t.Context(), query).Scan(&n); err != nil {
