@@ -85,7 +85,8 @@ var textValues = map[string]any{ //nolint:gochecknoglobals // a table
 	"topics": "events", "codes": "LAG_HIGH",
 	"action": "PAUSE", "status": "error", "role": "ADMIN", "outcome": "DENIED", "schemaVersion": "v1.2",
 	"planVersion": "1.0", "schemaEvolutionPath": "v1.1 → v1.2", "sourceVersion": "v1.1", "targetVersion": "v1.2",
-	"transformScript": "https://example.org/up.py", "compression": "gzip", "code": "TIMEOUT", "account": "steps-1", "worker": "host/7",
+	"transformScript": "https://example.org/up.py",
+	"compression":     "gzip", "code": "TIMEOUT", "account": "steps-1", "worker": "host/7",
 	"kind": "custom", "provider": "vault", "key": "db#password",
 }
 

@@ -120,7 +120,8 @@ func suites(root string) ([]task, error) {
 			// All tests share one installation and mostly wait for it.
 			argv: goTestOf([]string{"-parallel=8"}, []string{"./internal/attacks"}),
 		},
-		{name: "lint", what: "golangci-lint", needs: []string{"lint", "web"}, argv: []string{".tools/bin/golangci-lint", "run"}},
+		{name: "lint", what: "golangci-lint", needs: []string{"lint", "web"},
+			argv: []string{".tools/bin/golangci-lint", "run"}},
 		{name: "macos", what: "dvt builds on macOS", needs: []string{"web"}, env: []string{"GOOS=darwin"},
 			argv: []string{"go", "build", "-o", os.DevNull, "./cmd/dvt"}},
 		{name: "archtest", what: "import table, contract ids, text", goTest: true,
