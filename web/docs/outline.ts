@@ -8,9 +8,6 @@ export function placeOf(name: string, kind: "png" | "txt"): string {
   return fileURLToPath(new URL(`../../docs/images/${name}.${kind}`, import.meta.url));
 }
 
-/** Controls that a page has only where a run waited for long, as it does on a busy machine. */
-const OF_TIME = new Set(["button Shorten waits"]);
-
 /**
  * The headings, columns and controls of a page by their accessible names, each once, without what differs from run to
  * run: ids, numbers, times, how a step stands, and which plans the audit tells of.
@@ -27,8 +24,7 @@ export async function outline(page: Page): Promise<string> {
     if (role === "group" && / as a graph/.test(name ?? "")) graph = depth;
     const said = steady(name ?? "");
     // Texts that are only an id or a number change with the data.
-    const shown = `${role} ${said}`.trim();
-    if (!/^(?:ID|#|TIME| )+$/.test(said) && !OF_TIME.has(shown)) lines.add(shown);
+    if (!/^(?:ID|#|TIME| )+$/.test(said)) lines.add(`${role} ${said}`.trim());
   }
   return `${[...lines].toSorted().join("\n")}\n`;
 }
