@@ -24,12 +24,13 @@ func (r *runner) repeatFailures(ctx context.Context, results []result) {
 		return
 	}
 	for i := range results {
-		if results[i].err == nil || ctx.Err() != nil {
+		began := results[i].tests != nil || len(results[i].counts.failing) > 0 // else its preparation failed
+		if results[i].err == nil || ctx.Err() != nil || !began {
 			continue
 		}
-		began, name := time.Now(), "repetition of "+results[i].task.name
+		start, name := time.Now(), "repetition of "+results[i].task.name
 		r.mu.Lock()
-		r.running[name] = began
+		r.running[name] = start
 		r.mu.Unlock()
 		passed, err := r.repeat(ctx, &results[i])
 		r.mu.Lock()
@@ -40,7 +41,7 @@ func (r *runner) repeatFailures(ctx context.Context, results []result) {
 			results[i].err = errors.Join(results[i].err, fmt.Errorf("cannot repeat its tests: %w", err))
 		case passed:
 			results[i].err = nil
-			fmt.Fprintf(r.out, "ok   %-14s repeated in %s\n", results[i].task.name, seconds(time.Since(began)))
+			fmt.Fprintf(r.out, "ok   %-14s repeated in %s\n", results[i].task.name, seconds(time.Since(start)))
 		}
 	}
 }
