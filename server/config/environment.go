@@ -11,14 +11,21 @@ import (
 	"github.com/dvt-engine/dvt/secret/providers"
 )
 
-// secretVariables returns the environment variables of settings that are or may contain secrets: those of the type
-// Secret, and the addresses that may have a password in them.
-func secretVariables() []string {
-	names := []string{"DVT_STORE", "DVT_REDIS"}
+// secretSettings returns the keys of the settings of the type Secret.
+func secretSettings() (keys []string) {
 	for _, f := range reflect.VisibleFields(reflect.TypeFor[Config]()) {
 		if f.Type == reflect.TypeFor[Secret]() || f.Type == reflect.TypeFor[[]Secret]() {
-			names = append(names, "DVT_"+strings.ToUpper(strings.ReplaceAll(f.Tag.Get("koanf"), "-", "_")))
+			keys = append(keys, f.Tag.Get("koanf"))
 		}
+	}
+	return keys
+}
+
+// secretVariables returns the environment variables of settings that are or may contain secrets: the addresses may have
+// a password in them.
+func secretVariables() (names []string) {
+	for _, key := range append(secretSettings(), "store", "redis") {
+		names = append(names, VariableOf(key))
 	}
 	return names
 }

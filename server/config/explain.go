@@ -95,13 +95,8 @@ func shownValue(key string, value any) string {
 // secretKeys returns the settings whose values are secrets or documents with secrets.
 func secretKeys() map[string]bool {
 	out := map[string]bool{"accounts": true, "oidc": true}
-	one, many := reflect.TypeFor[Secret](), reflect.TypeFor[[]Secret]()
-	for _, settings := range []reflect.Type{reflect.TypeFor[Config](), reflect.TypeFor[Encryption]()} {
-		for field := range settings.Fields() {
-			if field.Type == one || field.Type == many {
-				out[field.Tag.Get("koanf")] = true
-			}
-		}
+	for _, key := range secretSettings() {
+		out[key] = true
 	}
 	return out
 }

@@ -196,7 +196,7 @@ func (t *target) settings(_ context.Context, l *list) {
 	need := func(value, name string) {
 		if value == "" {
 			l.missing(name, "the setting "+name+" is missing", "the process does not start without it",
-				"set "+name+" in the settings file, or DVT_"+strings.ToUpper(strings.ReplaceAll(name, "-", "_")))
+				"set "+name+" in the settings file, or "+config.VariableOf(name))
 		}
 	}
 	if t.Process != DataWorker {
