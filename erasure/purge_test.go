@@ -74,7 +74,7 @@ func (i *installation) checkChain(tenant string) (rows int) {
 
 func (i *installation) verifyStore() {
 	i.Helper()
-	verified := must[storeadmin.Verified](i.T)(storeadmin.Verify(i.Context(), i.store, nil, nil))
+	verified := must[storeadmin.Verified](i.T)(storeadmin.Verify(i.Context(), i.store, storeadmin.VerifyOptions{}, nil))
 	if verified.Differences > 0 {
 		i.Errorf("store verify finds %d differences, the first: %v", verified.Differences, verified.Found[0])
 	}

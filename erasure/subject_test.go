@@ -155,7 +155,8 @@ func TestSubject_NothingNamesThePersonAnyMore(t *testing.T) {
 
 func (i *installation) verifyArchived() {
 	i.Helper()
-	v := must[storeadmin.Verified](i.T)(storeadmin.Verify(i.Context(), archive.Reading(i.store, i.bucket), nil, nil))
+	v := must[storeadmin.Verified](i.T)(storeadmin.Verify(i.Context(), archive.Reading(i.store, i.bucket),
+		storeadmin.VerifyOptions{}, nil))
 	if v.Differences > 0 {
 		i.Errorf("store verify finds %d differences, the first: %v", v.Differences, v.Found[0])
 	}

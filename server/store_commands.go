@@ -23,8 +23,10 @@ import (
 	"github.com/dvt-engine/dvt/storeadmin/archive"
 
 	"github.com/dvt-engine/dvt/control/journal"
+	"github.com/dvt-engine/dvt/control/retention"
 	"github.com/dvt-engine/dvt/engine/temporal"
 	"github.com/dvt-engine/dvt/plan"
+	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store"
 	"github.com/dvt-engine/dvt/store/decorate"
 	"github.com/dvt-engine/dvt/store/owner"
@@ -34,14 +36,59 @@ import (
 // The functions below implement `dvt store …` on the store of the settings, or on the store of `dvt dev` in the data
 // directory when the settings name none. Each one opens the store and closes it.
 
-// VerifyStore is `dvt store verify`. It has the contract of storeadmin.Verify.
-func VerifyStore(ctx context.Context, cfg config.Config, log *slog.Logger, runs []string,
+// VerifyStore is `dvt store verify`. It has the contract of storeadmin.Verify. With artifacts it reads each artifact of
+// the runs from the bucket of the settings: one that is missing is a difference, unless it was kept only until now.
+func VerifyStore(ctx context.Context, cfg config.Config, log *slog.Logger, o storeadmin.VerifyOptions, artifacts bool,
 	done func(runID string)) (out storeadmin.Verified, err error) {
 	err = onStore(ctx, cfg, log, func(s store.Store) error {
-		out, err = storeadmin.Verify(ctx, s, runs, done)
+		if artifacts {
+			bucket, err := openArchived(ctx, cfg)
+			if err != nil {
+				return err
+			}
+			if bucket == nil {
+				return fmt.Errorf("%w: there is no bucket at %s: set artifacts to the bucket of the servers, in the file of "+
+					"--config or as DVT_ARTIFACTS", store.ErrNotFound, cfg.Artifacts)
+			}
+			defer func() { _ = bucket.Close() }()
+			o.Artifact = checkArtifact(bucket, retention.NewExpiries(s, cfg.Retention, time.Now))
+		}
+		out, err = storeadmin.Verify(ctx, s, o, done)
 		return err
 	})
 	return out, err
+}
+
+// checkArtifact returns a function that compares an artifact in a bucket with what its step reported.
+func checkArtifact(bucket *artifact.Store, expiries *retention.Expiries) func(context.Context, *run.State,
+	run.ArtifactRef) (string, error) {
+	return func(ctx context.Context, s *run.State, ref run.ArtifactRef) (wrong string, err error) {
+		body, err := bucket.Open(ctx, ref.URI)
+		if errors.Is(err, artifact.ErrNotFound) {
+			now, err := expiries.Effective(ctx, s, []run.ArtifactRef{ref})
+			if err != nil || now[0].ExpiresAt != nil && now[0].ExpiresAt.Before(time.Now()) {
+				return "", err
+			}
+			return "missing", nil
+		}
+		if err == nil {
+			err = readChecked(body, ref)
+		}
+		if errors.Is(err, artifact.ErrTorn) {
+			return err.Error(), nil
+		}
+		return "", err
+	}
+}
+
+func readChecked(body io.ReadSeekCloser, ref run.ArtifactRef) error {
+	defer func() { _ = body.Close() }()
+	checked, err := artifact.Check(body, ref.SizeBytes, ref.SHA256)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(io.Discard, checked)
+	return err
 }
 
 // RebuildStore is `dvt store rebuild`. It has the contract of storeadmin.Rebuild.

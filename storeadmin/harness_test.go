@@ -238,7 +238,7 @@ func (d *db) state(runID string) run.State {
 
 func (d *db) verify(runs ...string) storeadmin.Verified {
 	d.Helper()
-	out, err := storeadmin.Verify(d.Context(), d.Store, runs, nil)
+	out, err := storeadmin.Verify(d.Context(), d.Store, storeadmin.VerifyOptions{Runs: runs}, nil)
 	must(d.T, err)
 	return out
 }

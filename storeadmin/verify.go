@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"slices"
 	"time"
@@ -16,14 +17,41 @@ import (
 // MaxFindings limits the differences, and the notes, that a Verified lists. It counts all of them.
 const MaxFindings = 1000
 
+// VerifyOptions narrow and widen a verification. The zero value verifies every run without its artifacts.
+type VerifyOptions struct {
+	Runs []string // only these; none: all
+	// From and To leave out the runs to which nothing was written in this time: those that were created at To or later,
+	// and those whose last event is older than From. A zero time is no bound.
+	From, To time.Time
+	// Artifact, if not nil, is called for each artifact that a step reported, by at most 8 goroutines at once. It returns
+	// what is wrong with the content, "" for nothing, or the error because of which it cannot tell. That error ends the
+	// verification.
+	Artifact func(ctx context.Context, s *run.State, ref run.ArtifactRef) (wrong string, err error)
+}
+
 // Verified is the result of Verify.
 type Verified struct {
 	Runs        int       `json:"runs"`
 	Events      int64     `json:"events"`
+	Artifacts   int       `json:"artifacts,omitempty"` // that were read
 	Differences int       `json:"differences"`
 	Notes       int       `json:"notes"`
 	Found       []Finding `json:"found,omitempty"` // the differences, by run
 	Noted       []Finding `json:"noted,omitempty"` // the notes: deviations that need no repair
+	// Affected are the runs with differences, at most MaxFindings.
+	Affected []AffectedRun `json:"affected,omitempty"`
+}
+
+// AffectedRun is a run with differences, with what its owner must be told.
+type AffectedRun struct {
+	RunID         string    `json:"runId"`
+	TenantID      string    `json:"tenantId"`
+	ProjectID     string    `json:"projectId"`
+	EnvironmentID string    `json:"environmentId"`
+	PlanID        string    `json:"planId"`
+	CreatedAt     time.Time `json:"createdAt"`
+	LastAt        time.Time `json:"lastAt,omitzero"` // of its last event that can be read
+	Differences   int       `json:"differences"`
 }
 
 // Finding is a value in the store that differs from the expected one.
@@ -45,22 +73,31 @@ func (f Finding) String() string {
 	return fmt.Sprintf("%s: %s: stored %s, expected %s", where, f.What, f.Stored, f.Expected)
 }
 
-// Verify checks the named runs, or all runs when none is named. It checks the events of the log: their keys and ids
-// (contract T05, T198), numbers without holes (contract T190), times that never decrease (contract T18), and one end
-// for each attempt and the run (contract T10). It compares the head and the receipts with the log, and the checkpoint
-// with a fold of the log. It changes nothing. *UnknownRunsError when a named run does not exist.
+// Verify checks the runs of the options. It checks the events of the log: their keys and ids (contract T05, T198),
+// numbers without holes (contract T190), times that never decrease (contract T18), and one end for each attempt and the
+// run (contract T10). It compares the head and the receipts with the log, and the checkpoint with a fold of the log. It
+// changes nothing. *UnknownRunsError when a named run does not exist.
 //
-// A run whose trigger source is TriggerImport may have foreign keys, ids, numbers and times, and events of unknown
-// form. They are notes, not differences.
-func Verify(ctx context.Context, s store.Store, only []string, p Progress) (Verified, error) {
+// A run whose trigger source is TriggerImport may have foreign keys, ids, numbers, times and artifacts, and events of
+// unknown form. They are notes, not differences. A run whose archived log is missing or damaged is a difference.
+func Verify(ctx context.Context, s store.Store, o VerifyOptions, p Progress) (Verified, error) {
 	var out Verified
-	err := forEachRun(ctx, s, only, func(r store.Run) error {
-		v := &verification{s: s, run: r, out: &out, foreign: r.TriggerSource == TriggerImport,
+	err := forEachRun(ctx, s, o.Runs, func(r store.Run) error {
+		if !o.To.IsZero() && !r.CreatedAt.Before(o.To) {
+			return nil
+		}
+		v := &verification{s: s, run: r, options: o, out: &out, foreign: r.TriggerSource == TriggerImport,
 			keys: map[run.Key]run.Seq{}, attempts: map[authority.Attempt]mark{}, decided: map[string]run.Seq{}}
-		if err := v.verify(ctx); err != nil {
+		before := out.Differences
+		verified, err := v.verify(ctx)
+		if err != nil || !verified {
 			return err
 		}
 		out.Runs++
+		if n := out.Differences - before; n > 0 && len(out.Affected) < MaxFindings {
+			out.Affected = append(out.Affected, AffectedRun{RunID: r.RunID, TenantID: r.TenantID, ProjectID: r.ProjectID,
+				EnvironmentID: r.EnvironmentID, PlanID: r.PlanID, CreatedAt: r.CreatedAt, LastAt: v.lastAt, Differences: n})
+		}
 		p.done(r.RunID)
 		return nil
 	})
@@ -71,6 +108,7 @@ func Verify(ctx context.Context, s store.Store, only []string, p Progress) (Veri
 type verification struct {
 	s       store.Store
 	run     store.Run
+	options VerifyOptions
 	foreign bool
 	out     *Verified
 
@@ -83,6 +121,7 @@ type verification struct {
 	keys       map[run.Key]run.Seq
 	attempts   map[authority.Attempt]mark
 	decided    map[string]run.Seq // signal decisions, by signal
+	reported   []reportedArtifact
 }
 
 // mark says which events of an attempt are in the log.
@@ -114,8 +153,8 @@ func (v *verification) note(seq run.Seq, what string, stored, expected any) {
 }
 
 // verify reads checkpoint, head and log in this order. Each is then at least as new as the one before, so that
-// concurrent writes cause no false differences.
-func (v *verification) verify(ctx context.Context) error {
+// concurrent writes cause no false differences. It returns false for a run that the options leave out.
+func (v *verification) verify(ctx context.Context) (bool, error) {
 	switch cp, err := v.s.Checkpoint(ctx, v.run.RunID); {
 	case err == nil:
 		v.checkpoint = &cp
@@ -124,19 +163,26 @@ func (v *verification) verify(ctx context.Context) error {
 	}
 	head, ok, err := headOf(ctx, v.s, v.run.RunID)
 	if err != nil {
-		return err
+		return false, err
 	}
 	if !ok {
 		v.find(0, "head", "missing", "one row")
-		return nil
+		return true, nil
+	}
+	if head.LastAt.Before(v.options.From) {
+		return false, nil
 	}
 	v.state = authority.Base(v.run)
 	if v.checkpoint != nil && v.checkpoint.Seq == 0 {
 		v.compareCheckpoint()
 	}
 	for page, err := range pages(ctx, v.s, v.run.RunID, head.LastSeq) {
+		if errors.Is(err, ErrArchive) || errors.Is(err, fs.ErrNotExist) {
+			v.find(v.last+1, "archive", err, "the log that was archived")
+			return true, nil
+		}
 		if err != nil {
-			return err
+			return false, err
 		}
 		v.page(page)
 	}
@@ -144,9 +190,12 @@ func (v *verification) verify(ctx context.Context) error {
 		v.find(0, "checkpoint.seq", v.checkpoint.Seq, fmt.Sprintf("at most %d, the end of the log", v.last))
 	}
 	if err := v.compareHead(ctx, head); err != nil {
-		return err
+		return true, err
 	}
-	return v.compareReceipts(ctx, head)
+	if err := v.compareReceipts(ctx, head); err != nil {
+		return true, err
+	}
+	return true, v.readArtifacts(ctx)
 }
 
 func (v *verification) page(page []run.Event) {
@@ -203,6 +252,7 @@ func (v *verification) event(e *run.Event) {
 			v.end))
 	}
 	v.count(e)
+	v.collect(e)
 }
 
 // count counts the running attempts like package authority.

@@ -32,7 +32,8 @@ func TestVerify_FindsNothingInRunsOfServers(t *testing.T) {
 		if one := d.verify("run-003"); one.Runs != 1 {
 			d.Errorf("verified %+v, want only the named run", one)
 		}
-		_, err := storeadmin.Verify(d.Context(), d.Store, []string{"run-001", "nobody", "nothing"}, nil)
+		_, err := storeadmin.Verify(d.Context(), d.Store, storeadmin.VerifyOptions{
+			Runs: []string{"run-001", "nobody", "nothing"}}, nil)
 		if !errors.Is(err, store.ErrNotFound) || !strings.Contains(err.Error(), "nobody, no run nothing") {
 			d.Errorf("error %v, want ErrNotFound that names both unknown runs", err)
 		}

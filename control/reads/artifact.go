@@ -129,7 +129,7 @@ func (s *ArtifactReader) FindArtifact(ctx context.Context, p authz.Principal, ru
 }
 
 // Open opens the content; the caller closes it. A read that finds other bytes than those that the step reported ends
-// with artifact.ErrTorn instead of the last bytes; see checkedBody. Errors: ARTIFACT_REMOVED for content that has
+// with artifact.ErrTorn instead of the last bytes; see artifact.Check. Errors: ARTIFACT_REMOVED for content that has
 // expired or that the bucket no longer has; artifact.ErrTorn for content of another size.
 func (a Artifact) Open(ctx context.Context) (io.ReadSeekCloser, error) {
 	if err := a.checkExpiry(); err != nil {
@@ -142,7 +142,7 @@ func (a Artifact) Open(ctx context.Context) (io.ReadSeekCloser, error) {
 	if err != nil {
 		return nil, control.Translate(err)
 	}
-	checked, err := checkBody(body, a.ArtifactRef)
+	checked, err := artifact.Check(body, a.SizeBytes, a.SHA256)
 	if err != nil {
 		_ = body.Close()
 		return nil, err

@@ -164,7 +164,7 @@ func check(t *testing.T, dir, want string, kill int) int {
 	if got := exported(t, reading); got != want {
 		t.Fatalf("kill %d: the export has %d bytes and differs from the one before, with %d", kill, len(got), len(want))
 	}
-	out, err := storeadmin.Verify(t.Context(), reading, nil, nil)
+	out, err := storeadmin.Verify(t.Context(), reading, storeadmin.VerifyOptions{}, nil)
 	if err != nil || out.Differences > 0 {
 		t.Fatalf("kill %d: verify found %v (%v)", kill, out.Found, err)
 	}

@@ -232,7 +232,7 @@ func TestPass_KeepsStoreAndBucketFlatFor30Days(t *testing.T) {
 					100*diff)
 			}
 		}
-		out, err := storeadmin.Verify(t.Context(), m.reading, nil, nil)
+		out, err := storeadmin.Verify(t.Context(), m.reading, storeadmin.VerifyOptions{}, nil)
 		m.ok(err)
 		if out.Differences > 0 || out.Runs < 10*perDay {
 			t.Errorf("verify found %d differences in %d runs: %v", out.Differences, out.Runs, out.Found)

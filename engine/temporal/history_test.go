@@ -118,7 +118,7 @@ func (h *harness) repair() storeadmin.Repaired {
 
 func (h *harness) verify() {
 	h.t.Helper()
-	out, err := storeadmin.Verify(h.t.Context(), h.store, nil, nil)
+	out, err := storeadmin.Verify(h.t.Context(), h.store, storeadmin.VerifyOptions{}, nil)
 	must(h.t, err)
 	if out.Differences > 0 {
 		h.t.Errorf("the store has differences: %v", out.Found)

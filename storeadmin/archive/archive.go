@@ -34,8 +34,8 @@ type Objects interface {
 	RemoveArchived(ctx context.Context, name string) error
 }
 
-// ErrTorn says that an object does not have the content that was archived.
-var ErrTorn = errors.New("archive: the archived log of the run is damaged")
+// ErrTorn says that an object does not have the content that was archived. dvt store verify reports it for its run.
+var ErrTorn = storeadmin.ErrArchive
 
 // maxUnpacked bounds what is unpacked from one object, so that a forged object cannot fill the memory.
 const maxUnpacked = 4 << 30

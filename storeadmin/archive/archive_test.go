@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -180,7 +181,7 @@ func TestReading_VerifiesAndExportsArchivedRuns(t *testing.T) {
 		ids = append(ids, f.endedRun(n))
 	}
 	verify := func(s store.Store) storeadmin.Verified {
-		out, err := storeadmin.Verify(t.Context(), s, nil, nil)
+		out, err := storeadmin.Verify(t.Context(), s, storeadmin.VerifyOptions{}, nil)
 		f.ok(err)
 		return out
 	}
@@ -202,6 +203,27 @@ func TestReading_VerifiesAndExportsArchivedRuns(t *testing.T) {
 	}
 	if diff := cmp.Diff(exported, export(f.reading)); diff != "" {
 		t.Errorf("export (-before +after):\n%s", diff)
+	}
+}
+
+func TestReading_ALostArchiveIsADifferenceOfItsRun(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	lost, torn, whole := f.endedRun(1), f.endedRun(2), f.endedRun(3)
+	f.ok(f.objects.RemoveArchived(t.Context(), f.archive(lost, -1).Location))
+	f.ok(f.objects.PutArchived(t.Context(), f.archive(torn, -1).Location, strings.NewReader("other bytes")))
+	f.archive(whole, -1)
+	out, err := storeadmin.Verify(t.Context(), f.reading, storeadmin.VerifyOptions{}, nil)
+	f.ok(err)
+	var got []string
+	for _, found := range out.Found {
+		got = append(got, found.RunID+" "+found.What)
+	}
+	slices.Sort(got)
+	want := []string{lost + " archive", torn + " archive"}
+	slices.Sort(want)
+	if out.Runs != 3 || !slices.Equal(got, want) {
+		t.Errorf("%d runs verified, differences %v; want 3 and %v", out.Runs, got, want)
 	}
 }
 

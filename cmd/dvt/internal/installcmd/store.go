@@ -108,38 +108,6 @@ func progress() func(string) {
 	}
 }
 
-func (u *storeCommands) verify() *cobra.Command {
-	return u.command(&cobra.Command{
-		Use: "verify", Short: "Compare the store with its logs; change nothing",
-		Long: "Recomputes the key and id of every event, checks numbers, times and ends, folds every log from its first " +
-			"event and compares\n" +
-			"head, receipts and checkpoint with the result. Prints each difference. Exit status 0: none; 1: some.",
-	}, 0, true, nil, func(ctx context.Context, cfg config.Config, log *slog.Logger, _ []string) error {
-		r, err := server.VerifyStore(ctx, cfg, log, u.runs, progress())
-		if err != nil {
-			return err
-		}
-		err = u.show(r, func() {
-			for _, f := range r.Found {
-				u.say("DIFFERENT %s", f)
-			}
-			for _, f := range r.Noted {
-				u.say("note      %s", f)
-			}
-			if hidden := r.Differences - len(r.Found) + r.Notes - len(r.Noted); hidden > 0 {
-				u.say("and %d more", hidden)
-			}
-			u.say("%d runs, %d events: %d differences, %d notes", r.Runs, r.Events, r.Differences, r.Notes)
-		})
-		if err == nil && r.Differences > 0 {
-			return &cmdline.Error{
-				Status: 1, Err: fmt.Errorf("the store has %d differences; see docs/operations.md for what to do about each",
-					r.Differences)}
-		}
-		return err
-	})
-}
-
 func (u *storeCommands) rebuild() *cobra.Command {
 	return u.command(&cobra.Command{
 		Use: "rebuild", Short: "Recompute the checkpoints from the logs; answers do not change",
