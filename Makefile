@@ -72,6 +72,12 @@ soak: ## half an hour of a nightly run of 1,000 steps in one page: its heap must
 	@$(MAKE) bin/dvt
 	@cd web && DVT_E2E_SOAK_MINUTES="$(or $(MINUTES),30)" PATH="$$PATH:$(CURDIR)/.tools/bin" npx playwright test e2e/large.spec.ts -g "16 the heap"
 
+.PHONY: drill
+drill: ## destroy a loaded database, restore it to 20 moments, repair and verify; EVENTS=1000000 adds a million events
+	@$(PREPARE) go temporal postgres redis dbt
+	@$(MAKE) bin/dvt
+	@DVT_TEST_BINARY="$(CURDIR)/bin/dvt" go test ./server -run TestDrill -v -count=1 -timeout=30m -drill-moments=20 -drill-time=60s -drill-events=$(or $(EVENTS),0)
+
 .PHONY: bench
 bench: ## measure every claim of speed, about 20 minutes; ONLY="name" narrows, RESULTS=file keeps the lines
 	@$(PREPARE) go postgres redis temporal bench web browser

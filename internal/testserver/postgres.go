@@ -123,6 +123,14 @@ func StartPostgres(o PostgresOptions) (*PostgresServer, error) {
 
 // startOn runs a program of PostgreSQL that creates a data directory, and starts a server on it.
 func startOn(o PostgresOptions, program string, args ...string) (server *PostgresServer, err error) {
+	return startFilled(o, func(bin, dir, data string) *exec.Cmd {
+		return postgresCommand(dir, filepath.Join(bin, program), append(args, "-D", data)...)
+	})
+}
+
+// startFilled starts a server on the data directory that a command creates. bin is the directory of the programs of
+// PostgreSQL.
+func startFilled(o PostgresOptions, fill func(bin, dir, data string) *exec.Cmd) (server *PostgresServer, err error) {
 	bin, err := postgresPrograms()
 	if err != nil {
 		return nil, err
@@ -151,9 +159,9 @@ func startOn(o PostgresOptions, program string, args ...string) (server *Postgre
 		}
 	}
 	data := filepath.Join(box.dir, "data")
-	if out, err := postgresCommand(box.dir, filepath.Join(bin, program), append(args, "-D",
-		data)...).CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("%s: %w: %s", program, err, out)
+	create := fill(bin, box.dir, data)
+	if out, err := create.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("%s: %w: %s", filepath.Base(create.Path), err, out)
 	}
 	err = retry(func() error {
 		port, err := freePort()
