@@ -25,18 +25,7 @@ func (s *Store) PutArchived(ctx context.Context, name string, body io.Reader) er
 	if err != nil {
 		return err
 	}
-	ctx, abandon := context.WithCancel(ctx)
-	defer abandon() // closing the writer after abandon discards it
-	w, err := s.bucket.NewWriter(ctx, key, &blob.WriterOptions{ContentType: "application/gzip"})
-	if err != nil {
-		return failed("archive", err)
-	}
-	if _, err := io.Copy(w, body); err != nil {
-		abandon()
-		_ = w.Close()
-		return failed("archive", err)
-	}
-	if err := w.Close(); err != nil {
+	if err := s.bucket.write(ctx, key, body, blob.WriterOptions{ContentType: "application/gzip"}); err != nil {
 		return failed("archive", err)
 	}
 	return nil
