@@ -246,7 +246,8 @@ func (r *Runner) waitForRuns(ctx context.Context, e *store.Erasure) error {
 	return r.waitFor(ctx, e, open)
 }
 
-// waitFor saves what the erasure waits for, so that people see it, and returns it as an *OpenRunsError; nil for nothing.
+// waitFor saves what the erasure waits for, so that people see it, and returns it as an *OpenRunsError; nil for
+// nothing.
 func (r *Runner) waitFor(ctx context.Context, e *store.Erasure, open []string) error {
 	bulks, err := r.cfg.Owner.WorkingBulks(ctx, owner.Scope{TenantID: e.TenantID, Subject: e.Subject})
 	if err != nil || len(open)+len(bulks) == 0 {

@@ -50,7 +50,8 @@ func TestLook_ListsWhatAnErasureWaitsFor(t *testing.T) {
 			want, at)
 	}
 	note := delayedAlert(seen, 4*24*time.Hour).Note
-	for _, part := range []string{"23 open runs and bulks", "run open, run ended, run gone, 20 more", "dvt store erase e1"} {
+	for _, part := range []string{"23 open runs and bulks", "run open, run ended, run gone, 20 more",
+		"dvt store erase e1"} {
 		if !strings.Contains(note, part) {
 			t.Errorf("the alert says %q, want %q in it", note, part)
 		}

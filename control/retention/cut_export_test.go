@@ -102,7 +102,8 @@ func TestPass_ACutWaitsForARunThatIsBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	if p.Failed != 0 || p.Waiting == 0 {
-		t.Errorf("the pass had %d failures (%s) and %d waiting, want none and the cut that waits", p.Failed, p.Error, p.Waiting)
+		t.Errorf("the pass had %d failures (%s) and %d waiting, want none and the cut that waits", p.Failed, p.Error,
+			p.Waiting)
 	}
 	if n := len(allLinks(t, s)); n < 1203 {
 		t.Errorf("%d links are left, want all while the run is back", n)

@@ -60,7 +60,8 @@ func (r *Runner) renew(ctx context.Context, x execution, t Task, set *secret.Set
 		}
 	}
 	// Old values are hidden too, by all steps of the run: a program may still print one of them.
-	t.masker, t.secrets = r.masks.join(r.WorkspaceRoot, x.RunID, valuesOf(append(slices.Clone(secrets), t.secrets...))), secrets
+	t.masker = r.masks.join(r.WorkspaceRoot, x.RunID, valuesOf(append(slices.Clone(secrets), t.secrets...)))
+	t.secrets = secrets
 	return t, true
 }
 

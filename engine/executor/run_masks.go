@@ -19,9 +19,9 @@ const (
 	maskLife = time.Hour
 )
 
-// runMasks remembers the secrets that steps of a run got in this process, so that they are hidden in the output of every
-// step of the run here: steps share a workspace, and one may print what another one wrote there. It holds for the values
-// only as long as the workspace of the run exists. The zero value is ready for use, by several goroutines.
+// runMasks remembers the secrets that steps of a run got in this process, so that they are hidden in the output of
+// every step of the run here: steps share a workspace, and one may print what another one wrote there. It forgets the
+// values when the workspace of the run is gone. The zero value is ready for use, by several goroutines.
 type runMasks struct {
 	mu   sync.Mutex
 	runs map[string]*runMask
@@ -106,7 +106,7 @@ func (m *runMasks) has(runID string) bool {
 	return r != nil && len(r.values) > 0
 }
 
-// sweep forgets the runs of which no step works here and whose workspace is gone.
+// sweep forgets runs without a workspace and without a step that works here.
 func (m *runMasks) sweep(root string) {
 	for id, r := range m.runs {
 		if len(r.steps) > 0 {

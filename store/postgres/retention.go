@@ -148,8 +148,8 @@ const inBackground = `SELECT set_config('synchronous_commit', 'off', true), `
 // MarkArchived implements store.Retention. Servers may not delete, so functions of the database do it with the rights
 // of its owner, after they have checked that they may (contract T208).
 func (s *Store) MarkArchived(ctx context.Context, a store.ArchivedRun) error {
-	return s.unlessObstacle(ctx, "mark archived", a.RunID, inBackground+`dvt_mark_archived($1, $2, $3, $4, $5, $6)`, a.RunID,
-		a.Head, a.Location, a.SHA256, a.Bytes, a.Events)
+	return s.unlessObstacle(ctx, "mark archived", a.RunID, inBackground+`dvt_mark_archived($1, $2, $3, $4, $5, $6)`,
+		a.RunID, a.Head, a.Location, a.SHA256, a.Bytes, a.Events)
 }
 
 // second scans the second column of a row of inBackground.

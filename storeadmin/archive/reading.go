@@ -186,8 +186,8 @@ func (s *reading) complete(ctx context.Context, l store.Loaded, seq run.Seq, err
 	return authority.Fold(l, authority.Base(file.Run), events), nil
 }
 
-// Tails implements store.Projection. Consumers of the feed that are late get the events from the archive. Those of a run
-// whose archive is damaged are left out: one lost object must not stop the messages of every other run.
+// Tails implements store.Projection. Consumers of the feed that are late get the events from the archive, without those
+// of a run whose archive is damaged: one lost object must not stop the messages of every other run.
 func (s *reading) Tails(ctx context.Context, known []store.TailRequest) (store.Tails, error) {
 	out, err := s.Store.Tails(ctx, known)
 	if err != nil {
