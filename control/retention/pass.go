@@ -276,6 +276,9 @@ func (p *passOf) deleteRuns(ctx context.Context) error {
 				return err
 			}
 		}
+		if err := p.checkFree(ctx, a.RunID); err != nil { // the removals before took their time
+			return err
+		}
 		if err := p.w.cfg.Archive.RemoveRun(ctx, a); err != nil {
 			return err
 		}
