@@ -231,7 +231,7 @@ func TestArtifactServer_LinksAndRedirects(t *testing.T) {
 	}
 }
 
-// A header Range that is none, or that asks for several, is answered with the whole; one beyond the end with 416.
+// A header Range that is malformed, or that asks for several, is answered with the whole; one beyond the end with 416.
 func TestArtifactServer_RangesByHand(t *testing.T) {
 	t.Parallel()
 	w := newArtifactWorld(t, []byte("0123456789"))

@@ -98,7 +98,8 @@ func TestPass_ACutWaitsForARunThatIsBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	var p retention.Pass
-	if err := json.Unmarshal(controltest.Must[json.RawMessage](t)(s.RetentionPass(t.Context(), auditTenant)), &p); err != nil {
+	doc := controltest.Must[json.RawMessage](t)(s.RetentionPass(t.Context(), auditTenant))
+	if err := json.Unmarshal(doc, &p); err != nil {
 		t.Fatal(err)
 	}
 	if p.Failed != 0 || p.Waiting == 0 {

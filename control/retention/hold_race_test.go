@@ -58,7 +58,8 @@ func TestPass_AHoldThatComesDuringADeletionKeepsTheArchive(t *testing.T) {
 	if len(left) != 1 || !slices.ContainsFunc(left, func(f string) bool { return strings.Contains(f, holding.runID) }) {
 		t.Errorf("the archive has %q, want that of the run on hold alone", left)
 	}
-	if events, err := archive.Reading(s, bucket).Events(t.Context(), holding.runID, 0, 10); err != nil || len(events) == 0 {
+	events, err := archive.Reading(s, bucket).Events(t.Context(), holding.runID, 0, 10)
+	if err != nil || len(events) == 0 {
 		t.Errorf("the run on hold has %d events, error %v", len(events), err)
 	}
 }

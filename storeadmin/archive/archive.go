@@ -190,9 +190,6 @@ func verify(ctx context.Context, from Objects, a store.ArchivedRun, want store.L
 // for one that is missing, and the error of the bucket that broke off, which may be repeated.
 func Read(ctx context.Context, from Objects, a store.ArchivedRun) (storeadmin.RunFile, error) {
 	in, err := from.OpenArchived(ctx, a.Location)
-	if err == nil {
-		err = dutycycle.Waited(ctx)
-	}
 	if errors.Is(err, fs.ErrNotExist) {
 		err = errors.Join(err, store.ErrArchiveDamaged)
 	}
@@ -200,6 +197,9 @@ func Read(ctx context.Context, from Objects, a store.ArchivedRun) (storeadmin.Ru
 		return storeadmin.RunFile{}, fmt.Errorf("archive: the log of run %s: %w", a.RunID, err)
 	}
 	defer func() { _ = in.Close() }() // everything was read
+	if err := dutycycle.Waited(ctx); err != nil {
+		return storeadmin.RunFile{}, err
+	}
 	sum := sha256.New()
 	limited := io.LimitReader(in, cmp.Or(a.Bytes, maxUnpacked)+1) // a longer one has another hash
 	stored := &source{from: &restingReader{ctx: ctx, from: limited}}
