@@ -61,7 +61,7 @@ type Installation struct {
 	Document Document
 	// RunsPerMinute bounds how many runs a pass archives or deletes in a minute; 0 means 600.
 	RunsPerMinute int
-	// Share is the share of the time in which a pass works, above 0 and at most 1; 0 means 0.1. It rests in between, so
+	// Share is the share of the time in which a pass works, above 0 and at most 1; 0 means 0.05. It rests in between, so
 	// that appends and lists wait for nothing but short pieces of work.
 	Share        float64
 	Every        time.Duration // between two passes; 0 means 1 h
@@ -74,7 +74,7 @@ type Installation struct {
 }
 
 // defaultShare is the share of the time in which a pass works.
-const defaultShare = 0.1
+const defaultShare = 0.05
 
 // auditDays is the default for the audit: seven years.
 const auditDays = 2557
