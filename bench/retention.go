@@ -24,7 +24,7 @@ import (
 
 const (
 	oldRuns   = 600 // that the retention archives and deletes
-	runsOfDay = 4   // that end on one day, so that each pass archives, empties and deletes as many
+	runsOfDay = 1   // that end on one day: each pass archives, empties and deletes as many, and ends within a round
 	oldSteps  = 20  // of each
 	oldTenant = "old"
 )
