@@ -125,7 +125,7 @@ clean: ## remove what was built; what was fetched (.tools) and your runs (.dvt) 
 
 # --- the parts, one by one ---
 
-.PHONY: tools/temporal tools/postgres tools/redis tools/bench tools/browser tools/dbt tools/lint tools/workflowcheck tools/govulncheck tools/promcheck tools/webhooks tools/openbao tools/buckets web
+.PHONY: tools/temporal tools/postgres tools/redis tools/bench tools/browser tools/dbt tools/lint tools/workflowcheck tools/govulncheck tools/promcheck tools/webhooks tools/openbao tools/moto tools/buckets web
 tools/temporal: ## the Temporal CLI, whose dev server runs the workflows
 tools/postgres: ## a PostgreSQL for the tests
 tools/redis: ## a Redis for the tests
@@ -138,6 +138,7 @@ tools/govulncheck: ## the check for known vulnerabilities
 tools/promcheck: ## the check of rules and dashboards, on the engine of Prometheus
 tools/webhooks: ## three verifiers of webhooks that are not ours
 tools/openbao: ## an OpenBao, the store of secrets, for the tests
+tools/moto: ## a server with the APIs of AWS that is not ours, for the tests
 web: ## the UI into web/dist
-tools/temporal tools/postgres tools/redis tools/bench tools/browser tools/dbt tools/lint tools/workflowcheck tools/govulncheck tools/promcheck tools/webhooks tools/openbao tools/buckets web:
+tools/temporal tools/postgres tools/redis tools/bench tools/browser tools/dbt tools/lint tools/workflowcheck tools/govulncheck tools/promcheck tools/webhooks tools/openbao tools/moto tools/buckets web:
 	@$(PREPARE) $(@F)

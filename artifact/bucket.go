@@ -137,7 +137,7 @@ func (b bucket) write(ctx context.Context, key string, r io.Reader, o blob.Write
 	if err != nil {
 		return err
 	}
-	if _, err := io.Copy(w, r); err != nil {
+	if _, err := io.Copy(struct{ io.Writer }{w}, r); err != nil { // the writer's own copy takes a buffer of 1 MB each time
 		abandon()
 		_ = w.Close()
 		return err

@@ -178,6 +178,9 @@ func (s *Store) steady(id AttemptID, f func(prefix string) error) error {
 		}
 	}
 	s.seen.forget(prefix) // the log was removed, so its known length is void
+	if err = f(prefix); !errors.Is(err, ErrNotFound) {
+		return err
+	}
 	return fmt.Errorf("artifact: read log: it changes too fast: %w", err)
 }
 

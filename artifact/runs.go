@@ -25,18 +25,7 @@ func (s *Store) PutArchived(ctx context.Context, name string, body io.Reader) er
 	if err != nil {
 		return err
 	}
-	ctx, abandon := context.WithCancel(ctx)
-	defer abandon() // closing the writer after abandon discards it
-	w, err := s.bucket.NewWriter(ctx, key, &blob.WriterOptions{ContentType: "application/gzip"})
-	if err != nil {
-		return failed("archive", err)
-	}
-	if _, err := io.Copy(w, body); err != nil {
-		abandon()
-		_ = w.Close()
-		return failed("archive", err)
-	}
-	if err := w.Close(); err != nil {
+	if err := s.bucket.write(ctx, key, body, blob.WriterOptions{ContentType: "application/gzip"}); err != nil {
 		return failed("archive", err)
 	}
 	return nil
@@ -58,18 +47,33 @@ func (s *Store) OpenArchived(ctx context.Context, name string) (io.ReadCloser, e
 	return &plainObject{r}, nil
 }
 
-// RemoveArchived removes the archive of a run, and its other copies: objects whose names differ only in the hash before
-// the first dot. A process that was killed between the write of an archive and its mark leaves such a copy. An archive
-// that does not exist is no error.
+// RemoveArchived removes the archive of a run, and before it its tables, its manifest and other copies of them: objects
+// whose names differ only in the hash before the first dot and in the ending. A process that was killed between the
+// write of an archive and its mark leaves such copies. An archive that does not exist is no error.
 func (s *Store) RemoveArchived(ctx context.Context, name string) error {
 	key, err := archiveKey(name)
 	if err != nil {
 		return err
 	}
-	if err := s.RemoveCopies(ctx, name); err != nil {
-		return err
+	prefix, _, ok := cutHash(key)
+	if !ok {
+		return s.deleteArchived(ctx, key)
 	}
-	return s.deleteArchived(ctx, key)
+	var others []string // a directory is listed once: it has the archives of a whole month
+	for o, err := range s.bucket.objects(ctx, prefix, "") {
+		if err != nil {
+			return err
+		}
+		if p, _, ok := cutHash(o.Key); ok && p == prefix && o.Key != key {
+			others = append(others, o.Key)
+		}
+	}
+	for _, other := range append(others, key) {
+		if err := s.deleteArchived(ctx, other); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (s *Store) deleteArchived(ctx context.Context, key string) error {

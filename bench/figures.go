@@ -85,10 +85,10 @@ func figures() []rig.Figure {
 			"of the same row at that pace",
 			Goals: []rig.Goal{rig.Within(100 * time.Millisecond)}, Setup: appendAt200},
 
-		{Name: "retention-appends", What: "PostgreSQL, 1 ms: p99 of 200 appends/s to 8 runs while the retention moves " +
-			"old runs into the archive, against the same while it rests",
+		{Name: "retention-appends", What: "PostgreSQL, 1 ms: p99 of 200 appends/s to 8 runs while the retention archives, " +
+			"empties and deletes old runs, against the same while it rests",
 			Goals: []rig.Goal{rig.AtMost(1.2)}, Setup: besideRetention(40*time.Millisecond, appendsBesideRetention)},
-		{Name: "retention-lists", What: "the same of 50 lists/s of 50 runs of the tenant whose runs it archives",
+		{Name: "retention-lists", What: "the same of 50 lists/s of 50 runs of the tenant whose runs it archives and deletes",
 			Goals: []rig.Goal{rig.AtMost(1.2)}, Setup: besideRetention(160*time.Millisecond, listsBesideRetention)},
 
 		{Name: "admission", What: "PostgreSQL, 1 ms: startRun at the store, p50, with every limit, queue row and first " +

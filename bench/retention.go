@@ -23,8 +23,9 @@ import (
 )
 
 const (
-	oldRuns   = 1500 // that the retention archives
-	oldSteps  = 20   // of each
+	oldRuns   = 600 // that the retention archives and deletes
+	runsOfDay = 1   // that end on one day: each pass archives, empties and deletes as many, and ends within a round
+	oldSteps  = 20  // of each
 	oldTenant = "old"
 )
 
@@ -36,11 +37,11 @@ func (unhurried) Dirty(context.Context, time.Duration, int) ([]store.DirtyRun, e
 	return nil, nil
 }
 
-// besideRetention measures calls while the retention archives old runs, at the pace of its defaults,
+// besideRetention measures calls while the retention archives and deletes old runs, at the pace of its defaults,
 // against the same calls while it rests. Each of eight workers makes a call every interval.
 func besideRetention(interval time.Duration, prepare func(context.Context, *postgres.Store) (
 	func(context.Context, int) error, error)) func(context.Context, *rig.Rig) (*rig.Trial, error) {
-	const workers, turns, forTime = 8, 5, 2 * time.Second
+	const workers, turns, forTime = 8, 5, 4 * time.Second
 	return func(ctx context.Context, r *rig.Rig) (*rig.Trial, error) {
 		s, _, err := r.Store(ctx, rig.OneMS, postgres.DefaultMaxConns)
 		if err != nil {
@@ -59,6 +60,7 @@ func besideRetention(interval time.Duration, prepare func(context.Context, *post
 		if err != nil {
 			return nil, err
 		}
+		day := 1 // of the next pass
 		p99 := func(deletes bool) rig.Measure {
 			return func(ctx context.Context, _ int) (time.Duration, error) {
 				var l rig.Latencies
@@ -71,7 +73,7 @@ func besideRetention(interval time.Duration, prepare func(context.Context, *post
 				}
 				var err error
 				if deletes {
-					err = whileItDeletes(ctx, s, bucket, work)
+					err = whileItDeletes(ctx, s, bucket, &day, work)
 				} else {
 					err = work(ctx)
 				}
@@ -86,39 +88,44 @@ func besideRetention(interval time.Duration, prepare func(context.Context, *post
 	}
 }
 
-// whileItDeletes does work while passes of the retention go on. It returns an error when no run was archived meanwhile.
-func whileItDeletes(ctx context.Context, s *postgres.Store, bucket *artifact.Store,
+// firstEnd is the time at which the first old run ended.
+func firstEnd() time.Time { return time.Now().AddDate(0, 0, -oldRuns/runsOfDay-10) } //nolint:mnd // 10 days ago the last
+
+// whileItDeletes does work while passes of the retention go on, each of them a day later by its clock. It returns an
+// error when no pass ended meanwhile.
+func whileItDeletes(ctx context.Context, s *postgres.Store, bucket *artifact.Store, day *int,
 	work func(context.Context) error) error {
-	before, err := s.EstimateEnded(ctx, oldTenant, time.Now(), oldRuns)
-	if err != nil {
-		return err
-	}
-	day := func(n int) *int { return &n }
+	days := func(n int) *int { return &n }
 	doc := retention.KeepAll()
-	doc.Runs = retention.RunDays{ArchiveAfterDays: day(1), DeleteArchiveAfterDays: day(2)}
+	doc.Runs = retention.RunDays{ArchiveAfterDays: days(1), DeleteArchiveAfterDays: days(2)}
+	began := *day
 	w := retention.NewWorker(retention.WorkerConfig{Store: unhurried{s}, Archive: archive.Archive{Store: s,
 		Objects: bucket}, Bucket: bucket, Owner: "bench", Metrics: prometheus.NewRegistry(),
-		Installed: retention.Installation{Document: doc}})
+		Now: func() time.Time { return firstEnd().AddDate(0, 0, *day+1) }, Installed: retention.Installation{Document: doc}})
 	background, stop := context.WithCancel(ctx)
 	defer stop()
 	var g errgroup.Group
-	g.Go(func() error { return w.PassNow(background) })
-	err = work(ctx)
+	g.Go(func() error {
+		for {
+			if err := w.PassNow(background); err != nil {
+				return err
+			}
+			*day++
+		}
+	})
+	err := work(ctx)
 	stop()
-	if failed := g.Wait(); err == nil && failed != nil && !errors.Is(failed, context.Canceled) {
+	if failed := g.Wait(); err == nil && !errors.Is(failed, context.Canceled) {
 		err = failed
 	}
-	if err != nil {
-		return err
-	}
-	after, err := s.EstimateEnded(ctx, oldTenant, time.Now(), oldRuns)
-	if err == nil && after.Runs >= before.Runs {
-		err = fmt.Errorf("the retention archived no run: %d are left of %d", after.Runs, before.Runs)
+	if err == nil && (*day == began || *day > oldRuns/runsOfDay) {
+		err = fmt.Errorf("the retention went from day %d to %d of %d: no pass ended, or nothing is left to delete", began,
+			*day, oldRuns/runsOfDay)
 	}
 	return err
 }
 
-// importOldRun imports a run that ended 100 days ago.
+// importOldRun imports a run that ended at its time.
 func importOldRun(ctx context.Context, s *postgres.Store, n int) error {
 	id := runtest.ID
 	id.RunID, id.TenantID = fmt.Sprintf("old-%05d", n), oldTenant
@@ -132,7 +139,7 @@ func importOldRun(ctx context.Context, s *postgres.Store, n int) error {
 			runtest.Draft(run.StepCompletedEvent, step, 1))
 	}
 	events := runtest.Log(append(drafts, runtest.Draft(run.RunCompleted, "", 1))...)
-	shift := time.Now().AddDate(0, 0, -100).Sub(runtest.Epoch)
+	shift := firstEnd().Add(time.Duration(n) * 24 * time.Hour / runsOfDay).Sub(runtest.Epoch)
 	for i := range events {
 		events[i].EmittedAt, events[i].PersistedAt = events[i].EmittedAt.Add(shift), events[i].PersistedAt.Add(shift)
 	}

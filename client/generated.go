@@ -3135,19 +3135,26 @@ type ErasureRow struct {
 	CancelledBy *string    `json:"cancelledBy"`
 	CancelledAt *time.Time `json:"cancelledAt"`
 	StartedAt   *time.Time `json:"startedAt"`
-	// LEDGER, FREEZE, END, DRAIN, ROWS, KEYS, NAMES, BUCKET, ENGINE, AGAIN, COMPACT or CERTIFY; null before the start.
+	// LEDGER, FREEZE, END, DRAIN, ROWS, KEYS, NAMES, TEXTS, LOGS, OPEN, BUCKET, ENGINE, AGAIN, COMPACT or CERTIFY; null before the start.
 	Phase      *string    `json:"phase"`
 	FinishedAt *time.Time `json:"finishedAt"`
 	// What was erased so far, by place.
 	Erased []ErasureRowErasedErasedPlace `json:"erased"`
 	// The signed certificate, a JSON document; null before the end. `dvt erasure verify` checks it.
 	Certificate *string `json:"certificate"`
-	// Null once it has begun, was cancelled or has ended.
+	// Null while it is carried out, once it was cancelled, and once it has ended.
 	WaitsFor *ErasureWait `json:"waitsFor"`
 	// Open legal holds that forbid it, before it begins. They must be lifted, or the request cancelled.
 	Holds int `json:"holds"`
 	// 30 days after the request. An alert asks for people before.
 	DueAt time.Time `json:"dueAt"`
+	// How many there are, also those that are not listed.
+	OpenWorkCount int `json:"openWorkCount"`
+	// When the owner looked; null without open work.
+	OpenWorkAt *time.Time `json:"openWorkAt"`
+	// With waitsFor OPEN_WORK, the open runs and working bulks that name the person, at most 20 runs. The owner of the database
+	// found them at openWorkAt; where they stand is read now. Empty otherwise.
+	OpenWork []ErasureRowOpenWorkErasureWork `json:"openWork"`
 }
 
 // GetId returns ErasureRow.Id, and is useful for accessing the field via an interface.
@@ -3207,6 +3214,15 @@ func (v *ErasureRow) GetHolds() int { return v.Holds }
 // GetDueAt returns ErasureRow.DueAt, and is useful for accessing the field via an interface.
 func (v *ErasureRow) GetDueAt() time.Time { return v.DueAt }
 
+// GetOpenWorkCount returns ErasureRow.OpenWorkCount, and is useful for accessing the field via an interface.
+func (v *ErasureRow) GetOpenWorkCount() int { return v.OpenWorkCount }
+
+// GetOpenWorkAt returns ErasureRow.OpenWorkAt, and is useful for accessing the field via an interface.
+func (v *ErasureRow) GetOpenWorkAt() *time.Time { return v.OpenWorkAt }
+
+// GetOpenWork returns ErasureRow.OpenWork, and is useful for accessing the field via an interface.
+func (v *ErasureRow) GetOpenWork() []ErasureRowOpenWorkErasureWork { return v.OpenWork }
+
 // ErasureRowErasedErasedPlace includes the requested fields of the GraphQL type ErasedPlace.
 type ErasureRowErasedErasedPlace struct {
 	// For example `table event` or `bucket logs`.
@@ -3220,6 +3236,45 @@ func (v *ErasureRowErasedErasedPlace) GetPlace() string { return v.Place }
 // GetCount returns ErasureRowErasedErasedPlace.Count, and is useful for accessing the field via an interface.
 func (v *ErasureRowErasedErasedPlace) GetCount() int64 { return v.Count }
 
+// ErasureRowOpenWorkErasureWork includes the requested fields of the GraphQL type ErasureWork.
+// The GraphQL type's documentation follows.
+//
+// An open run, or a working bulk, for which an erasure waits. The erasure ends none of them.
+type ErasureRowOpenWorkErasureWork struct {
+	// Null for a bulk.
+	RunId *string `json:"runId"`
+	// Null for a run.
+	BulkId *string `json:"bulkId"`
+	// Null for a bulk, and for a run that no longer exists.
+	ProjectId     *string    `json:"projectId"`
+	EnvironmentId *string    `json:"environmentId"`
+	PlanId        *string    `json:"planId"`
+	CreatedAt     *time.Time `json:"createdAt"`
+	// Where the run stands now; null for a bulk, and for a run that no longer exists.
+	Status *RunStatus `json:"status"`
+}
+
+// GetRunId returns ErasureRowOpenWorkErasureWork.RunId, and is useful for accessing the field via an interface.
+func (v *ErasureRowOpenWorkErasureWork) GetRunId() *string { return v.RunId }
+
+// GetBulkId returns ErasureRowOpenWorkErasureWork.BulkId, and is useful for accessing the field via an interface.
+func (v *ErasureRowOpenWorkErasureWork) GetBulkId() *string { return v.BulkId }
+
+// GetProjectId returns ErasureRowOpenWorkErasureWork.ProjectId, and is useful for accessing the field via an interface.
+func (v *ErasureRowOpenWorkErasureWork) GetProjectId() *string { return v.ProjectId }
+
+// GetEnvironmentId returns ErasureRowOpenWorkErasureWork.EnvironmentId, and is useful for accessing the field via an interface.
+func (v *ErasureRowOpenWorkErasureWork) GetEnvironmentId() *string { return v.EnvironmentId }
+
+// GetPlanId returns ErasureRowOpenWorkErasureWork.PlanId, and is useful for accessing the field via an interface.
+func (v *ErasureRowOpenWorkErasureWork) GetPlanId() *string { return v.PlanId }
+
+// GetCreatedAt returns ErasureRowOpenWorkErasureWork.CreatedAt, and is useful for accessing the field via an interface.
+func (v *ErasureRowOpenWorkErasureWork) GetCreatedAt() *time.Time { return v.CreatedAt }
+
+// GetStatus returns ErasureRowOpenWorkErasureWork.Status, and is useful for accessing the field via an interface.
+func (v *ErasureRowOpenWorkErasureWork) GetStatus() *RunStatus { return v.Status }
+
 // What an erasure waits for.
 type ErasureWait string
 
@@ -3232,6 +3287,8 @@ const (
 	ErasureWaitLegalHold ErasureWait = "LEGAL_HOLD"
 	// The owner of the database has to carry it out: `dvt store erase ID`.
 	ErasureWaitOwner ErasureWait = "OWNER"
+	// Open runs or bulks name the person, see openWork: they have to end, and the owner runs the command again.
+	ErasureWaitOpenWork ErasureWait = "OPEN_WORK"
 )
 
 var AllErasureWait = []ErasureWait{
@@ -3239,6 +3296,7 @@ var AllErasureWait = []ErasureWait{
 	ErasureWaitAnotherRequest,
 	ErasureWaitLegalHold,
 	ErasureWaitOwner,
+	ErasureWaitOpenWork,
 }
 
 type EscalateAlertInput struct {
@@ -15438,6 +15496,17 @@ fragment ErasureRow on Erasure {
 	waitsFor
 	holds
 	dueAt
+	openWorkCount
+	openWorkAt
+	openWork {
+		runId
+		bulkId
+		projectId
+		environmentId
+		planId
+		createdAt
+		status
+	}
 }
 `
 
@@ -17102,6 +17171,17 @@ fragment ErasureRow on Erasure {
 	waitsFor
 	holds
 	dueAt
+	openWorkCount
+	openWorkAt
+	openWork {
+		runId
+		bulkId
+		projectId
+		environmentId
+		planId
+		createdAt
+		status
+	}
 }
 fragment PageInfo on PageInfo {
 	hasNextPage
@@ -18985,6 +19065,17 @@ fragment ErasureRow on Erasure {
 	waitsFor
 	holds
 	dueAt
+	openWorkCount
+	openWorkAt
+	openWork {
+		runId
+		bulkId
+		projectId
+		environmentId
+		planId
+		createdAt
+		status
+	}
 }
 `
 

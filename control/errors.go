@@ -112,6 +112,9 @@ func Translate(err error) error {
 	case errors.Is(err, artifact.ErrTorn):
 		e.Code, e.Message = run.CodeArtifactTorn, "The stored object is torn: it is not what was written. Restore it from a "+
 			"version of the bucket, or run the step again."
+	case errors.Is(err, store.ErrArchiveDamaged):
+		e.Code, e.Message = run.CodeArtifactTorn, "The archived log of the run is missing from the bucket, or is not what was "+
+			"archived. Restore the object from a version of the bucket."
 	case errors.Is(err, artifact.ErrUnavailable):
 		e.Code, e.Message, e.RetryAfter = run.CodeUnavailable,
 			"The bucket of logs and artifacts does not answer. Try again.", 2*time.Second

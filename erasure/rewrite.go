@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store"
@@ -19,22 +20,22 @@ import (
 
 // OpenRunsError says that an erasure of a person waits: runs are open, or bulks work, and name the person. Their logs
 // cannot change before they end. The erasure ends none of them.
-type OpenRunsError struct {
-	Runs []string // at most 20
-	More bool
-}
+type OpenRunsError struct{ store.OpenWork }
 
 func (e *OpenRunsError) Error() string {
-	more := ""
-	if e.More {
-		more = " and others"
+	var names []string
+	for _, id := range e.Runs {
+		names = append(names, "run "+id)
 	}
-	return fmt.Sprintf("the erasure waits for what is open and names the person: %s%s; wait until it has ended, or end it, "+
-		"and run the command again", strings.Join(e.Runs, ", "), more)
+	for _, id := range e.Bulks {
+		names = append(names, "bulk "+id)
+	}
+	if more := e.Count - len(names); more > 0 {
+		names = append(names, fmt.Sprintf("and %d more", more))
+	}
+	return fmt.Sprintf("the erasure waits for what is open and names the person: %s; wait until it has ended, or end it, "+
+		"and run the command again", strings.Join(names, ", "))
 }
-
-// shownRuns is the number of runs that an OpenRunsError names.
-const shownRuns = 20
 
 // cleaning begins the position of an erasure that has rewritten a run, whose old archive and history are left.
 const cleaning = "clean "
@@ -101,9 +102,7 @@ func (r *Runner) rewriteLogs(ctx context.Context, e *store.Erasure) (total int64
 				continue
 			}
 			if !x.Ended {
-				if len(open) <= shownRuns {
-					open = append(open, x.RunID)
-				}
+				open = append(open, x.RunID)
 				continue
 			}
 			if err := r.rewriteRun(ctx, e, w, x); err != nil {
@@ -237,24 +236,30 @@ func (r *Runner) rewriteLog(ctx context.Context, w owner.Rewriting, runID string
 
 // waitForRuns goes on when nothing open names the person. An *OpenRunsError otherwise.
 func (r *Runner) waitForRuns(ctx context.Context, e *store.Erasure) error {
+	if _, waits := store.OpenWorkOf(*e); waits {
+		e.Position = ""
+	}
 	_, open, err := r.rewriteLogs(ctx, e)
 	if err != nil {
 		return err
 	}
+	return r.waitFor(ctx, e, open)
+}
+
+// waitFor saves what the erasure waits for, so that people see it, and returns it as an *OpenRunsError; nil for
+// nothing.
+func (r *Runner) waitFor(ctx context.Context, e *store.Erasure, open []string) error {
 	bulks, err := r.cfg.Owner.WorkingBulks(ctx, owner.Scope{TenantID: e.TenantID, Subject: e.Subject})
-	if err != nil {
+	if err != nil || len(open)+len(bulks) == 0 {
 		return err
 	}
-	for i, id := range open {
-		open[i] = "run " + id
+	work := store.OpenWork{At: r.cfg.Now().UTC().Truncate(time.Second), Count: len(open) + len(bulks),
+		Runs: open[:min(len(open), store.MaxOpenWork)], Bulks: bulks}
+	e.Position = work.Position()
+	if err := r.save(ctx, e); err != nil {
+		return err
 	}
-	for _, id := range bulks {
-		open = append(open, "bulk "+id)
-	}
-	if len(open) > 0 {
-		return &OpenRunsError{Runs: open[:min(len(open), shownRuns)], More: len(open) > shownRuns}
-	}
-	return nil
+	return &OpenRunsError{work}
 }
 
 // rewriteAgain repeats the replacements until they find nothing: a server may have written a state that it had read
@@ -277,7 +282,7 @@ func (r *Runner) rewriteAgain(ctx context.Context, e *store.Erasure) error {
 		case err != nil:
 			return err
 		case len(open) > 0:
-			return &OpenRunsError{Runs: open[:min(len(open), shownRuns)], More: len(open) > shownRuns}
+			return r.waitFor(ctx, e, open)
 		case n+runs == 0:
 			return r.linkAudit(ctx)
 		}

@@ -18,6 +18,7 @@ import (
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/control"
 	"github.com/dvt-engine/dvt/erasure"
+	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/run/runtest"
 	"github.com/dvt-engine/dvt/store"
@@ -222,12 +223,15 @@ func TestSubject_WaitsForOpenRuns(t *testing.T) {
 		i.ask(request, store.EraseSubject, personOf(gone))
 		_, err := i.runner(nil).Run(t.Context(), request)
 		var open *erasure.OpenRunsError
-		if !errors.As(err, &open) || !slices.Equal(open.Runs, []string{"run run-" + gone + "-0"}) {
+		if !errors.As(err, &open) || !slices.Equal(open.Runs, []string{"run-" + gone + "-0"}) || open.Count != 1 {
 			t.Fatalf("the erasure ended with %v, want that it waits for run-%s-0", err, gone)
 		}
 		found := must[[]store.Erasure](t)(i.store.Erasures(t.Context(), store.ErasureFilter{IDs: []string{request}}))
 		if found[0].Phase != erasure.PhaseOpen || found[0].FinishedAt != nil {
 			t.Errorf("the erasure is in the phase %s, finished %v; want that it waits", found[0].Phase, found[0].FinishedAt)
+		}
+		if w, waits := store.OpenWorkOf(found[0]); !waits || !slices.Equal(w.Runs, open.Runs) || w.Count != 1 {
+			t.Errorf("the store says that the erasure waits for %v (%v), want %v", w.Runs, waits, open.Runs)
 		}
 		heads := must[store.Heads](t)(i.store.Heads(t.Context(), []string{"run-" + gone + "-0"}))
 		if heads.ByRun["run-"+gone+"-0"].Terminal {
@@ -271,6 +275,33 @@ func TestSubject_ADecisionKeepsItsRow(t *testing.T) {
 			t.Errorf("after the erasure the check finds %s", got)
 		}
 		if diff := cmp.Diff(map[string]int64{"audit": 1}, c.Remaining); diff != "" || c.Because["audit"] == "" {
+			t.Errorf("what remains (-want +got), because %q:\n%s", c.Because, diff)
+		}
+	})
+}
+
+// A plan that names its author keeps the name, because its address is its content. The certificate counts it, also when
+// another tenant has run the same plan.
+func TestSubject_PlansThatNameTheirAuthorAreCounted(t *testing.T) {
+	onEach(t, func(i *installation) {
+		t := i.T
+		i.seed(gone)
+		i.end(gone, 0)
+		person := personOf(gone)
+		for n, tenants := range [][]string{{gone}, {gone, kept}} {
+			for _, mark := range tenants {
+				id := runtest.ID
+				id.RunID, id.TenantID = fmt.Sprintf("run-%s-by-%d", mark, n), "tenant-"+mark
+				_, _, err := i.store.CreateRun(t.Context(), store.NewRun{Run: store.Run{Identity: id, RequestID: "q-by",
+					RequestKey: run.RequestKey(id.TenantID, id.ProjectID, id.EnvironmentID, id.PlanID, id.PlanVersion, id.RunID),
+					PlanRef:    plan.Ref{SHA256: strings.Repeat(fmt.Sprint(n), 64), PlanID: id.PlanID, PlanVersion: id.PlanVersion}},
+					Plan: []byte(fmt.Sprintf(`{"n":%d,"author":%q}`, n, person)), Events: []run.Draft{runtest.Start("s1")}})
+				check(t, err)
+			}
+		}
+		i.ask(request, store.EraseSubject, person)
+		c := i.certificate(must[json.RawMessage](t)(i.runner(nil).Run(t.Context(), request)))
+		if diff := cmp.Diff(map[string]int64{"plan_body": 2}, c.Remaining); diff != "" || c.Because["plan_body"] == "" {
 			t.Errorf("what remains (-want +got), because %q:\n%s", c.Because, diff)
 		}
 	})

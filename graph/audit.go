@@ -166,6 +166,19 @@ func erasurePayload(out erasing.Decided, err error) (*model.ErasurePayload, erro
 	return &model.ErasurePayload{Erasure: erasureOf(out.Erasure), Change: mapping.Change(out.Change)}, nil
 }
 
+func workOf(o erasing.OpenItem) model.ErasureWork {
+	if o.BulkID != "" {
+		return model.ErasureWork{BulkID: &o.BulkID}
+	}
+	w := model.ErasureWork{RunID: &o.Run.RunID}
+	if o.Status != "" {
+		status := model.RunStatus(o.Status)
+		w.ProjectID, w.EnvironmentID, w.PlanID = &o.Run.ProjectID, &o.Run.EnvironmentID, &o.Run.PlanID
+		w.CreatedAt, w.Status = &o.Run.CreatedAt, &status
+	}
+	return w
+}
+
 func erasureOf(e erasing.Erasure) *model.Erasure {
 	out := &model.Erasure{
 		ID: e.ID, Kind: model.ErasureKind(e.Kind), Subject: mapping.Text(e.Subject), Reason: e.Reason,
@@ -178,6 +191,13 @@ func erasureOf(e erasing.Erasure) *model.Erasure {
 	if e.Waits != erasing.WaitNothing {
 		wait := model.ErasureWait(e.Waits)
 		out.WaitsFor = &wait
+	}
+	out.OpenWork, out.OpenWorkCount = []model.ErasureWork{}, e.OpenCount
+	if e.OpenCount > 0 {
+		out.OpenWorkAt = &e.OpenAt
+	}
+	for _, o := range e.Open {
+		out.OpenWork = append(out.OpenWork, workOf(o))
 	}
 	for _, place := range slices.Sorted(maps.Keys(e.Counts)) {
 		out.Erased = append(out.Erased, model.ErasedPlace{Place: place, Count: run.Seq(e.Counts[place])})

@@ -121,8 +121,7 @@ func (s *artifactServer) serve(w http.ResponseWriter, r *http.Request) (outcome 
 	defer func() { _ = body.Close() }()
 	setFileHeaders(w.Header(), "application/octet-stream", a.File, false)
 	setDigest(w.Header(), a.SHA256)
-	// Several ranges in one answer would read the object once for each.
-	if strings.Contains(r.Header.Get("Range"), ",") {
+	if !isOneRange(r.Header.Get("Range")) {
 		r = r.Clone(r.Context())
 		r.Header.Del("Range")
 	}
@@ -137,6 +136,25 @@ func (s *artifactServer) serve(w http.ResponseWriter, r *http.Request) (outcome 
 		return downloadAborted, true
 	}
 	return downloadServed, false
+}
+
+// isOneRange reports whether the header Range asks for one range of bytes. RFC 9110 lets a server ignore other headers:
+// several ranges in one answer would read the object once for each, and malformed ones are no range.
+func isOneRange(header string) bool {
+	first, last, ok := strings.Cut(strings.TrimPrefix(header, "bytes="), "-")
+	if !ok || !strings.HasPrefix(header, "bytes=") {
+		return false
+	}
+	from, err := strconv.ParseInt(first, 10, 64)
+	if first == "" { // the last bytes; http.ServeContent answers a wrong Content-Range to those of none
+		n, err := strconv.ParseInt(last, 10, 64)
+		return err == nil && n > 0
+	}
+	if err != nil || from < 0 || last == "" {
+		return err == nil && from >= 0
+	}
+	to, err := strconv.ParseInt(last, 10, 64)
+	return err == nil && to >= from
 }
 
 // find returns the artifact of a request, and the principal by whose rights it is read.

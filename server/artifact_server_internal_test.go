@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"mime"
@@ -227,6 +228,32 @@ func TestArtifactServer_LinksAndRedirects(t *testing.T) {
 	w.server.cfg.SignedDownloads = false
 	if res, _, err := w.get(t, w.url); err != nil || res.StatusCode != http.StatusOK {
 		t.Errorf("without signed-downloads: status %d, %v; want the content from the server", res.StatusCode, err)
+	}
+}
+
+// A header Range that is malformed, or that asks for several, is answered with the whole; one beyond the end with 416.
+func TestArtifactServer_RangesByHand(t *testing.T) {
+	t.Parallel()
+	w := newArtifactWorld(t, []byte("0123456789"))
+	for header, want := range map[string]string{
+		"bytes=0-3": "206 0123 bytes 0-3/10", "bytes=-3": "206 789 bytes 7-9/10", "bytes=7-": "206 789 bytes 7-9/10",
+		"bytes=5-99": "206 56789 bytes 5-9/10", "bytes=10-": "416 bytes */10",
+		"bytes=0-0,2-3": "200 0123456789", "bytes=5-2": "200 0123456789", "bytes=abc": "200 0123456789",
+		"items=0-1": "200 0123456789", "bytes=-0": "200 0123456789", "bytes=-": "200 0123456789",
+		"bytes=0-99999999999999999999": "200 0123456789", "bytes=--5": "200 0123456789", "bytes=1--5": "200 0123456789",
+	} {
+		res, body, err := w.get(t, w.url, "Range: "+header, "Sec-Fetch-Mode: cors")
+		if err != nil {
+			t.Errorf("%s: %v", header, err)
+			continue
+		}
+		got := strings.TrimSpace(fmt.Sprint(res.StatusCode, " ", string(body), " ", res.Header.Get("Content-Range")))
+		if res.StatusCode == http.StatusRequestedRangeNotSatisfiable {
+			got = fmt.Sprint(res.StatusCode, " ", res.Header.Get("Content-Range"))
+		}
+		if got != want {
+			t.Errorf("%s: %q, want %q", header, got, want)
+		}
 	}
 }
 

@@ -155,7 +155,10 @@ func assemble(
 	if p.artifacts, err = artifact.Open(ctx, cfg.Artifacts); err != nil {
 		return p, err
 	}
-	p.raw = archive.Reading(p.opened, p.artifacts)
+	p.raw = archive.Reading(p.opened, p.artifacts, func(ctx context.Context, runID string, err error) {
+		log.ErrorContext(ctx, "the archived log of a run is missing or damaged, so consumers that are late do not get its "+
+			"events: restore the object in the bucket", slog.String("runId", runID), slog.Any("error", err))
+	})
 	if subjects := p.subjects; subjects != nil {
 		p.raw = decorate.ResolveSeals(p.raw, func(ctx context.Context, tenantID, runID string, seal store.LogSeal) (
 			store.LogSeal, error) {

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"encoding/json"
+	"strings"
 	"time"
 )
 
@@ -37,6 +38,33 @@ type Erasure struct {
 	Counts      map[string]int64 // what was erased, by place
 	FinishedAt  *time.Time
 	Certificate json.RawMessage
+}
+
+// OpenWork is what an erasure of a person waits for: open runs and working bulks that name the person. The owner finds
+// it, because only the owner reads every row, and keeps it in Erasure.Position.
+type OpenWork struct {
+	At    time.Time `json:"at"`    // when the owner looked
+	Count int       `json:"count"` // of all
+	Runs  []string  `json:"runs"`  // at most MaxOpenWork
+	Bulks []string  `json:"bulks"`
+}
+
+// MaxOpenWork is the most runs that an OpenWork names.
+const MaxOpenWork = 20
+
+// openWork begins a Position that is an OpenWork.
+const openWork = "open "
+
+// Position returns the text for Erasure.Position.
+func (w OpenWork) Position() string {
+	doc, _ := json.Marshal(w) // times and strings have a JSON form
+	return openWork + string(doc)
+}
+
+// OpenWorkOf returns what an erasure waits for; false when it waits for nothing that is open.
+func OpenWorkOf(e Erasure) (w OpenWork, waits bool) {
+	doc, found := strings.CutPrefix(e.Position, openWork)
+	return w, found && e.FinishedAt == nil && json.Unmarshal([]byte(doc), &w) == nil
 }
 
 // ErasureFilter selects erasures. Empty fields do not restrict.

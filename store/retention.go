@@ -143,6 +143,10 @@ type ArchivedRun struct {
 	ReceiptsAt *time.Time
 }
 
+// ErrArchiveDamaged says that the archived log of a run is missing or does not have the content that was archived. A
+// restore of the object mends it.
+var ErrArchiveDamaged = errors.New("store: the archived log of the run is missing or damaged")
+
 // ArchivedPart is a part of an archived run that is removed by its own age.
 type ArchivedPart string
 

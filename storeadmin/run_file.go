@@ -19,9 +19,6 @@ type RunFile struct {
 	Bytes    int // of the lines, as a weight for caches
 }
 
-// ErrArchive says that an archived log does not have the content that was archived.
-var ErrArchive = errors.New("archive: the archived log of the run is damaged")
-
 // ErrRunFile says that a file is not the complete export of one run.
 var ErrRunFile = errors.New("storeadmin: the file is not the complete export of one run")
 

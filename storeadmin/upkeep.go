@@ -104,11 +104,10 @@ func pages(ctx context.Context, s store.Log, runID string, upTo run.Seq) iter.Se
 				yield(nil, err)
 				return
 			}
-			full := len(page) == store.MaxPage
 			for len(page) > 0 && page[len(page)-1].Seq > upTo {
 				page = page[:len(page)-1]
 			}
-			if len(page) == 0 || !yield(page, nil) || !full {
+			if len(page) == 0 || !yield(page, nil) { // fewer than asked do not end the log: a store may give smaller pages
 				return
 			}
 			after = page[len(page)-1].Seq

@@ -177,7 +177,7 @@ func (v *verification) verify(ctx context.Context) (bool, error) {
 		v.compareCheckpoint()
 	}
 	for page, err := range pages(ctx, v.s, v.run.RunID, head.LastSeq) {
-		if errors.Is(err, ErrArchive) || errors.Is(err, fs.ErrNotExist) {
+		if errors.Is(err, store.ErrArchiveDamaged) || errors.Is(err, fs.ErrNotExist) {
 			v.find(v.last+1, "archive", err, "the log that was archived")
 			return true, nil
 		}

@@ -35,7 +35,11 @@ const RequestLife = 7 * 24 * time.Hour
 const maxSubject = 256
 
 // Store keeps the requests.
-type Store interface{ store.Erasures }
+type Store interface {
+	store.Erasures
+	Get(ctx context.Context, runID string) (store.Run, error)
+	Load(ctx context.Context, runID string) (store.Loaded, error)
+}
 
 // ErasureDesk has the use cases. It is safe for concurrent use.
 type ErasureDesk struct {

@@ -2,6 +2,7 @@ package erasing
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"time"
@@ -32,6 +33,7 @@ const (
 	WaitRepeat  Wait = "ANOTHER_REQUEST"
 	WaitHold    Wait = "LEGAL_HOLD" // a legal hold forbids it
 	WaitOwner   Wait = "OWNER"      // the owner of the database has to carry it out
+	WaitOpen    Wait = "OPEN_WORK"  // open runs or working bulks name the person
 	WaitNothing Wait = ""           // it goes on, or it has ended
 )
 
@@ -42,6 +44,17 @@ type Erasure struct {
 	// Holds is the number of open legal holds that forbid it, while it has not begun.
 	Holds int64
 	DueAt time.Time
+	// Open is what it waits for with WaitOpen, as the owner found it at OpenAt; OpenCount counts what is not listed, too.
+	Open      []OpenItem
+	OpenCount int
+	OpenAt    time.Time
+}
+
+// OpenItem is an open run or a working bulk for which an erasure waits, and where it stands now.
+type OpenItem struct {
+	Run    store.Run  // without RunID: a bulk
+	Status run.Status // of the run; "" when it no longer exists
+	BulkID string
 }
 
 // isUndone reports whether an erasure may still begin, or an expired request be repeated.
@@ -50,7 +63,10 @@ func isUndone(e store.Erasure) bool {
 }
 
 func waitOf(e store.Erasure, holds int64, now time.Time) Wait {
+	_, open := store.OpenWorkOf(e)
 	switch {
+	case open:
+		return WaitOpen
 	case !isUndone(e):
 		return WaitNothing
 	case e.ConfirmedAt == nil && !e.ExpiresAt.After(now):
@@ -63,17 +79,50 @@ func waitOf(e store.Erasure, holds int64, now time.Time) Wait {
 	return WaitOwner
 }
 
-// holdCounter counts legal holds.
-type holdCounter interface {
+// waitReads are the reads of what an erasure waits for.
+type waitReads interface {
 	ErasureHolds(ctx context.Context, tenantID, subject string) (int64, error)
+	Get(ctx context.Context, runID string) (store.Run, error)
+	Load(ctx context.Context, runID string) (store.Loaded, error)
+}
+
+// openItems completes what an erasure waits for by where it stands. A run that no longer exists has no status.
+func openItems(ctx context.Context, s waitReads, tenantID string, w store.OpenWork) (out []OpenItem, err error) {
+	for _, id := range w.Runs {
+		item := OpenItem{}
+		r, err := s.Get(ctx, id)
+		if errors.Is(err, store.ErrNotFound) || err == nil && r.TenantID != tenantID {
+			item.Run.RunID = id
+			out = append(out, item)
+			continue
+		}
+		if err != nil {
+			return nil, control.Translate(err)
+		}
+		l, err := s.Load(ctx, id)
+		if err != nil {
+			return nil, control.Translate(err)
+		}
+		out = append(out, OpenItem{Run: r, Status: l.State.Status})
+	}
+	for _, id := range w.Bulks {
+		out = append(out, OpenItem{BulkID: id})
+	}
+	return out, nil
 }
 
 // look completes an erasure by what it waits for.
-func look(ctx context.Context, s holdCounter, e store.Erasure, now time.Time) (out Erasure, err error) {
+func look(ctx context.Context, s waitReads, e store.Erasure, now time.Time) (out Erasure, err error) {
 	out = Erasure{Erasure: e, DueAt: e.RequestedAt.Add(Deadline)}
 	if isUndone(e) {
 		if out.Holds, err = s.ErasureHolds(ctx, e.TenantID, e.Subject); err != nil {
 			return out, control.Translate(err)
+		}
+	}
+	if w, waits := store.OpenWorkOf(e); waits {
+		out.OpenCount, out.OpenAt = w.Count, w.At
+		if out.Open, err = openItems(ctx, s, e.TenantID, w); err != nil {
+			return out, err
 		}
 	}
 	out.Waits = waitOf(e, out.Holds, now)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -38,7 +39,7 @@ const (
 // WatchStore reads the open erasures of all tenants.
 type WatchStore interface {
 	Erasures(ctx context.Context, f store.ErasureFilter) ([]store.Erasure, error)
-	holdCounter
+	waitReads
 }
 
 // ErasureWatcher measures open erasures, and asks people to look at those that stand still. It is safe for concurrent
@@ -173,6 +174,23 @@ func phaseOf(e Erasure) string {
 	return stateAsked
 }
 
+// openText names the first things that an erasure waits for.
+func openText(e Erasure) string {
+	const most = 3
+	var names []string
+	for _, o := range e.Open[:min(len(e.Open), most)] {
+		if o.BulkID != "" {
+			names = append(names, "bulk "+o.BulkID)
+		} else {
+			names = append(names, "run "+o.Run.RunID)
+		}
+	}
+	if more := e.OpenCount - len(names); more > 0 {
+		names = append(names, fmt.Sprintf("%d more", more))
+	}
+	return strings.Join(names, ", ")
+}
+
 // delayedAlert returns the alert about an erasure that stands still. It names the erasure, and nobody.
 func delayedAlert(e Erasure, age time.Duration) store.Alert {
 	a := store.Alert{TenantID: e.TenantID, Level: store.AlertMedium, Code: run.CodeErasureDelayed, Subject: e.ID}
@@ -184,6 +202,8 @@ func delayedAlert(e Erasure, age time.Duration) store.Alert {
 		WaitRepeat: "Nobody confirmed it in time, so nothing will be erased. Ask again, and cancel this request.",
 		WaitHold:   fmt.Sprintf("%d legal holds forbid it. Lift them, or cancel the request.", e.Holds),
 		WaitOwner:  "The owner of the database has to carry it out: dvt store erase " + e.ID + ".",
+		WaitOpen: fmt.Sprintf("It waits for %s to end that name the person: %s. Then run dvt store erase %s again.",
+			control.Plural(e.OpenCount, "open run or bulk", "open runs and bulks"), openText(e), e.ID),
 		WaitNothing: "It has begun, is in the phase " + e.Phase + ", and has not ended. Run dvt store erase " + e.ID +
 			" again; it continues there.",
 	}

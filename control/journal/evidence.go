@@ -59,7 +59,11 @@ func (a *attempts) evidence(ctx context.Context, e engine.Evidence) error {
 		}
 	}
 	if e.Artifact != nil {
-		if err := j.storeArtifact(ctx, id, stored, *e.Artifact); err != nil {
+		open := func() error {
+			_, _, err := j.openAttempt(ctx, e.RunID, e.StepID, e.LogicalAttempt, e.Hook)
+			return err
+		}
+		if err := j.storeArtifact(ctx, id, stored, *e.Artifact, open); err != nil {
 			return err
 		}
 	}
@@ -89,9 +93,10 @@ func (j *Journal) storeTry(ctx context.Context, name, account string, t engine.T
 	return err
 }
 
-// storeArtifact stores the bytes of an artifact under the URI of its reference.
-func (j *Journal) storeArtifact(ctx context.Context, id artifact.AttemptID, engineAttempt int,
-	a engine.ArtifactBody) error {
+// storeArtifact stores the bytes of an artifact under the URI of its reference, if open returns nil when they have
+// arrived: an upload may take half an hour, and the attempt may have ended or its run may be erased since it began.
+func (j *Journal) storeArtifact(ctx context.Context, id artifact.AttemptID, engineAttempt int, a engine.ArtifactBody,
+	open func() error) error {
 	file, err := url.PathUnescape(a.Ref.URI[strings.LastIndexByte(a.Ref.URI, '/')+1:])
 	name := artifact.Name(id, engineAttempt, file)
 	if err != nil || a.Ref.URI != artifact.URI(name) || file == engine.TryFile {
@@ -107,7 +112,7 @@ func (j *Journal) storeArtifact(ctx context.Context, id artifact.AttemptID, engi
 		defer stream.Close()
 		body = stream
 	}
-	_, _, _, err = j.cfg.Blobs.Put(ctx, name, &referenced{from: body, ref: a.Ref, hash: sha256.New()})
+	_, _, _, err = j.cfg.Blobs.Put(ctx, name, &referenced{from: body, ref: a.Ref, hash: sha256.New(), open: open})
 	if errors.Is(err, artifact.ErrTooLarge) {
 		return fmt.Errorf("%w: artifact %s: %w", run.ErrSchema, a.Ref.URI, err)
 	}
@@ -115,12 +120,13 @@ func (j *Journal) storeArtifact(ctx context.Context, id artifact.AttemptID, engi
 }
 
 // referenced reads the bytes of an artifact. It ends with an error, so that nothing is stored, when they are not those
-// of the reference.
+// of the reference, or when the attempt is no longer open at their end.
 type referenced struct {
 	from io.Reader
 	ref  run.ArtifactRef
 	hash hash.Hash
 	size int64
+	open func() error
 }
 
 func (r *referenced) Read(p []byte) (int, error) {
@@ -131,6 +137,11 @@ func (r *referenced) Read(p []byte) (int, error) {
 	if r.size > r.ref.SizeBytes || ended &&
 		(r.size < r.ref.SizeBytes || hex.EncodeToString(r.hash.Sum(nil)) != r.ref.SHA256) {
 		return 0, fmt.Errorf("%w: the size or the digest of artifact %s differs from its reference", run.ErrSchema, r.ref.URI)
+	}
+	if ended {
+		if err := r.open(); err != nil {
+			return 0, err
+		}
 	}
 	return n, err
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/dvt-engine/dvt/artifact"
 	"github.com/dvt-engine/dvt/control/controltest"
@@ -68,6 +69,46 @@ func TestEvidence_AStreamedArtifactWithOtherBytesIsNotStored(t *testing.T) {
 	}}
 	if err := w.Journal.Evidence(t.Context(), e); err != nil {
 		t.Errorf("the bytes of the reference: %v, want nil", err)
+	}
+}
+
+// endedMeanwhile is a body that ends the attempt before its last byte.
+type endedMeanwhile struct {
+	io.Reader
+	end func()
+}
+
+func (b *endedMeanwhile) Read(p []byte) (int, error) {
+	n, err := b.Reader.Read(p)
+	if errors.Is(err, io.EOF) && b.end != nil {
+		b.end()
+		b.end = nil
+	}
+	return n, err
+}
+
+// An upload may take half an hour. If the attempt has ended when its last byte arrives, nothing is stored: the run may
+// be in the archive or erased by then, and nobody would remove the object again.
+// contract: Z03
+func TestEvidence_AnUploadThatOutlivesItsAttemptIsNotStored(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	id := w.CreateRunning("slow", "s1<")
+	end := w.execute(id, "s1", 1)
+	e := evidenceOf(end, "")
+	e.Lines = nil
+	body := bytes.Repeat([]byte("body"), 1<<18)
+	ref := refOf("artifact:acme/"+id+"/s1/1/1/slow.bin", body)
+	elsewhere := w.NewJournal()
+	e.Artifact = &engine.ArtifactBody{Ref: ref, Open: func() (io.ReadCloser, error) {
+		return io.NopCloser(&endedMeanwhile{bytes.NewReader(body), func() {
+			controltest.Must[engine.Receipt](t)(elsewhere.End(t.Context(), end))
+			w.Clock.Advance(1100 * time.Millisecond)
+		}}), nil
+	}}
+	refusedFor(t, "an upload that ends after the attempt", w.Journal.Evidence(t.Context(), e), "evidence after the end")
+	if _, err := w.Artifacts.Open(t.Context(), ref.URI); !errors.Is(err, artifact.ErrNotFound) {
+		t.Errorf("the artifact opens with %v, want ErrNotFound because nothing was stored", err)
 	}
 }
 

@@ -6,11 +6,13 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/internal/dutycycle"
 	"github.com/dvt-engine/dvt/store"
 )
 
@@ -46,6 +48,12 @@ func (p *passOf) cutAudit(ctx context.Context) error {
 	}
 	if last.No > state.No || last.No == state.No && state.No > 0 && state.EndedAt == nil {
 		return p.carryOut(ctx, last, rowID)
+	}
+	if first, err := p.w.cfg.Store.PlanAuditCut(ctx, p.tenant, state.No, until, 1); err != nil || first.End == state.No {
+		return err // nothing is old, and all links of a cut need not be read to know it
+	}
+	if err := dutycycle.Rest(ctx); err != nil {
+		return err
 	}
 	plan, err := p.w.cfg.Store.PlanAuditCut(ctx, p.tenant, state.No, until, cutRows)
 	rows := plan.End - state.No
@@ -164,21 +172,53 @@ func (p *passOf) carryOut(ctx context.Context, cut store.AuditCut, rowID string)
 		}
 	}
 	for at := int64(0); at < cut.No; {
-		began := time.Now()
-		var err error
-		if at, err = p.w.cfg.Store.CutAudit(ctx, p.tenant, rowID, at, pageRows); err != nil {
-			if store.ObstacleOf(err) != "" {
-				return nil // a hold or an erasure came; the next pass continues when it has ended
+		next, err := p.w.cfg.Store.CutAudit(ctx, p.tenant, rowID, at, pageRows)
+		if store.ObstacleOf(err) != "" {
+			return nil // a hold or an erasure came; the next pass continues when it has ended
+		}
+		if errors.Is(err, store.ErrConflict) {
+			back, readErr := p.runIsBack(ctx, at, cut.No)
+			if readErr == nil && back {
+				p.out.Waiting++ // the next pass continues when the run is deleted
+				return nil
 			}
+			return errors.Join(err, readErr)
+		}
+		if err != nil {
 			return err
 		}
-		p.w.rest(ctx, time.Since(began))
+		at = next
+		if err := dutycycle.Rest(ctx); err != nil {
+			return err
+		}
 		if err := p.w.turn(ctx); err != nil {
 			return err
 		}
 	}
 	p.out.CutRecords += cut.Rows
 	return nil
+}
+
+// runIsBack reports whether one of the next rows of a cut, above after, speaks of a run in the store: an operator has
+// imported an old run since the cut was recorded.
+func (p *passOf) runIsBack(ctx context.Context, after, to int64) (bool, error) {
+	links, err := p.w.cfg.Store.AuditLinks(ctx, store.AuditFilter{TenantID: p.tenant, After: after, Before: to + 1,
+		Limit: pageRows})
+	if err != nil {
+		return false, err
+	}
+	var runs []string
+	for _, l := range links {
+		if l.Row != nil && l.Row.RunID != "" {
+			runs = append(runs, l.Row.RunID)
+		}
+	}
+	if len(runs) == 0 {
+		return false, nil
+	}
+	slices.Sort(runs)
+	heads, err := p.w.cfg.Store.Heads(ctx, slices.Compact(runs))
+	return len(heads.ByRun) > 0, err
 }
 
 // auditWarnings says what the next pass deletes of the audit under the days d.

@@ -48,7 +48,7 @@ func auditWorker(s store.Store, objects archive.Objects, bucket *artifact.Store,
 	now func() time.Time) *retention.Worker {
 	return retention.NewWorker(retention.WorkerConfig{Store: s, Archive: archive.Archive{Store: s, Objects: objects},
 		Bucket: bucket, Owner: "cutter", Metrics: prometheus.NewRegistry(), Now: now, Installed: retention.Installation{
-			RunsPerMinute: 1_000_000, Cuts: cutSigner(), Document: retention.DefaultDocument()}})
+			RunsPerMinute: 1_000_000, Share: 1, Cuts: cutSigner(), Document: retention.DefaultDocument()}})
 }
 
 // oldAudit opens a store in a directory with 1,203 records of a tenant, linked eight years ago. Number 600 made a

@@ -50,7 +50,7 @@ func passOf(t *testing.T, w *controltest.World, cfg retention.WorkerConfig,
 	doc retention.Document) (out retention.Pass) {
 	t.Helper()
 	cfg.Owner, cfg.Now, cfg.Metrics = "a", w.Clock.Now, prometheus.NewRegistry()
-	cfg.Installed = retention.Installation{RunsPerMinute: 1_000_000, Document: doc}
+	cfg.Installed = retention.Installation{RunsPerMinute: 1_000_000, Share: 1, Document: doc}
 	if err := retention.NewWorker(cfg).PassNow(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -61,14 +61,20 @@ type Installation struct {
 	Document Document
 	// RunsPerMinute bounds how many runs a pass archives or deletes in a minute; 0 means 600.
 	RunsPerMinute int
-	Every         time.Duration // between two passes; 0 means 1 h
-	OverdueAfter  time.Duration // how late a pass may be before an alert is raised; 0 means 24 h
+	// Share is the share of the time in which a pass works, above 0 and at most 1; 0 means 0.05. It rests in between, so
+	// that appends and lists wait for nothing but short pieces of work.
+	Share        float64
+	Every        time.Duration // between two passes; 0 means 1 h
+	OverdueAfter time.Duration // how late a pass may be before an alert is raised; 0 means 24 h
 	// DestinationsWait is how long a destination that fails holds runs back, and how much longer than the policy says a
 	// run is kept for destinations; 0 means 7 days.
 	DestinationsWait time.Duration
 	// Cuts signs the cuts of the audit. With nil the audit is kept for ever.
 	Cuts *CutSigner
 }
+
+// defaultShare is the share of the time in which a pass works.
+const defaultShare = 0.05
 
 // auditDays is the default for the audit: seven years.
 const auditDays = 2557
@@ -161,6 +167,9 @@ func (i Installation) Check() error {
 	}
 	if i.RunsPerMinute < 0 {
 		return fmt.Errorf("retention.runsPerMinute must not be below 0")
+	}
+	if i.Share < 0 || i.Share > 1 {
+		return fmt.Errorf("retention.share must be above 0 and at most 1, such as 0.1")
 	}
 	return nil
 }

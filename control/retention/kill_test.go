@@ -57,7 +57,7 @@ func workerOf(s store.Store, bucket *artifact.Store) *retention.Worker {
 	day := func(n int) *int { return &n }
 	return retention.NewWorker(retention.WorkerConfig{
 		Store: s, Archive: archive.Archive{Store: s, Objects: bucket}, Bucket: bucket, Owner: "killed",
-		Metrics: prometheus.NewRegistry(), Installed: retention.Installation{RunsPerMinute: 1_000_000,
+		Metrics: prometheus.NewRegistry(), Installed: retention.Installation{RunsPerMinute: 1_000_000, Share: 0.25,
 			Document: retention.Document{Runs: retention.RunDays{ArchiveAfterDays: day(3)}, Receipts: day(4)}},
 	})
 }

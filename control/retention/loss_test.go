@@ -33,7 +33,7 @@ func onePass(t *testing.T, s store.Store, bucket *artifact.Store, runs retention
 	t.Helper()
 	w := retention.NewWorker(retention.WorkerConfig{Store: s, Archive: archive.Archive{Store: s, Objects: bucket},
 		Bucket: bucket, Owner: "a", Metrics: prometheus.NewRegistry(), Installed: retention.Installation{
-			RunsPerMinute: 1_000_000, Document: retention.Document{Runs: runs}}})
+			RunsPerMinute: 1_000_000, Share: 1, Document: retention.Document{Runs: runs}}})
 	if err := w.PassNow(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -171,7 +171,8 @@ func TestPass_TellsATenantNoAddress(t *testing.T) {
 	m.day = monthDays
 	w := retention.NewWorker(retention.WorkerConfig{Store: m.store, Archive: archive.Archive{Store: m.store,
 		Objects: m.bucket}, Bucket: closedBucket{m.bucket}, Owner: "a", Metrics: prometheus.NewRegistry(),
-		Installed: retention.Installation{RunsPerMinute: 1_000_000, Document: retention.Document{StepLogs: days(1)}}})
+		Installed: retention.Installation{RunsPerMinute: 1_000_000, Share: 1,
+			Document: retention.Document{StepLogs: days(1)}}})
 	m.ok(w.PassNow(m.Context()))
 	doc, err := m.store.RetentionPass(m.Context(), runtest.ID.TenantID)
 	m.ok(err)

@@ -49,7 +49,7 @@ func TestPass_TellsThatItIsLate(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	worker := retention.NewWorker(retention.WorkerConfig{Store: w.Raw, Archive: bucket, Bucket: bucket, Owner: "a",
 		Alerts: w.Alerts, Now: w.Clock.Now, Metrics: registry,
-		Installed: retention.Installation{RunsPerMinute: 1_000_000, Document: retention.DefaultDocument()}})
+		Installed: retention.Installation{RunsPerMinute: 1_000_000, Share: 1, Document: retention.DefaultDocument()}})
 	pass := func() (out retention.Pass, late float64, alerts []string) {
 		t.Helper()
 		if err := worker.PassNow(t.Context()); err != nil {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/dvt-engine/dvt/artifact"
+	"github.com/dvt-engine/dvt/internal/dutycycle"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store"
 )
@@ -44,10 +45,10 @@ type Pass struct {
 
 // Batches of a pass.
 const (
-	pageRuns    = 200
-	pageEvents  = 500
-	pageObjects = 500
-	pageRows    = 500
+	pageRuns    = 50
+	pageEvents  = 100
+	pageObjects = 100
+	pageRows    = 100
 )
 
 // ended are the statuses of runs that have ended.
@@ -114,6 +115,9 @@ func (p *passOf) do(ctx context.Context) error {
 				return err
 			}
 			p.fail(ctx, "", err)
+		}
+		if err := dutycycle.Rest(ctx); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -186,6 +190,9 @@ func (p *passOf) archivedRuns(ctx context.Context, part store.ArchivedPart, unti
 			if err != nil {
 				return err
 			}
+			if err := dutycycle.Rest(ctx); err != nil {
+				return err
+			}
 			for _, a := range page {
 				due := p.now
 				if part == store.PartRun {
@@ -220,13 +227,14 @@ func (p *passOf) emptyRuns(ctx context.Context) error {
 			return err
 		}
 		for {
-			began := time.Now()
 			n, err := p.w.cfg.Store.DeleteArchivedEvents(ctx, a.RunID, pageEvents)
 			p.out.Events += int64(n)
 			if err != nil || n < pageEvents {
 				return err
 			}
-			p.w.rest(ctx, time.Since(began))
+			if err := dutycycle.Rest(ctx); err != nil {
+				return err
+			}
 			if err := p.w.turn(ctx); err != nil {
 				return err
 			}
@@ -267,6 +275,9 @@ func (p *passOf) deleteRuns(ctx context.Context) error {
 			if err := p.removeObjects(ctx, kind, a.RunID); err != nil {
 				return err
 			}
+		}
+		if err := p.checkFree(ctx, a.RunID); err != nil { // the removals before took their time
+			return err
 		}
 		if err := p.w.cfg.Archive.RemoveRun(ctx, a); err != nil {
 			return err

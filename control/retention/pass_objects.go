@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dvt-engine/dvt/artifact"
+	"github.com/dvt-engine/dvt/internal/dutycycle"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store"
 )
@@ -112,6 +113,9 @@ func (p *passOf) removeArtifactsOf(ctx context.Context, runID, kind string, isOl
 		if kindOf(ref.Kind) != kind || !isOld(ref) {
 			continue
 		}
+		if err := p.checkFree(ctx, runID); err != nil {
+			return err
+		}
 		if err := p.w.cfg.Bucket.RemoveArtifact(ctx, ref.URI); err != nil && !errors.Is(err, artifact.ErrNotFound) {
 			return err
 		}
@@ -126,14 +130,20 @@ func (p *passOf) hasSkipped(what string) bool {
 	})
 }
 
-// removeObjects removes all objects of a kind of a run.
+// removeObjects removes all objects of a kind of a run, in batches. A hold that is placed meanwhile keeps the rest.
 func (p *passOf) removeObjects(ctx context.Context, kind artifact.Kind, runID string) error {
 	for more := true; more; {
+		if err := p.checkFree(ctx, runID); err != nil {
+			return err
+		}
 		removed, err := p.w.cfg.Bucket.Remove(ctx, artifact.Scope{Kind: kind, TenantID: p.tenant, RunID: runID}, pageObjects)
 		if err != nil {
 			return err
 		}
 		p.out.Objects += removed.Objects
+		if err := dutycycle.Waited(ctx); err != nil {
+			return err
+		}
 		more = removed.More
 	}
 	return nil
@@ -166,6 +176,9 @@ func (p *passOf) removeUnnamed(ctx context.Context, runID string) error {
 		named[i] = ref.URI
 	}
 	for more := true; more; {
+		if err := p.checkFree(ctx, runID); err != nil {
+			return err
+		}
 		removed, err := p.w.cfg.Bucket.RemoveUnnamed(ctx, p.tenant, runID, named, pageObjects)
 		if err != nil {
 			return err

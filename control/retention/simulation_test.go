@@ -70,7 +70,7 @@ func (m *month) worker(owner string) *retention.Worker {
 	return retention.NewWorker(retention.WorkerConfig{
 		Store: m.store, Archive: archive.Archive{Store: m.store, Objects: m.bucket}, Bucket: m.bucket, Owner: owner,
 		Now: m.now, Metrics: prometheus.NewRegistry(),
-		Installed: retention.Installation{RunsPerMinute: 1_000_000, Document: retention.Document{
+		Installed: retention.Installation{RunsPerMinute: 1_000_000, Share: 1, Document: retention.Document{
 			Runs:     retention.RunDays{ArchiveAfterDays: days(3), DeleteArchiveAfterDays: days(10)},
 			StepLogs: days(5), Receipts: days(4), DeadLetters: days(5), Alerts: days(5),
 			Artifacts: map[string]int{"dataset-sample": m.samples, retention.KindOther: 6},

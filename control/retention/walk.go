@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/dvt-engine/dvt/internal/dutycycle"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store"
 )
@@ -152,9 +153,10 @@ func (p *passOf) each(ctx context.Context, runID string, f func() error) error {
 	if err := p.w.turn(ctx); err != nil {
 		return err
 	}
-	began := time.Now()
 	err := f()
-	p.w.rest(ctx, time.Since(began))
+	if restErr := dutycycle.Rest(ctx); restErr != nil {
+		return restErr
+	}
 	switch obstacle := store.ObstacleOf(err); {
 	case err == nil:
 	case isFinal(ctx, err):
@@ -176,6 +178,9 @@ func (p *passOf) endedRuns(ctx context.Context, status run.Status, until time.Ti
 	for {
 		page, err := p.w.cfg.Store.EndedRuns(ctx, filter)
 		if err != nil {
+			return err
+		}
+		if err := dutycycle.Rest(ctx); err != nil {
 			return err
 		}
 		for _, r := range page {

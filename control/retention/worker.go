@@ -15,6 +15,7 @@ import (
 
 	"github.com/dvt-engine/dvt/artifact"
 	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/internal/dutycycle"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store"
 )
@@ -30,9 +31,6 @@ const (
 	renewEvery = 15 * time.Second
 	// busyAge is the age of an unpublished change from which on the projector counts as late.
 	busyAge = 5 * time.Second
-	// restFactor bounds the share of the time in which a pass works: after each call it rests this many times as long.
-	restFactor = 3
-	longRest   = 5 * time.Second
 )
 
 // WorkerConfig configures a Worker.
@@ -53,6 +51,7 @@ type Worker struct {
 	cfg     WorkerConfig
 	metrics *passMetrics
 	pace    time.Duration // between two runs
+	cycle   *dutycycle.Cycle
 	cursor  store.Cursor
 	saved   time.Time
 	next    time.Time // of the next run
@@ -100,8 +99,10 @@ func NewWorker(cfg WorkerConfig) *Worker {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	return &Worker{cfg: cfg, metrics: newPassMetrics(cfg.Metrics),
+	w := &Worker{cfg: cfg, metrics: newPassMetrics(cfg.Metrics),
 		pace: time.Minute / time.Duration(cmp.Or(cfg.Installed.RunsPerMinute, 600))}
+	w.cycle = dutycycle.New(cmp.Or(cfg.Installed.Share, defaultShare), w.keepLease)
+	return w
 }
 
 // errLeaseLost says that another process works now.
@@ -212,8 +213,10 @@ func (w *Worker) PassNow(ctx context.Context) error {
 }
 
 // Pass works on all tenants, from where an earlier pass ended early. The caller holds the lease. A failure of one
-// tenant does not stop the others.
+// tenant does not stop the others. It works for Installation.Share of the time, in short pieces.
 func (w *Worker) Pass(ctx context.Context) error {
+	ctx = dutycycle.With(ctx, w.cycle)
+	dutycycle.Begin(ctx)
 	at := w.position()
 	w.late = time.Time{}
 	now, err := w.earlierClock(ctx)
@@ -403,18 +406,28 @@ func (w *Worker) alertLate(ctx context.Context, p *passOf) error {
 	return err
 }
 
+// keepLease extends the lease when it is time.
+func (w *Worker) keepLease(ctx context.Context) error {
+	if time.Since(w.saved) <= renewEvery {
+		return nil
+	}
+	if err := w.renew(ctx); err != nil {
+		return err
+	}
+	w.tellLate()
+	return nil
+}
+
 // turn waits until the next run may be worked on: for the pace, and while the projector is late. It extends the lease.
 func (w *Worker) turn(ctx context.Context) error {
 	if wait := time.Until(w.next); wait > 0 {
 		sleep(ctx, wait)
 	}
 	w.next = time.Now().Add(w.pace)
+	defer dutycycle.Begin(ctx)
 	for {
-		if time.Since(w.saved) > renewEvery {
-			if err := w.renew(ctx); err != nil {
-				return err
-			}
-			w.tellLate()
+		if err := w.keepLease(ctx); err != nil {
+			return err
 		}
 		late, err := w.isLate(ctx)
 		if err != nil || !late || ctx.Err() != nil {
@@ -429,11 +442,6 @@ func (w *Worker) turn(ctx context.Context) error {
 func (w *Worker) isLate(ctx context.Context) (bool, error) {
 	late, err := w.cfg.Store.Dirty(ctx, busyAge, 1)
 	return len(late) > 0, err
-}
-
-// rest bounds the load: the slower the store answers, the longer a pass rests.
-func (w *Worker) rest(ctx context.Context, took time.Duration) {
-	sleep(ctx, min(restFactor*took, longRest))
 }
 
 func sleep(ctx context.Context, d time.Duration) {

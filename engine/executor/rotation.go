@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"regexp"
+	"slices"
 
 	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/secret"
@@ -58,8 +59,9 @@ func (r *Runner) renew(ctx context.Context, x execution, t Task, set *secret.Set
 			return t, false // the next attempt says why
 		}
 	}
-	// Old values are hidden too: the program may still print one of them.
-	t.masker, t.secrets = maskerOf(append(secrets, t.secrets...)), secrets
+	// Old values are hidden too, by all steps of the run: a program may still print one of them.
+	t.masker = r.masks.join(r.WorkspaceRoot, x.RunID, valuesOf(append(slices.Clone(secrets), t.secrets...)))
+	t.secrets = secrets
 	return t, true
 }
 

@@ -62,6 +62,8 @@ type Runner struct {
 	Meter                      *Meter            // nil: no metrics
 	// Worker is the name of this process in the records of engine attempts. Without a name none are kept.
 	Worker string
+
+	masks runMasks
 }
 
 // Dispatch identifies one execution that the engine asks for.
@@ -279,8 +281,9 @@ func (r *Runner) work(ctx context.Context, x execution, t Task) (o outcome) {
 	}
 	began := r.now()
 	set, secrets, err := r.resolve(working, x, t)
-	t.secrets, t.masker = secrets, maskerOf(secrets)
+	t.secrets, t.masker = secrets, r.masks.join(r.WorkspaceRoot, x.RunID, valuesOf(secrets))
 	redact := newRedactor(r.Env, t.Step.Inputs, t.Params, t.masker)
+	defer r.masks.watch(x.RunID, redact.later)()
 	shipping, stopShipping := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopShipping()
 	keeper := &evidence{runner: r, of: x}
@@ -297,7 +300,7 @@ func (r *Runner) work(ctx context.Context, x execution, t Task) (o outcome) {
 		result.Value, kept, err = running.keepResult(working, result.Value)
 	}
 	endLeases()
-	if len(secrets) > 0 {
+	if len(secrets) > 0 || r.masks.has(x.RunID) {
 		result.Value = redactJSON(redact, result.Value)
 	}
 	timedOut := errors.Is(context.Cause(working), errStepTimeout) || errors.Is(ctx.Err(), context.DeadlineExceeded)

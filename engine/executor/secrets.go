@@ -244,13 +244,13 @@ func SweepSecrets() {
 	}
 }
 
-// maskerOf returns a masker of secrets. Values that the plan permits unmasked are too short for it.
-func maskerOf(secrets []given) *mask.Masker {
+// valuesOf returns the values of secrets. A masker ignores those that the plan permits unmasked: they are too short.
+func valuesOf(secrets []given) []string {
 	values := make([]string, len(secrets))
 	for i, g := range secrets {
 		values[i] = g.value.Reveal()
 	}
-	return mask.New(values...)
+	return values
 }
 
 var placeholder = regexp.MustCompile(`\$\{secret:([^}]*)\}`)

@@ -56,7 +56,7 @@ var imports = map[string][]string{
 	// A client of the store and, for repairs, of the engine's history: it stands above both.
 	"storeadmin": {"store", "engine", "run", "plan"},
 	// The archive of a run is an export of it, in a bucket behind a port.
-	"storeadmin/archive": {"store/auditdoc", "store", "storeadmin", "run", "internal/sizedlru"},
+	"storeadmin/archive": {"store/auditdoc", "store", "storeadmin", "run", "internal/dutycycle", "internal/sizedlru"},
 
 	// The port uses store's types, so that they are not copied.
 	"engine":        {"store", "run", "plan"},
@@ -129,7 +129,7 @@ var imports = map[string][]string{
 	"control/journal": {"control", "control/runs", "control/admission", "plan", "run", "store", "engine", "engine/ticket",
 		"authz", "artifact", "egress", "internal/sizedlru"},
 	// It removes what runs left in the bucket.
-	"control/retention": {"control", "plan", "run", "store", "authz", "artifact", "destination"},
+	"control/retention": {"control", "plan", "run", "store", "authz", "artifact", "destination", "internal/dutycycle"},
 	// The fixture of the tests of the use cases: it wires a whole server without HTTP. Only tests import it.
 	"control/controltest": {everything},
 	"graph": {"control", "control/access", "control/admission", "control/bulk", "control/health", "control/reads",
@@ -203,6 +203,7 @@ var imports = map[string][]string{
 	"internal/secretfile": {},
 	// One rule says which values are secret, for answers, requests and the output of steps.
 	"internal/secretvalue": {},
+	"internal/dutycycle":   {},
 	"internal/sizedlru":    {},
 	// The handler of all loggers of a process: a line that names a run gets the id of its trace.
 	"internal/logfold":    {"run/trace"},

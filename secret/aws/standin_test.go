@@ -66,12 +66,18 @@ func (s *standIn) put(path string, v version) string {
 
 // putFields stores a text, or an object of fields as the console of AWS does.
 func (s *standIn) putFields(path string, fields map[string]string) string {
+	text := textOf(fields)
+	return s.put(path, version{text: &text})
+}
+
+// textOf returns the text of a secret with fields.
+func textOf(fields map[string]string) string {
 	text, whole := fields[plan.DefaultSecretField]
 	if !whole || len(fields) > 1 {
 		doc, _ := json.Marshal(fields)
 		text = string(doc)
 	}
-	return s.put(path, version{text: &text})
+	return text
 }
 
 func (s *standIn) serve(w http.ResponseWriter, r *http.Request) {

@@ -331,6 +331,19 @@ func TestLoad_DestinationsHoldRunsBackForAtLeastAMinute(t *testing.T) {
 	}
 }
 
+func TestLoad_ARetentionHasAShareOfTheTime(t *testing.T) {
+	t.Parallel()
+	for value, want := range map[string]float64{"0.05": 0.05, "1": 1, "0": 0, "-0.1": 0, "1.5": 0} {
+		c, err := configtest.Load(t, false, "retention: {share: "+value+"}")
+		switch {
+		case want == 0 && (err == nil || !strings.Contains(err.Error(), "retention: share must be above 0")):
+			t.Errorf("%s: error %v, want one about share", value, err)
+		case want > 0 && (err != nil || c.Retention.Share != want):
+			t.Errorf("%s: %v, %v, want %v", value, c.Retention.Share, err, want)
+		}
+	}
+}
+
 func TestLoad_TheAuditIsKeptForAYearAtLeast(t *testing.T) {
 	t.Parallel()
 	for value, isValid := range map[int]bool{0: true, 364: false, 365: true, 2557: true, 40_000: false} {

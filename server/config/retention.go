@@ -41,10 +41,11 @@ func retentionPolicy(setting any, dev bool) (retention.Installation, error) {
 	}
 	in := struct {
 		retention.Document
-		RunsPerMinute int    `json:"runsPerMinute"`
-		Every         string `json:"every"`
-		OverdueAfter  string `json:"overdueAfter"`
-		Wait          string `json:"destinationsWait"`
+		RunsPerMinute int      `json:"runsPerMinute"`
+		Share         *float64 `json:"share"`
+		Every         string   `json:"every"`
+		OverdueAfter  string   `json:"overdueAfter"`
+		Wait          string   `json:"destinationsWait"`
 	}{Document: out.Document}
 	kinds := maps.Clone(out.Document.Artifacts)
 	if err := strict(setting, &in); err != nil {
@@ -56,6 +57,11 @@ func retentionPolicy(setting any, dev bool) (retention.Installation, error) {
 	maps.Copy(kinds, in.Artifacts)
 	in.Artifacts = kinds
 	out.Document, out.RunsPerMinute = in.Document, in.RunsPerMinute
+	if in.Share != nil {
+		if out.Share = *in.Share; out.Share <= 0 || out.Share > 1 {
+			return out, fmt.Errorf("retention: share must be above 0 and at most 1, such as 0.1, not %v", out.Share)
+		}
+	}
 	if in.Every != "" {
 		var err error
 		if out.Every, err = time.ParseDuration(in.Every); err != nil || out.Every < time.Minute {

@@ -30,8 +30,9 @@ const (
 	ofAlert       = `pos IN (SELECT pos FROM alert_state WHERE tenant_id = $1)`
 	ofSecretOrder = `order_id IN (SELECT id FROM secret_order WHERE tenant_id = $1)`
 	ofAudit       = `id IN (SELECT id FROM audit WHERE tenant_id = $1)`
+	ofAnyPlan     = `sha256 IN (SELECT {sha} FROM run WHERE tenant_id = $1)`
 	// A plan that another tenant has run, too, stays: its address is its content.
-	ofPlan = `sha256 IN (SELECT {sha} FROM run WHERE tenant_id = $1)
+	ofPlan = ofAnyPlan + `
 		AND NOT EXISTS (SELECT 1 FROM run o WHERE o.tenant_id <> $1 AND o.{sha} = plan_body.sha256)`
 	ofQueue = `{ofQueue}` // the queues of a tenant that is isolated
 )

@@ -140,16 +140,24 @@ func (s *Store) EstimateArchived(ctx context.Context, tenantID string, before ti
 		tenantID, before, limit))
 }
 
+// inBackground lets the commit of the statement wait for no flush of the log of the database, so that commits of people
+// do not queue behind it. A crash of the database may lose the statement, always with all later ones, and the next pass
+// of the retention repeats it.
+const inBackground = `SELECT set_config('synchronous_commit', 'off', true), `
+
 // MarkArchived implements store.Retention. Servers may not delete, so functions of the database do it with the rights
 // of its owner, after they have checked that they may (contract T208).
 func (s *Store) MarkArchived(ctx context.Context, a store.ArchivedRun) error {
-	return s.unlessObstacle(ctx, "mark archived", a.RunID, `SELECT dvt_mark_archived($1, $2, $3, $4, $5, $6)`, a.RunID,
-		a.Head, a.Location, a.SHA256, a.Bytes, a.Events)
+	return s.unlessObstacle(ctx, "mark archived", a.RunID, inBackground+`dvt_mark_archived($1, $2, $3, $4, $5, $6)`,
+		a.RunID, a.Head, a.Location, a.SHA256, a.Bytes, a.Events)
 }
+
+// second scans the second column of a row of inBackground.
+func second[T any](row pgx.CollectableRow) (out T, err error) { return out, row.Scan(nil, &out) }
 
 // unlessObstacle runs a function that returns an obstacle.
 func (s *Store) unlessObstacle(ctx context.Context, what, runID, sql string, args ...any) error {
-	obstacle, err := onlyOne(collect(ctx, s, what, pgx.RowTo[string], sql, args...))
+	obstacle, err := onlyOne(collect(ctx, s, what, second[string], sql, args...))
 	if err == nil && obstacle != "" {
 		err = &store.ObstacleError{RunID: runID, Obstacle: store.ArchiveObstacle(obstacle)}
 	}
@@ -185,17 +193,17 @@ func (s *Store) ListArchived(ctx context.Context, f store.ArchivedFilter) ([]sto
 
 // DeleteArchivedEvents implements store.Retention.
 func (s *Store) DeleteArchivedEvents(ctx context.Context, runID string, limit int) (int, error) {
-	return s.deletePart(ctx, runID, `SELECT dvt_delete_archived_events($1, $2)`, runID, pageSize(limit))
+	return s.deletePart(ctx, runID, inBackground+`dvt_delete_archived_events($1, $2)`, runID, pageSize(limit))
 }
 
 // DeleteArchivedReceipts implements store.Retention.
 func (s *Store) DeleteArchivedReceipts(ctx context.Context, runID string) (int, error) {
-	return s.deletePart(ctx, runID, `SELECT dvt_delete_archived_receipts($1)`, runID)
+	return s.deletePart(ctx, runID, inBackground+`dvt_delete_archived_receipts($1)`, runID)
 }
 
 // deletePart runs a function that returns how many rows it deleted, or -1.
 func (s *Store) deletePart(ctx context.Context, runID, sql string, args ...any) (int, error) {
-	n, err := onlyOne(collect(ctx, s, "delete archived", pgx.RowTo[int], sql, args...))
+	n, err := onlyOne(collect(ctx, s, "delete archived", second[int], sql, args...))
 	if err != nil || n >= 0 {
 		return n, err
 	}
@@ -211,13 +219,13 @@ func (s *Store) deletePart(ctx context.Context, runID, sql string, args ...any) 
 
 // DeleteArchivedRun implements store.Retention.
 func (s *Store) DeleteArchivedRun(ctx context.Context, runID string) error {
-	return s.unlessObstacle(ctx, "delete archived run", runID, `SELECT dvt_delete_archived_run($1)`, runID)
+	return s.unlessObstacle(ctx, "delete archived run", runID, inBackground+`dvt_delete_archived_run($1)`, runID)
 }
 
 // TrimRows implements store.Retention.
 func (s *Store) TrimRows(ctx context.Context, kind store.TrimKind, tenantID string, before time.Time,
 	limit int) (int, error) {
-	return onlyOne(collect(ctx, s, "trim rows", pgx.RowTo[int], `SELECT dvt_trim_rows($1, $2, $3, $4)`, kind, tenantID,
+	return onlyOne(collect(ctx, s, "trim rows", second[int], inBackground+`dvt_trim_rows($1, $2, $3, $4)`, kind, tenantID,
 		before, pageSize(limit)))
 }
 

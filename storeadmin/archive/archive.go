@@ -15,9 +15,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"sync"
 	"time"
 
+	"github.com/dvt-engine/dvt/internal/dutycycle"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store"
 	"github.com/dvt-engine/dvt/storeadmin"
@@ -29,21 +32,22 @@ type Objects interface {
 	PutArchived(ctx context.Context, name string, body io.Reader) error
 	// OpenArchived opens an object; fs.ErrNotExist.
 	OpenArchived(ctx context.Context, name string) (io.ReadCloser, error)
-	// RemoveArchived removes an object, and those whose names differ from its name only in the hash. An object that does
-	// not exist is no error.
+	// RemoveArchived removes an object, and before it those whose names differ from its name only in the hash and the
+	// ending. An object that does not exist is no error.
 	RemoveArchived(ctx context.Context, name string) error
 }
 
-// ErrTorn says that an object does not have the content that was archived. dvt store verify reports it for its run.
-var ErrTorn = storeadmin.ErrArchive
+// ErrTorn says that an object does not have the content that was archived. It is a store.ErrArchiveDamaged.
+var ErrTorn = fmt.Errorf("archive: the archived log of the run is damaged: %w", store.ErrArchiveDamaged)
 
 // maxUnpacked bounds what is unpacked from one object, so that a forged object cannot fill the memory.
 const maxUnpacked = 4 << 30
 
 // Write writes the log of an ended run into the archive, reads it back, and compares it with the log in the store. It
 // changes nothing in the store: the caller marks the run. It returns an error of the store or of the objects, or
-// ErrTorn when what was read back differs.
-func Write(ctx context.Context, s store.Store, to Objects, runID string) (store.ArchivedRun, error) {
+// ErrTorn when what was read back differs. It works in short pieces and rests between them, see dutycycle.
+func Write(ctx context.Context, from store.Store, to Objects, runID string) (store.ArchivedRun, error) {
+	s := resting{from}
 	r, err := s.Get(ctx, runID)
 	if err != nil {
 		return store.ArchivedRun{}, err
@@ -70,7 +74,7 @@ func Write(ctx context.Context, s store.Store, to Objects, runID string) (store.
 		return store.ArchivedRun{}, err
 	}
 	a.Location = location(r, head.LastAt, a.SHA256)
-	if err := to.PutArchived(ctx, a.Location, spool); err != nil {
+	if err := put(ctx, to, a.Location, spool); err != nil {
 		return store.ArchivedRun{}, err
 	}
 	if err := writeTables(ctx, s, to, r, a); err != nil {
@@ -79,11 +83,63 @@ func Write(ctx context.Context, s store.Store, to Objects, runID string) (store.
 	return a, verify(ctx, to, a, seal)
 }
 
+// resting is a store whose reads of a log are small, and end a piece of work each.
+type resting struct{ store.Store }
+
+// restEvents is the largest page of a log: larger ones would keep a core busy for long.
+const restEvents = 200
+
+// Events is that of the store, with smaller pages.
+func (s resting) Events(ctx context.Context, runID string, after run.Seq, limit int) ([]run.Event, error) {
+	if err := dutycycle.Rest(ctx); err != nil {
+		return nil, err
+	}
+	return s.Store.Events(ctx, runID, after, min(limit, restEvents))
+}
+
+// put stores an object between two rests.
+func put(ctx context.Context, to Objects, name string, body io.Reader) error {
+	if err := dutycycle.Rest(ctx); err != nil {
+		return err
+	}
+	if err := to.PutArchived(ctx, name, body); err != nil {
+		return err
+	}
+	return dutycycle.Waited(ctx)
+}
+
+// restBytes is how much of an object is read in one piece of work.
+const restBytes = 16 << 10
+
+// restingReader rests after each restBytes.
+type restingReader struct {
+	ctx  context.Context //nolint:containedctx // of the one read for which it is made
+	from io.Reader
+	n    int
+}
+
+func (r *restingReader) Read(p []byte) (int, error) {
+	if r.n >= restBytes {
+		r.n = 0
+		if err := dutycycle.Rest(r.ctx); err != nil {
+			return 0, err
+		}
+	}
+	n, err := r.from.Read(p[:min(len(p), restBytes)])
+	r.n += n
+	return n, err
+}
+
+// compressors keeps the memory of a compression, about a megabyte, for the next run.
+var compressors = sync.Pool{New: func() any { return gzip.NewWriter(io.Discard) }} //nolint:gochecknoglobals // a pool
+
 // pack writes the export of the run to a file, rewinds it, and sets the size and the hash.
 func pack(ctx context.Context, s store.Store, file *os.File, a *store.ArchivedRun) error {
 	sum := sha256.New()
 	size := &sizer{}
-	z := gzip.NewWriter(io.MultiWriter(file, sum, size))
+	z, _ := compressors.Get().(*gzip.Writer)
+	defer compressors.Put(z)
+	z.Reset(io.MultiWriter(file, sum, size))
 	if _, err := storeadmin.Export(ctx, s, []string{a.RunID}, z, nil); err != nil {
 		return err
 	}
@@ -134,12 +190,19 @@ func verify(ctx context.Context, from Objects, a store.ArchivedRun, want store.L
 // for one that is missing, and the error of the bucket that broke off, which may be repeated.
 func Read(ctx context.Context, from Objects, a store.ArchivedRun) (storeadmin.RunFile, error) {
 	in, err := from.OpenArchived(ctx, a.Location)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = errors.Join(err, store.ErrArchiveDamaged)
+	}
 	if err != nil {
 		return storeadmin.RunFile{}, fmt.Errorf("archive: the log of run %s: %w", a.RunID, err)
 	}
 	defer func() { _ = in.Close() }() // everything was read
+	if err := dutycycle.Waited(ctx); err != nil {
+		return storeadmin.RunFile{}, err
+	}
 	sum := sha256.New()
-	stored := &source{from: io.LimitReader(in, cmp.Or(a.Bytes, maxUnpacked)+1)} // a longer one has another hash
+	limited := io.LimitReader(in, cmp.Or(a.Bytes, maxUnpacked)+1) // a longer one has another hash
+	stored := &source{from: &restingReader{ctx: ctx, from: limited}}
 	hashed := io.TeeReader(stored, sum)
 	var file storeadmin.RunFile
 	z, err := gzip.NewReader(hashed)
@@ -201,12 +264,10 @@ func (a Archive) CheckRun(ctx context.Context, r store.ArchivedRun) error {
 // RemoveRun removes the objects of a run, its log last, and copies that were written but never marked. An object that
 // does not exist is no error.
 func (a Archive) RemoveRun(ctx context.Context, r store.ArchivedRun) error {
-	for _, name := range append(besides(r.Location), r.Location) {
-		if err := a.Objects.RemoveArchived(ctx, name); err != nil {
-			return err
-		}
+	if err := a.Objects.RemoveArchived(ctx, r.Location); err != nil {
+		return err
 	}
-	return nil
+	return dutycycle.Waited(ctx)
 }
 
 // Copies removes copies of archived runs.

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/parquet-go/parquet-go"
@@ -82,6 +83,18 @@ func besides(location string) []string {
 	return []string{stem + eventsEnding, stem + runEnding, stem + manifestEnding}
 }
 
+// Writers of tables keep their memory, some megabytes, for the next run.
+//
+//nolint:gochecknoglobals // pools
+var (
+	eventTables = sync.Pool{New: func() any {
+		return parquet.NewGenericWriter[EventRow](io.Discard, parquet.Compression(&parquet.Zstd))
+	}}
+	runTables = sync.Pool{New: func() any {
+		return parquet.NewGenericWriter[RunRow](io.Discard, parquet.Compression(&parquet.Zstd))
+	}}
+)
+
 // writeTables writes the tables and the manifest of a run whose log is in the archive. They are copies for programs
 // that read Parquet: dvt reads only the log.
 func writeTables(ctx context.Context, s store.Store, to Objects, r store.Run, a store.ArchivedRun) error {
@@ -92,7 +105,8 @@ func writeTables(ctx context.Context, s store.Store, to Objects, r store.Run, a 
 		PlanID: r.PlanID, PlanVersion: r.PlanVersion, PlanSHA256: r.PlanRef.SHA256, TriggeredBy: r.TriggeredBy,
 		ParentRunID: optional(r.ParentRunID), CreatedAt: r.CreatedAt.UTC(), Events: a.Events}
 	err := putTable(ctx, to, names[0], &m, func(file io.Writer) error {
-		w := parquet.NewGenericWriter[EventRow](file, parquet.Compression(&parquet.Zstd))
+		w, _ := eventTables.Get().(*parquet.GenericWriter[EventRow])
+		w.Reset(file)
 		for after := run.Seq(0); after < a.Head; {
 			events, err := s.Events(ctx, a.RunID, after, tableBatch)
 			if err != nil {
@@ -114,7 +128,11 @@ func writeTables(ctx context.Context, s store.Store, to Objects, r store.Run, a 
 			last := events[len(events)-1]
 			after, row.EndedAt = last.Seq, last.PersistedAt.UTC()
 		}
-		return w.Close()
+		if err := w.Close(); err != nil {
+			return fmt.Errorf("archive: %w", err)
+		}
+		eventTables.Put(w)
+		return nil
 	})
 	if err != nil {
 		return err
@@ -125,11 +143,16 @@ func writeTables(ctx context.Context, s store.Store, to Objects, r store.Run, a 
 	}
 	row.Status = string(l.State.Status)
 	err = putTable(ctx, to, names[1], &m, func(file io.Writer) error {
-		w := parquet.NewGenericWriter[RunRow](file, parquet.Compression(&parquet.Zstd))
+		w, _ := runTables.Get().(*parquet.GenericWriter[RunRow])
+		w.Reset(file)
 		if _, err := w.Write([]RunRow{row}); err != nil {
 			return fmt.Errorf("archive: %w", err)
 		}
-		return w.Close()
+		if err := w.Close(); err != nil {
+			return fmt.Errorf("archive: %w", err)
+		}
+		runTables.Put(w)
+		return nil
 	})
 	if err != nil {
 		return err
@@ -138,7 +161,7 @@ func writeTables(ctx context.Context, s store.Store, to Objects, r store.Run, a 
 	if err != nil {
 		return err
 	}
-	return to.PutArchived(ctx, names[2], strings.NewReader(string(doc)+"\n"))
+	return put(ctx, to, names[2], strings.NewReader(string(doc)+"\n"))
 }
 
 // putTable writes a table to a file, stores it as an object and adds it to the manifest.
@@ -157,7 +180,7 @@ func putTable(ctx context.Context, to Objects, name string, m *Manifest, write f
 	}
 	m.Objects = append(m.Objects, ManifestObject{Name: name, SHA256: hex.EncodeToString(sum.Sum(nil)),
 		SizeBytes: size.n})
-	return to.PutArchived(ctx, name, spool)
+	return put(ctx, to, name, spool)
 }
 
 func eventRow(e run.Event) EventRow {

@@ -25,17 +25,25 @@ const (
 // Reading returns a store that reads from the archive what was deleted from s: events, states in the past and receipts.
 // A read that finds everything in s costs nothing more. A read of an archived run that misses something costs one query
 // and, unless the run is in the cache, one object; the cache has at most 64 MiB.
-func Reading(s store.Store, from Objects) store.Store {
-	return &reading{Store: s, from: from, cache: sizedlru.New[storeadmin.RunFile](cacheRuns, cacheBytes),
+//
+// damaged are called for each run whose events Tails leaves out because their archive is damaged.
+func Reading(s store.Store, from Objects, damaged ...func(ctx context.Context, runID string, err error)) store.Store {
+	tell := func(ctx context.Context, runID string, err error) {
+		for _, f := range damaged {
+			f(ctx, runID, err)
+		}
+	}
+	return &reading{Store: s, from: from, damaged: tell, cache: sizedlru.New[storeadmin.RunFile](cacheRuns, cacheBytes),
 		turns: make(chan struct{}, maxReading)}
 }
 
 type reading struct {
 	store.Store
-	from  Objects
-	cache *sizedlru.Cache[storeadmin.RunFile]
-	calls singleflight.Group
-	turns chan struct{}
+	from    Objects
+	damaged func(ctx context.Context, runID string, err error)
+	cache   *sizedlru.Cache[storeadmin.RunFile]
+	calls   singleflight.Group
+	turns   chan struct{}
 }
 
 // find returns the archive of a run; found is false when the run is not archived.
@@ -178,7 +186,8 @@ func (s *reading) complete(ctx context.Context, l store.Loaded, seq run.Seq, err
 	return authority.Fold(l, authority.Base(file.Run), events), nil
 }
 
-// Tails implements store.Projection. Consumers of the feed that are late get the events from the archive.
+// Tails implements store.Projection. Consumers of the feed that are late get the events from the archive, without those
+// of a run whose archive is damaged: one lost object must not stop the messages of every other run.
 func (s *reading) Tails(ctx context.Context, known []store.TailRequest) (store.Tails, error) {
 	out, err := s.Store.Tails(ctx, known)
 	if err != nil {
@@ -189,7 +198,12 @@ func (s *reading) Tails(ctx context.Context, known []store.TailRequest) (store.T
 		if !ok || !t.Head.Terminal || t.Head.LastSeq <= k.Seq || len(t.Events) > 0 && t.Events[0].Seq == k.Seq+1 {
 			continue
 		}
-		if t.Events, err = s.Events(ctx, k.RunID, k.Seq, store.MaxTail); err != nil {
+		t.Events, err = s.Events(ctx, k.RunID, k.Seq, store.MaxTail)
+		if errors.Is(err, store.ErrArchiveDamaged) {
+			s.damaged(ctx, k.RunID, err)
+			t.Events, err = nil, nil
+		}
+		if err != nil {
 			return out, err
 		}
 		out.ByRun[k.RunID] = t

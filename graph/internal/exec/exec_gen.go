@@ -677,25 +677,28 @@ type ComplexityRoot struct {
 	}
 
 	Erasure struct {
-		CancelledAt func(childComplexity int) int
-		CancelledBy func(childComplexity int) int
-		Certificate func(childComplexity int) int
-		ConfirmedAt func(childComplexity int) int
-		ConfirmedBy func(childComplexity int) int
-		DueAt       func(childComplexity int) int
-		Erased      func(childComplexity int) int
-		ExpiresAt   func(childComplexity int) int
-		FinishedAt  func(childComplexity int) int
-		Holds       func(childComplexity int) int
-		ID          func(childComplexity int) int
-		Kind        func(childComplexity int) int
-		Phase       func(childComplexity int) int
-		Reason      func(childComplexity int) int
-		RequestedAt func(childComplexity int) int
-		RequestedBy func(childComplexity int) int
-		StartedAt   func(childComplexity int) int
-		Subject     func(childComplexity int) int
-		WaitsFor    func(childComplexity int) int
+		CancelledAt   func(childComplexity int) int
+		CancelledBy   func(childComplexity int) int
+		Certificate   func(childComplexity int) int
+		ConfirmedAt   func(childComplexity int) int
+		ConfirmedBy   func(childComplexity int) int
+		DueAt         func(childComplexity int) int
+		Erased        func(childComplexity int) int
+		ExpiresAt     func(childComplexity int) int
+		FinishedAt    func(childComplexity int) int
+		Holds         func(childComplexity int) int
+		ID            func(childComplexity int) int
+		Kind          func(childComplexity int) int
+		OpenWork      func(childComplexity int) int
+		OpenWorkAt    func(childComplexity int) int
+		OpenWorkCount func(childComplexity int) int
+		Phase         func(childComplexity int) int
+		Reason        func(childComplexity int) int
+		RequestedAt   func(childComplexity int) int
+		RequestedBy   func(childComplexity int) int
+		StartedAt     func(childComplexity int) int
+		Subject       func(childComplexity int) int
+		WaitsFor      func(childComplexity int) int
 	}
 
 	ErasureConnection struct {
@@ -719,6 +722,16 @@ type ComplexityRoot struct {
 		Kind      func(childComplexity int) int
 		Missing   func(childComplexity int) int
 		Remaining func(childComplexity int) int
+	}
+
+	ErasureWork struct {
+		BulkID        func(childComplexity int) int
+		CreatedAt     func(childComplexity int) int
+		EnvironmentID func(childComplexity int) int
+		PlanID        func(childComplexity int) int
+		ProjectID     func(childComplexity int) int
+		RunID         func(childComplexity int) int
+		Status        func(childComplexity int) int
 	}
 
 	EventConnection struct {
@@ -5020,6 +5033,24 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Erasure.Kind(childComplexity), true
+	case "Erasure.openWork":
+		if e.ComplexityRoot.Erasure.OpenWork == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Erasure.OpenWork(childComplexity), true
+	case "Erasure.openWorkAt":
+		if e.ComplexityRoot.Erasure.OpenWorkAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Erasure.OpenWorkAt(childComplexity), true
+	case "Erasure.openWorkCount":
+		if e.ComplexityRoot.Erasure.OpenWorkCount == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Erasure.OpenWorkCount(childComplexity), true
 	case "Erasure.phase":
 		if e.ComplexityRoot.Erasure.Phase == nil {
 			break
@@ -5132,6 +5163,49 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.ErasurePreview.Remaining(childComplexity), true
+
+	case "ErasureWork.bulkId":
+		if e.ComplexityRoot.ErasureWork.BulkID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ErasureWork.BulkID(childComplexity), true
+	case "ErasureWork.createdAt":
+		if e.ComplexityRoot.ErasureWork.CreatedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ErasureWork.CreatedAt(childComplexity), true
+	case "ErasureWork.environmentId":
+		if e.ComplexityRoot.ErasureWork.EnvironmentID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ErasureWork.EnvironmentID(childComplexity), true
+	case "ErasureWork.planId":
+		if e.ComplexityRoot.ErasureWork.PlanID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ErasureWork.PlanID(childComplexity), true
+	case "ErasureWork.projectId":
+		if e.ComplexityRoot.ErasureWork.ProjectID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ErasureWork.ProjectID(childComplexity), true
+	case "ErasureWork.runId":
+		if e.ComplexityRoot.ErasureWork.RunID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ErasureWork.RunID(childComplexity), true
+	case "ErasureWork.status":
+		if e.ComplexityRoot.ErasureWork.Status == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ErasureWork.Status(childComplexity), true
 
 	case "EventConnection.edges":
 		if e.ComplexityRoot.EventConnection.Edges == nil {
@@ -15806,19 +15880,42 @@ type Erasure {
   cancelledBy: String
   cancelledAt: Time
   startedAt: Time
-  "LEDGER, FREEZE, END, DRAIN, ROWS, KEYS, NAMES, BUCKET, ENGINE, AGAIN, COMPACT or CERTIFY; null before the start."
+  "LEDGER, FREEZE, END, DRAIN, ROWS, KEYS, NAMES, TEXTS, LOGS, OPEN, BUCKET, ENGINE, AGAIN, COMPACT or CERTIFY; null before the start."
   phase: String
   finishedAt: Time
   "What was erased so far, by place."
   erased: [ErasedPlace!]!
   "The signed certificate, a JSON document; null before the end. ` + "`" + `dvt erasure verify` + "`" + ` checks it."
   certificate: String
-  "Null once it has begun, was cancelled or has ended."
+  "Null while it is carried out, once it was cancelled, and once it has ended."
   waitsFor: ErasureWait
   "Open legal holds that forbid it, before it begins. They must be lifted, or the request cancelled."
   holds: Int!
   "30 days after the request. An alert asks for people before."
   dueAt: Time!
+  """
+  With waitsFor OPEN_WORK, the open runs and working bulks that name the person, at most 20 runs. The owner of the database
+  found them at openWorkAt; where they stand is read now. Empty otherwise.
+  """
+  openWork: [ErasureWork!]!
+  "How many there are, also those that are not listed."
+  openWorkCount: Int!
+  "When the owner looked; null without open work."
+  openWorkAt: Time
+}
+"An open run, or a working bulk, for which an erasure waits. The erasure ends none of them."
+type ErasureWork {
+  "Null for a bulk."
+  runId: ID
+  "Null for a run."
+  bulkId: ID
+  "Null for a bulk, and for a run that no longer exists."
+  projectId: ID
+  environmentId: ID
+  planId: ID
+  createdAt: Time
+  "Where the run stands now; null for a bulk, and for a run that no longer exists."
+  status: RunStatus
 }
 "What an erasure waits for."
 enum ErasureWait {
@@ -15830,6 +15927,8 @@ enum ErasureWait {
   LEGAL_HOLD
   "The owner of the database has to carry it out: ` + "`" + `dvt store erase ID` + "`" + `."
   OWNER
+  "Open runs or bulks name the person, see openWork: they have to end, and the owner runs the command again."
+  OPEN_WORK
 }
 type ErasedPlace {
   "For example ` + "`" + `table event` + "`" + ` or ` + "`" + `bucket logs` + "`" + `."
@@ -17924,6 +18023,12 @@ func (ec *executionContext) childFields_Erasure(ctx context.Context, field graph
 		return ec.fieldContext_Erasure_holds(ctx, field)
 	case "dueAt":
 		return ec.fieldContext_Erasure_dueAt(ctx, field)
+	case "openWork":
+		return ec.fieldContext_Erasure_openWork(ctx, field)
+	case "openWorkCount":
+		return ec.fieldContext_Erasure_openWorkCount(ctx, field)
+	case "openWorkAt":
+		return ec.fieldContext_Erasure_openWorkAt(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type Erasure", field.Name)
 }
@@ -17972,6 +18077,26 @@ func (ec *executionContext) childFields_ErasurePreview(ctx context.Context, fiel
 		return ec.fieldContext_ErasurePreview_missing(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type ErasurePreview", field.Name)
+}
+
+func (ec *executionContext) childFields_ErasureWork(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "runId":
+		return ec.fieldContext_ErasureWork_runId(ctx, field)
+	case "bulkId":
+		return ec.fieldContext_ErasureWork_bulkId(ctx, field)
+	case "projectId":
+		return ec.fieldContext_ErasureWork_projectId(ctx, field)
+	case "environmentId":
+		return ec.fieldContext_ErasureWork_environmentId(ctx, field)
+	case "planId":
+		return ec.fieldContext_ErasureWork_planId(ctx, field)
+	case "createdAt":
+		return ec.fieldContext_ErasureWork_createdAt(ctx, field)
+	case "status":
+		return ec.fieldContext_ErasureWork_status(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ErasureWork", field.Name)
 }
 
 func (ec *executionContext) childFields_EventConnection(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -33725,6 +33850,84 @@ func (ec *executionContext) fieldContext_Erasure_dueAt(_ context.Context, field 
 	return graphql.NewScalarFieldContext("Erasure", field, false, false, errors.New("field of type Time does not have child fields"))
 }
 
+func (ec *executionContext) _Erasure_openWork(ctx context.Context, field graphql.CollectedField, obj *model.Erasure) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Erasure_openWork(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.OpenWork, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []model.ErasureWork) graphql.Marshaler {
+			return ec.marshalNErasureWork2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐErasureWorkᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Erasure_openWork(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Erasure",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ErasureWork(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Erasure_openWorkCount(ctx context.Context, field graphql.CollectedField, obj *model.Erasure) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Erasure_openWorkCount(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.OpenWorkCount, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Erasure_openWorkCount(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Erasure", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _Erasure_openWorkAt(ctx context.Context, field graphql.CollectedField, obj *model.Erasure) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Erasure_openWorkAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.OpenWorkAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Erasure_openWorkAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Erasure", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
 func (ec *executionContext) _ErasureConnection_edges(ctx context.Context, field graphql.CollectedField, obj *model.ErasureConnection) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -34039,6 +34242,167 @@ func (ec *executionContext) _ErasurePreview_missing(ctx context.Context, field g
 }
 func (ec *executionContext) fieldContext_ErasurePreview_missing(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("ErasurePreview", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _ErasureWork_runId(ctx context.Context, field graphql.CollectedField, obj *model.ErasureWork) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ErasureWork_runId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.RunID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOID2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ErasureWork_runId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ErasureWork", field, false, false, errors.New("field of type ID does not have child fields"))
+}
+
+func (ec *executionContext) _ErasureWork_bulkId(ctx context.Context, field graphql.CollectedField, obj *model.ErasureWork) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ErasureWork_bulkId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.BulkID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOID2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ErasureWork_bulkId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ErasureWork", field, false, false, errors.New("field of type ID does not have child fields"))
+}
+
+func (ec *executionContext) _ErasureWork_projectId(ctx context.Context, field graphql.CollectedField, obj *model.ErasureWork) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ErasureWork_projectId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ProjectID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOID2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ErasureWork_projectId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ErasureWork", field, false, false, errors.New("field of type ID does not have child fields"))
+}
+
+func (ec *executionContext) _ErasureWork_environmentId(ctx context.Context, field graphql.CollectedField, obj *model.ErasureWork) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ErasureWork_environmentId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.EnvironmentID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOID2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ErasureWork_environmentId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ErasureWork", field, false, false, errors.New("field of type ID does not have child fields"))
+}
+
+func (ec *executionContext) _ErasureWork_planId(ctx context.Context, field graphql.CollectedField, obj *model.ErasureWork) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ErasureWork_planId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.PlanID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOID2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ErasureWork_planId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ErasureWork", field, false, false, errors.New("field of type ID does not have child fields"))
+}
+
+func (ec *executionContext) _ErasureWork_createdAt(ctx context.Context, field graphql.CollectedField, obj *model.ErasureWork) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ErasureWork_createdAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.CreatedAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ErasureWork_createdAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ErasureWork", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _ErasureWork_status(ctx context.Context, field graphql.CollectedField, obj *model.ErasureWork) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ErasureWork_status(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Status, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.RunStatus) graphql.Marshaler {
+			return ec.marshalORunStatus2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRunStatus(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ErasureWork_status(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ErasureWork", field, false, false, errors.New("field of type RunStatus does not have child fields"))
 }
 
 func (ec *executionContext) _EventConnection_edges(ctx context.Context, field graphql.CollectedField, obj *model.EventConnection) (ret graphql.Marshaler) {
@@ -72395,6 +72759,21 @@ func (ec *executionContext) _Erasure(ctx context.Context, sel ast.SelectionSet, 
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
+		case "openWork":
+			out.Values[i] = ec._Erasure_openWork(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "openWorkCount":
+			out.Values[i] = ec._Erasure_openWorkCount(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "openWorkAt":
+			out.Values[i] = ec._Erasure_openWorkAt(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}
@@ -72580,6 +72959,74 @@ func (ec *executionContext) _ErasurePreview(ctx context.Context, sel ast.Selecti
 		case "missing":
 			out.Values[i] = ec._ErasurePreview_missing(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var erasureWorkImplementors = []string{"ErasureWork"}
+
+func (ec *executionContext) _ErasureWork(ctx context.Context, sel ast.SelectionSet, obj *model.ErasureWork) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, erasureWorkImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("ErasureWork")
+		case "runId":
+			out.Values[i] = ec._ErasureWork_runId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "bulkId":
+			out.Values[i] = ec._ErasureWork_bulkId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "projectId":
+			out.Values[i] = ec._ErasureWork_projectId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "environmentId":
+			out.Values[i] = ec._ErasureWork_environmentId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "planId":
+			out.Values[i] = ec._ErasureWork_planId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "createdAt":
+			out.Values[i] = ec._ErasureWork_createdAt(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "status":
+			out.Values[i] = ec._ErasureWork_status(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		default:
@@ -86944,6 +87391,26 @@ func (ec *executionContext) marshalNErasurePreview2ᚖgithubᚗcomᚋdvtᚑengin
 		return graphql.Null
 	}
 	return ec._ErasurePreview(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNErasureWork2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐErasureWork(ctx context.Context, sel ast.SelectionSet, v model.ErasureWork) graphql.Marshaler {
+	return ec._ErasureWork(ctx, sel, &v)
+}
+
+func (ec *executionContext) marshalNErasureWork2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐErasureWorkᚄ(ctx context.Context, sel ast.SelectionSet, v []model.ErasureWork) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNErasureWork2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐErasureWork(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
 }
 
 func (ec *executionContext) marshalNEventConnection2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐEventConnection(ctx context.Context, sel ast.SelectionSet, v *model.EventConnection) graphql.Marshaler {

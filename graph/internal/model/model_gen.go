@@ -1132,19 +1132,26 @@ type Erasure struct {
 	CancelledBy *string    `json:"cancelledBy,omitempty"`
 	CancelledAt *time.Time `json:"cancelledAt,omitempty"`
 	StartedAt   *time.Time `json:"startedAt,omitempty"`
-	// LEDGER, FREEZE, END, DRAIN, ROWS, KEYS, NAMES, BUCKET, ENGINE, AGAIN, COMPACT or CERTIFY; null before the start.
+	// LEDGER, FREEZE, END, DRAIN, ROWS, KEYS, NAMES, TEXTS, LOGS, OPEN, BUCKET, ENGINE, AGAIN, COMPACT or CERTIFY; null before the start.
 	Phase      *string    `json:"phase,omitempty"`
 	FinishedAt *time.Time `json:"finishedAt,omitempty"`
 	// What was erased so far, by place.
 	Erased []ErasedPlace `json:"erased"`
 	// The signed certificate, a JSON document; null before the end. `dvt erasure verify` checks it.
 	Certificate *string `json:"certificate,omitempty"`
-	// Null once it has begun, was cancelled or has ended.
+	// Null while it is carried out, once it was cancelled, and once it has ended.
 	WaitsFor *ErasureWait `json:"waitsFor,omitempty"`
 	// Open legal holds that forbid it, before it begins. They must be lifted, or the request cancelled.
 	Holds int `json:"holds"`
 	// 30 days after the request. An alert asks for people before.
 	DueAt time.Time `json:"dueAt"`
+	// With waitsFor OPEN_WORK, the open runs and working bulks that name the person, at most 20 runs. The owner of the database
+	// found them at openWorkAt; where they stand is read now. Empty otherwise.
+	OpenWork []ErasureWork `json:"openWork"`
+	// How many there are, also those that are not listed.
+	OpenWorkCount int `json:"openWorkCount"`
+	// When the owner looked; null without open work.
+	OpenWorkAt *time.Time `json:"openWorkAt,omitempty"`
 }
 
 type ErasureConnection struct {
@@ -1174,6 +1181,21 @@ type ErasurePreview struct {
 	Holds int `json:"holds"`
 	// Settings of this server without which nothing can be erased, for example `erasure-ledger`.
 	Missing []string `json:"missing"`
+}
+
+// An open run, or a working bulk, for which an erasure waits. The erasure ends none of them.
+type ErasureWork struct {
+	// Null for a bulk.
+	RunID *string `json:"runId,omitempty"`
+	// Null for a run.
+	BulkID *string `json:"bulkId,omitempty"`
+	// Null for a bulk, and for a run that no longer exists.
+	ProjectID     *string    `json:"projectId,omitempty"`
+	EnvironmentID *string    `json:"environmentId,omitempty"`
+	PlanID        *string    `json:"planId,omitempty"`
+	CreatedAt     *time.Time `json:"createdAt,omitempty"`
+	// Where the run stands now; null for a bulk, and for a run that no longer exists.
+	Status *RunStatus `json:"status,omitempty"`
 }
 
 type EscalateAlertInput struct {
@@ -4810,6 +4832,8 @@ const (
 	ErasureWaitLegalHold ErasureWait = "LEGAL_HOLD"
 	// The owner of the database has to carry it out: `dvt store erase ID`.
 	ErasureWaitOwner ErasureWait = "OWNER"
+	// Open runs or bulks name the person, see openWork: they have to end, and the owner runs the command again.
+	ErasureWaitOpenWork ErasureWait = "OPEN_WORK"
 )
 
 var AllErasureWait = []ErasureWait{
@@ -4817,11 +4841,12 @@ var AllErasureWait = []ErasureWait{
 	ErasureWaitAnotherRequest,
 	ErasureWaitLegalHold,
 	ErasureWaitOwner,
+	ErasureWaitOpenWork,
 }
 
 func (e ErasureWait) IsValid() bool {
 	switch e {
-	case ErasureWaitSecondPerson, ErasureWaitAnotherRequest, ErasureWaitLegalHold, ErasureWaitOwner:
+	case ErasureWaitSecondPerson, ErasureWaitAnotherRequest, ErasureWaitLegalHold, ErasureWaitOwner, ErasureWaitOpenWork:
 		return true
 	}
 	return false

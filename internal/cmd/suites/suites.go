@@ -79,6 +79,7 @@ func preparations() []task {
 		prepare("promcheck", "promcheck", false),
 		prepare("webhooks", "verifiers of webhooks", false),
 		prepare("openbao", "OpenBao", false),
+		prepare("moto", "a server with the APIs of AWS", false),
 		prepare("buckets", "servers of buckets", true),
 		{name: "binary", what: "bin/dvt", needs: []string{"web"}, heavy: true, argv: []string{"make", "bin/dvt"}},
 	}
@@ -109,7 +110,7 @@ func suites(root string) ([]task, error) {
 		},
 		{
 			name: "go", what: "Go packages", heavy: true, goTest: true, tests: true, env: []string{path},
-			needs: []string{"postgres", "redis", "dbt", "promcheck", "webhooks", "openbao", "buckets"},
+			needs: []string{"postgres", "redis", "dbt", "promcheck", "webhooks", "openbao", "moto", "buckets"},
 			argv:  goTestOf([]string{"-shuffle=on"}, slices.Concat(pure, plain)),
 		},
 		{name: "coverage", what: "Go packages with a floor of coverage", heavy: true, goTest: true, floors: coverageFloors,

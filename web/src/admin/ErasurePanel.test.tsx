@@ -29,6 +29,9 @@ const ASKED = {
   waitsFor: "SECOND_PERSON",
   holds: 0,
   dueAt: "2026-12-21T03:00:00Z",
+  openWork: [],
+  openWorkCount: 0,
+  openWorkAt: null,
   erased: [],
   certificate: null,
 };
@@ -120,6 +123,28 @@ it.each([
   await panel(erasure);
   expect(requests()).toContain(says);
   expect(screen.queryByRole("button", { name: "Confirm the erasure of ola" })).toBeNull();
+});
+
+it("lists the open runs that it waits for, where they stand, and what to do then", async () => {
+  const run = { runId: "0d3c77e1-6a52", bulkId: null, planId: "nightly", projectId: "shop", environmentId: "prod" };
+  const none = { planId: null, projectId: null, environmentId: null, status: null };
+  await panel({
+    ...CONFIRMED,
+    waitsFor: "OPEN_WORK",
+    startedAt: "2026-11-23T03:00:00Z",
+    phase: "OPEN",
+    openWork: [
+      { ...run, status: "PAUSED" },
+      { ...run, ...none, runId: "gone-1" },
+      { ...none, runId: null, bulkId: "b1" },
+    ],
+    openWorkCount: 25,
+    openWorkAt: "2026-11-24T03:00:00Z",
+  });
+  for (const part of ["25 runs and bulks", "Paused, nightly, shop/prod", "gone", "Bulk b1", "and 22 more", "ends none"])
+    expect(requests()).toContain(part);
+  expect(screen.getByTitle("0d3c77e1-6a52").getAttribute("href")).toBe("/runs/0d3c77e1-6a52");
+  expect(requests()).toContain("dvt store erase e1 --config owner.yaml --yes");
 });
 
 it("shows the certificate of one that ended, which names nobody", async () => {

@@ -1,10 +1,12 @@
 // Requests to erase a person or the tenant: asking, confirming, and what became of each.
+import { Link } from "@tanstack/react-router";
 import { useState } from "react";
 import { DecideErasureDocument, type ErasureFieldsFragment, ErasuresDocument } from "../api/gen/graphql";
 import { instant } from "../api/model";
 import { newId } from "../api/newId";
 import { request } from "../api/request";
 import { useConnection } from "../api/useConnection";
+import { shortId } from "../format/format";
 import { ReasonDialog } from "../forms/ReasonDialog";
 import { erasure as words } from "../messages/erasure";
 import { List, PageHead } from "../page/List";
@@ -12,6 +14,7 @@ import { DoneLine } from "../receipts/DoneLine";
 import { recordDone } from "../session/done";
 import { MayNot, useMay } from "../session/MayNot";
 import { useViewer } from "../session/viewer";
+import { runLook } from "../status/look";
 import css from "../styles/Form.module.css";
 import prose from "../styles/Prose.module.css";
 import { Button } from "../ui/Button";
@@ -131,6 +134,7 @@ function State({ erasure }: { erasure: Erasure }) {
       </span>
     );
   if (cancelledAt !== null) return words.cancelled;
+  if (waitsFor === "OPEN_WORK") return <OpenWork erasure={erasure} />;
   if (startedAt !== null) {
     const phases: readonly string[] = PHASES[erasure.kind];
     const erased = erasure.erased.reduce((sum, { place, count: n }) => (place === "bucket bytes" ? sum : sum + n), 0);
@@ -159,6 +163,45 @@ function State({ erasure }: { erasure: Erasure }) {
         <CopyText name={words.carryOut} text={`dvt store erase ${erasure.id} --config owner.yaml --yes`} />
       )}
     </span>
+  );
+}
+
+/** The open runs and bulks that have to end before the erasure goes on. */
+function OpenWork({ erasure }: { erasure: Erasure }) {
+  const more = erasure.openWorkCount - erasure.openWork.length;
+  return (
+    <div>
+      <span className={css.tone} data-tone="warn">
+        {words.waits.OPEN_WORK}
+      </span>
+      : {words.openWork(erasure.openWorkCount)}.{" "}
+      {erasure.openWorkAt !== null && (
+        <>
+          {words.openAsOf} <Time at={instant(erasure.openWorkAt)} />.
+        </>
+      )}
+      <ul>
+        {erasure.openWork.map(({ runId, bulkId, planId, projectId, environmentId, status }) => (
+          <li key={runId ?? bulkId}>
+            {runId === null ? (
+              words.bulk(bulkId ?? "")
+            ) : (
+              <>
+                <Link to="/runs/$runId" params={{ runId }} title={runId}>
+                  {shortId(runId)}
+                </Link>{" "}
+                {status === null
+                  ? words.gone
+                  : `${runLook({ status, statusRaw: status, substatus: null, pause: null }).word}, ${planId}, ${projectId}/${environmentId}`}
+              </>
+            )}
+          </li>
+        ))}
+        {more > 0 && <li>{words.openMore(more)}</li>}
+      </ul>
+      {words.openThen}{" "}
+      <CopyText name={words.carryOut} text={`dvt store erase ${erasure.id} --config owner.yaml --yes`} />
+    </div>
   );
 }
 

@@ -3,6 +3,7 @@
 package erasecmd
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -153,7 +154,47 @@ func (s commands) printList(ctx context.Context) error {
 		}
 		t.Row(e.Id, of, state(e), s.When(&e.RequestedAt), orDash(e.RequestedBy), console.OneLine(e.Reason))
 	}
-	return t.Print()
+	if err := t.Print(); err != nil {
+		return err
+	}
+	return s.printOpen(rows)
+}
+
+// printOpen prints what erasures wait for.
+func (s commands) printOpen(rows []client.ErasureRow) error {
+	for _, e := range rows {
+		if e.OpenWorkCount == 0 {
+			continue
+		}
+		if _, err := fmt.Fprintf(s.Out(), "\nErasure %s waits for these to end; then run again: dvt store erase %s\n", e.Id,
+			e.Id); err != nil {
+			return err
+		}
+		t := s.Table("RUN OR BULK", "STATE", "PLAN", "PLACE", "CREATED")
+		for _, w := range e.OpenWork {
+			place := "-"
+			if w.ProjectId != nil && w.EnvironmentId != nil {
+				place = *w.ProjectId + "/" + *w.EnvironmentId
+			}
+			state := "gone"
+			switch {
+			case w.Status != nil:
+				state = string(*w.Status)
+			case w.BulkId != nil:
+				state = "works"
+			}
+			t.Row(orDash(cmp.Or(w.RunId, w.BulkId)), state, orDash(w.PlanId), place, s.When(w.CreatedAt))
+		}
+		if err := t.Print(); err != nil {
+			return err
+		}
+		if more := e.OpenWorkCount - len(e.OpenWork); more > 0 {
+			if _, err := fmt.Fprintf(s.Notes(), "%d more are not listed.\n", more); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // state returns a word, or two, for how far an erasure is.
@@ -163,6 +204,8 @@ func state(e client.ErasureRow) string {
 		return "erased"
 	case e.CancelledAt != nil:
 		return "cancelled"
+	case e.OpenWorkCount > 0:
+		return fmt.Sprintf("waits for %d open", e.OpenWorkCount)
 	case e.StartedAt != nil:
 		return "erasing: " + runtext.Deref(e.Phase)
 	case e.ConfirmedAt != nil:

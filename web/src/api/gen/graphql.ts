@@ -428,6 +428,8 @@ export type ErasureWait =
   | 'ANOTHER_REQUEST'
   /** A legal hold forbids it. */
   | 'LEGAL_HOLD'
+  /** Open runs or bulks name the person, see openWork: they have to end, and the owner runs the command again. */
+  | 'OPEN_WORK'
   /** The owner of the database has to carry it out: `dvt store erase ID`. */
   | 'OWNER'
   /** Another person has to confirm it, until expiresAt. */
@@ -1411,7 +1413,7 @@ export type NeedSomebodyQueryVariables = Exact<{
 
 export type NeedSomebodyQuery = { attention: { edges: Array<{ node: { runId: string, planId: string } }> } };
 
-export type ErasureFieldsFragment = { id: string, kind: ErasureKind, subject: string | null, reason: string, requestedBy: string | null, requestedAt: string, expiresAt: string, confirmedBy: string | null, confirmedAt: string | null, cancelledBy: string | null, cancelledAt: string | null, startedAt: string | null, phase: string | null, finishedAt: string | null, waitsFor: ErasureWait | null, holds: number, dueAt: string, certificate: string | null, erased: Array<{ place: string, count: number }> };
+export type ErasureFieldsFragment = { id: string, kind: ErasureKind, subject: string | null, reason: string, requestedBy: string | null, requestedAt: string, expiresAt: string, confirmedBy: string | null, confirmedAt: string | null, cancelledBy: string | null, cancelledAt: string | null, startedAt: string | null, phase: string | null, finishedAt: string | null, waitsFor: ErasureWait | null, holds: number, dueAt: string, openWorkCount: number, openWorkAt: string | null, certificate: string | null, openWork: Array<{ runId: string | null, bulkId: string | null, projectId: string | null, environmentId: string | null, planId: string | null, status: RunStatus | null }>, erased: Array<{ place: string, count: number }> };
 
 export type ErasuresQueryVariables = Exact<{
   first: number;
@@ -1419,7 +1421,7 @@ export type ErasuresQueryVariables = Exact<{
 }>;
 
 
-export type ErasuresQuery = { erasures: { edges: Array<{ node: { id: string, kind: ErasureKind, subject: string | null, reason: string, requestedBy: string | null, requestedAt: string, expiresAt: string, confirmedBy: string | null, confirmedAt: string | null, cancelledBy: string | null, cancelledAt: string | null, startedAt: string | null, phase: string | null, finishedAt: string | null, waitsFor: ErasureWait | null, holds: number, dueAt: string, certificate: string | null, erased: Array<{ place: string, count: number }> } }>, pageInfo: { endCursor: string | null, hasNextPage: boolean } } };
+export type ErasuresQuery = { erasures: { edges: Array<{ node: { id: string, kind: ErasureKind, subject: string | null, reason: string, requestedBy: string | null, requestedAt: string, expiresAt: string, confirmedBy: string | null, confirmedAt: string | null, cancelledBy: string | null, cancelledAt: string | null, startedAt: string | null, phase: string | null, finishedAt: string | null, waitsFor: ErasureWait | null, holds: number, dueAt: string, openWorkCount: number, openWorkAt: string | null, certificate: string | null, openWork: Array<{ runId: string | null, bulkId: string | null, projectId: string | null, environmentId: string | null, planId: string | null, status: RunStatus | null }>, erased: Array<{ place: string, count: number }> } }>, pageInfo: { endCursor: string | null, hasNextPage: boolean } } };
 
 export type PreviewErasureQueryVariables = Exact<{
   subject?: string | null | undefined;
@@ -2626,6 +2628,16 @@ export const ErasureFieldsFragmentDoc = new TypedDocumentString(`
   waitsFor
   holds
   dueAt
+  openWork {
+    runId
+    bulkId
+    projectId
+    environmentId
+    planId
+    status
+  }
+  openWorkCount
+  openWorkAt
   erased {
     place
     count
@@ -4229,6 +4241,16 @@ export const ErasuresDocument = new TypedDocumentString(`
   waitsFor
   holds
   dueAt
+  openWork {
+    runId
+    bulkId
+    projectId
+    environmentId
+    planId
+    status
+  }
+  openWorkCount
+  openWorkAt
   erased {
     place
     count
