@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/dvt-engine/dvt/engine/executor/dbtlog"
 	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/run"
 )
@@ -63,7 +64,11 @@ func (d *dbtExecutor) Execute(ctx context.Context, t Task, h Host) (Result, erro
 	if err != nil {
 		return Result{}, err
 	}
-	log := dbtLog{print: h.Print}
+	log := dbtLog{print: h.Print, nodes: &dbtlog.Tracker{Report: h.ReportNode,
+		Open: func(read func(io.Reader) error) error {
+			return files.open(filepath.Join(target, manifestFile), maxTrackedManifest,
+				func(f io.Reader, size int64) error { return read(io.LimitReader(f, size)) })
+		}}}
 	program, err := d.cfg.program(
 		t, h, argv, d.cfg.env(t, map[string]string{"DBT_SEND_ANONYMOUS_USAGE_STATS": "0", "PYTHONUNBUFFERED": "1"}),
 		project, profiles)
@@ -81,6 +86,8 @@ func (d *dbtExecutor) Execute(ctx context.Context, t Task, h Host) (Result, erro
 	if readErr != nil && status == 0 {
 		return Result{}, fmt.Errorf("executor: dbt: %w", readErr)
 	}
+	log.nodes.Flush()
+	results.complete(log.nodes, log.rowCounts())
 	res := Result{Value: results.summary(d.verb, log.rowCounts())}
 	var keepErr error
 	res.Artifacts, keepErr = keepDBT(ctx, h, files, target)
@@ -142,13 +149,20 @@ func (d *dbtExecutor) argv(in plan.DBTInputs, project, profiles, target, logs st
 	return argv, nil
 }
 
+const (
+	manifestFile = "manifest.json"
+	// maxTrackedManifest is the size of the largest manifest by which nodes are reported, in bytes. The nodes of a larger
+	// project are not reported.
+	maxTrackedManifest = 128 << 20
+)
+
 // keepDBT stores the artifacts of dbt. It prints the reason for a file that cannot be read. The error is the *Failure
 // for one that could not be stored.
 func keepDBT(ctx context.Context, h Host, files workspace, target string) (refs []run.ArtifactRef, err error) {
 	for _, file := range []struct {
 		kind run.ArtifactKind
 		name string
-	}{{run.KindDBTManifest, "manifest.json"}, {run.KindDBTRunResults, "run_results.json"}} {
+	}{{run.KindDBTManifest, manifestFile}, {run.KindDBTRunResults, "run_results.json"}} {
 		var ref run.ArtifactRef
 		err := files.open(filepath.Join(target, file.name), MaxArtifactBytes, func(f io.Reader, size int64) (err error) {
 			if size > maxPlainJSON {
