@@ -31,6 +31,8 @@ var ansi = regexp.MustCompile("\x1b\\[[0-9;]*m")
 type dbtLog struct {
 	print func(stream, line string)
 	nodes *dbtlog.Tracker
+	// versionKnown is called once, with the version of dbt, by a goroutine that reads its output; nil calls nothing.
+	versionKnown func(version string)
 
 	mu   sync.Mutex
 	rows map[string]int64
@@ -49,6 +51,9 @@ func (l *dbtLog) line(stream, line string) {
 		l.print(stream, ansi.ReplaceAllString(line, ""))
 		return
 	}
+	if event.Version != "" {
+		l.noteVersion(event.Version)
+	}
 	l.nodes.Line(event)
 	if counted, ok := strings.CutPrefix(event.Text, RowsMark); ok {
 		l.count(counted)
@@ -61,6 +66,17 @@ func (l *dbtLog) line(stream, line string) {
 		if text != "" {
 			l.print(stream, text)
 		}
+	}
+}
+
+// noteVersion calls versionKnown at its first call: a program can print such a line too.
+func (l *dbtLog) noteVersion(version string) {
+	l.mu.Lock()
+	call := l.versionKnown
+	l.versionKnown = nil
+	l.mu.Unlock()
+	if call != nil {
+		call(version)
 	}
 }
 
@@ -168,7 +184,9 @@ func (r runResults) complete(nodes *dbtlog.Tracker, rows map[string]int64) {
 			out.Error = dbtlog.Message(n.Message)
 		}
 		kind, name, _ := strings.Cut(n.UniqueID, ".")
-		if counted, ok := rows[name[strings.LastIndexByte(name, '.')+1:]]; ok && out.Rows == nil && kind == "model" {
+		// Some adapters say 0 of every table, so the project knows better.
+		counted, ok := rows[name[strings.LastIndexByte(name, '.')+1:]]
+		if ok && kind == "model" && (out.Rows == nil || *out.Rows == 0) {
 			out.Rows = &counted
 		}
 		nodes.Result(out)

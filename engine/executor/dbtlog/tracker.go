@@ -12,8 +12,11 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// maxHeld bounds the reports that wait for the manifest.
-const maxHeld = 2_000
+// maxHeld and maxHeldBytes bound the reports that wait for the manifest, and their texts.
+const (
+	maxHeld      = 2 * run.MaxNodes
+	maxHeldBytes = 8 << 20
+)
 
 // manifestEvery is the shortest time between two looks for the manifest.
 const manifestEvery = 100 * time.Millisecond
@@ -29,14 +32,15 @@ type Tracker struct {
 	// Now is the clock for nodes whose time dbt does not report; nil means time.Now.
 	Now func() time.Time
 
-	mu     sync.Mutex
-	known  Manifest // nil until it was read
-	looked time.Time
-	held   []run.StepNode
-	nodes  map[string]run.StepNode // as they were reported last
-	errors map[string]string       // of nodes that have not ended
-	hooks  int                     // nodes that the total of dbt does not count
-	total  int
+	mu        sync.Mutex
+	known     Manifest // nil until it was read
+	looked    time.Time
+	held      []run.StepNode
+	heldBytes int                     // of their texts
+	nodes     map[string]run.StepNode // as they were reported last
+	errors    map[string]string       // of nodes that have not ended
+	hooks     int                     // nodes that the total of dbt does not count
+	total     int
 }
 
 // Line reports what a line says of a node.
@@ -48,7 +52,9 @@ func (t *Tracker) Line(l Line) {
 		return
 	}
 	if t.known == nil && !t.look() {
-		if len(t.held) < maxHeld {
+		n := l.Node
+		t.heldBytes += len(n.ID) + len(n.Error) + len(n.Relation)
+		if len(t.held) < maxHeld && t.heldBytes <= maxHeldBytes {
 			t.held = append(t.held, *l.Node)
 		}
 		return
