@@ -29,7 +29,13 @@ export const step = {
   median: (ms: string) => `usually ${ms}`,
   inTries: (n: number, last: string | null) => `in ${count(n)} tries${last === null ? "" : `, the last ${last}`}`,
   /** The nodes of dbt in a step that ended, of how many. */
-  nodes: ({ total, success, warn, failed, skipped }: Record<"total" | "success" | "warn" | "failed" | "skipped", number>) =>
+  nodes: ({
+    total,
+    success,
+    warn,
+    failed,
+    skipped,
+  }: Record<"total" | "success" | "warn" | "failed" | "skipped", number>) =>
     `${count(success + warn + failed + skipped)} of ${plural(total, "node")}${failed > 0 ? `, ${count(failed)} failed` : ""}`,
   models: {
     none: "No dbt results: the step has not ended, or dbt failed before its first model.",

@@ -57,7 +57,9 @@ export function LiveNodes({ runId, stepId, attempt, counts, changedSeq }: LiveNo
               {node.durationMs !== null && <span className={css.took}>{duration(node.durationMs)}</span>}
             </p>
             <p className={css.quiet}>{m.step.models.types[node.resourceType] ?? node.resourceType}</p>
-            {node.skippedBy !== null && <p className={css.quiet}>{m.step.models.skippedBy(nodeName(node.skippedBy))}</p>}
+            {node.skippedBy !== null && (
+              <p className={css.quiet}>{m.step.models.skippedBy(nodeName(node.skippedBy))}</p>
+            )}
             {node.error !== null && <pre className={`${prose.said} ${css.message}`}>{node.error}</pre>}
           </li>
         ))}

@@ -1,5 +1,5 @@
 import { useEffect, useRef, useState } from "react";
-import { LiveNodesDocument, type LiveNodesQuery } from "../api/gen/graphql";
+import { LiveNodesDocument, type LiveNodesQuery, type LiveNodesQueryVariables } from "../api/gen/graphql";
 import { request } from "../api/request";
 
 type Page = NonNullable<NonNullable<NonNullable<LiveNodesQuery["run"]>["step"]>["nodes"]>;
@@ -22,7 +22,7 @@ export function useLiveNodes(runId: string, stepId: string, attempt: number | nu
       let after: string | null = null;
       let upTo: number | null = null;
       do {
-        const variables = { runId, stepId, attempt, changedAfter: now.seq, after };
+        const variables: LiveNodesQueryVariables = { runId, stepId, attempt, changedAfter: now.seq, after };
         const page: Page | null | undefined = (await request(LiveNodesDocument, variables)).run?.step?.nodes;
         if (!page) return;
         upTo ??= page.seq;
