@@ -315,8 +315,8 @@ func TestGolden_StepNodes(t *testing.T) {
 	build := *view.State.Steps[1]
 	build.Type = "DBT_RUN"
 	build.Attempts = slices.Clone(build.Attempts)
-	build.Attempts[len(build.Attempts)-1].Nodes = &run.NodeProgress{NodeCounts: run.NodeCounts{Total: 9, Success: 3, Warn: 1,
-		Failed: 1, Skipped: 1}, Unfinished: 2}
+	build.Attempts[len(build.Attempts)-1].Nodes = &run.NodeProgress{Unfinished: 2,
+		NodeCounts: run.NodeCounts{Total: 9, Success: 3, Warn: 1, Failed: 1, Skipped: 1}}
 	view.State.Steps[1] = &build
 	f.run = func(authz.Principal, string, *run.Seq) (control.RunView, error) { return view, nil }
 	a := serve(t, f)

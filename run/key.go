@@ -16,8 +16,8 @@ func (d Draft) Key(id Identity) Key {
 }
 
 // subject returns the part of the key that names the step, the signal or the run. Step ids have no colon, so the
-// subject of a step never equals the subject of a signal (contract T07, T13). One engine attempt reports many batches of
-// nodes, so their subject also names the engine attempt and the batch.
+// subject of a step never equals the subject of a signal (contract T07, T13). One engine attempt reports many batches
+// of nodes, so their subject also names the engine attempt and the batch.
 func (d Draft) subject() string {
 	switch {
 	case d.Type == StepNodesReported:

@@ -98,7 +98,7 @@ type StepNode struct {
 	Bytes      *int64 `json:"bytes,omitempty"`
 	Failures   *int64 `json:"failures,omitempty"`
 	Error      string `json:"error,omitempty"` // in dbt's words, without a stack trace
-	// SkippedBy is the id of the failed node because of which dbt skipped this one.
+	// SkippedBy is the id of the failed node that made dbt skip this one.
 	SkippedBy string `json:"skippedBy,omitempty"`
 	Relation  string `json:"relation,omitempty"` // the name of its table or view in the warehouse
 }

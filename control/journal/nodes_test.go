@@ -71,7 +71,8 @@ func TestEvidence_NodesAreOneEventForEachBatch(t *testing.T) {
 		t.Errorf("the failed node is %q with an error of %d bytes", b.ID, len(b.Error))
 	}
 	w.end(e)
-	refusedFor(t, "nodes after the end", w.Journal.Evidence(t.Context(), nodesOf(e, 3, node("model.shop.c"))), "after the end")
+	refusedFor(t, "nodes after the end", w.Journal.Evidence(t.Context(), nodesOf(e, 3, node("model.shop.c"))),
+		"after the end")
 }
 
 func TestEvidence_NodesAreBounded(t *testing.T) {

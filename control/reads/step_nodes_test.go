@@ -56,7 +56,8 @@ func TestStepNodes_FollowTheLogAndShowWhatChanged(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}
-	if _, ok, err := w.StepNodes(t.Context(), w.Engineer(), reads.StepNodesQuery{RunID: id, StepID: "s1"}); ok || err != nil {
+	_, ok, err := w.StepNodes(t.Context(), w.Engineer(), reads.StepNodesQuery{RunID: id, StepID: "s1"})
+	if ok || err != nil {
 		t.Fatalf("nodes before the first report: %t %v, want none", ok, err)
 	}
 	w.BeginStep(id, "s1", 1)
@@ -88,7 +89,7 @@ func TestStepNodes_FollowTheLogAndShowWhatChanged(t *testing.T) {
 	want("the second attempt", read(reads.StepNodesQuery{}), "a RUNNING")
 	want("the first attempt", read(reads.StepNodesQuery{Attempt: 1}), "b FAILED", "c UNFINISHED")
 
-	_, _, err := w.StepNodes(t.Context(), w.ForeignPrincipal(), reads.StepNodesQuery{RunID: id, StepID: "s1"})
+	_, _, err = w.StepNodes(t.Context(), w.ForeignPrincipal(), reads.StepNodesQuery{RunID: id, StepID: "s1"})
 	controltest.Refusal(t, err, run.CodeNotFound)
 	_, _, err = w.StepNodes(t.Context(), w.Engineer(), reads.StepNodesQuery{RunID: id, StepID: "s1", After: "x"})
 	controltest.Refusal(t, err, run.CodeCursorInvalid)

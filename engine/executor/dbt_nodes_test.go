@@ -33,7 +33,7 @@ func (j *journal) folded() *run.Nodes {
 	return &n
 }
 
-// statuses returns the status of each node, and the node because of which it was skipped.
+// statuses returns the status of each node, and the failed node that made dbt skip it.
 func statuses(n *run.Nodes) map[string]string {
 	out := map[string]string{}
 	for _, node := range n.List {

@@ -45,7 +45,7 @@ type journal struct {
 	refs   []run.ArtifactRef
 	tried  []engine.TryRecord
 	nodes  []run.StepNodesPayload // the batches, each once
-	class  string // of the last failure of an executor
+	class  string                 // of the last failure of an executor
 
 	readCalls int // of SecretReads
 	read      []engine.SecretReads

@@ -66,8 +66,8 @@ var imports = map[string][]string{
 	// Plans name the addresses that executors and the fetch of plans call: one guard judges both.
 	"egress":  {},
 	"sandbox": {"plan"},
-	"engine/executor": {"engine", "engine/executor/dbtlog", "store", "run", "run/trace", "plan", "artifact", "egress", "sandbox",
-		"internal/errorline", "internal/secretvalue", "secret", "secret/mask"},
+	"engine/executor": {"engine", "engine/executor/dbtlog", "store", "run", "run/trace", "plan", "artifact", "egress",
+		"sandbox", "internal/errorline", "internal/secretvalue", "secret", "secret/mask"},
 	// What dbt prints, as one contract for its versions; pure.
 	"engine/executor/dbtlog": {"run"},
 	// Workers read the secrets of steps. Providers stand behind a port.

@@ -12,8 +12,8 @@ import (
 // RandomLog returns a log that an engine could have written: queueing, approval, parallel steps, failures, retries by
 // hand, manual steps, pauses, retry windows, compensation, and mostly an end. Every event passes Validate.
 func RandomLog(seed uint64) []run.Event {
-	g := &generator{r: rand.New(rand.NewPCG(seed, 1)), latest: map[string]int{}, batches: map[string]int{}, waits: map[string]bool{},
-		status: map[string]run.StepStatus{}}
+	g := &generator{r: rand.New(rand.NewPCG(seed, 1)), latest: map[string]int{}, batches: map[string]int{},
+		waits: map[string]bool{}, status: map[string]run.StepStatus{}}
 	return Log(g.log()...)
 }
 

@@ -209,8 +209,8 @@ func TestTracker_ResultsCorrectAndComplete(t *testing.T) {
 	to, got := newTracker(func() ([]byte, error) {
 		return []byte(`{"nodes":{"model.s.a":{},"model.s.b":{},"test.s.t":{},"model.s.e":{}}}`), nil
 	})
-	for _, s := range []struct{ id, status string }{{"model.s.a", "success"}, {"test.s.t", "pass"}, {"model.s.b", "started"},
-		{"model.s.e", "no-op"}} {
+	for _, s := range []struct{ id, status string }{{"model.s.a", "success"}, {"test.s.t", "pass"},
+		{"model.s.b", "started"}, {"model.s.e", "no-op"}} {
 		l, _ := dbtlog.Parse(`{"info":{"name":"X","level":"info"},"data":{"node_info":{"unique_id":"` + s.id +
 			`","node_status":"` + s.status + `"}}}`)
 		to.Line(l)

@@ -207,10 +207,11 @@ func Figure(adapter map[string]json.RawMessage, key string) *int64 {
 	return &v
 }
 
-// statusRows match the status of a model as adapters write it: "SELECT 5" and "INSERT 0 5" of PostgreSQL, "SUCCESS 5" of
-// Snowflake, "CREATE TABLE (5.0 rows, 2.3 MiB processed)" of BigQuery, which rounds large numbers, and "INSERT 5" of a
-// seed.
-var statusRows = regexp.MustCompile(`^(?:SELECT|INSERT(?: 0)?|SUCCESS|MERGE|UPDATE|DELETE) (\d{1,15})$|\((\d{1,3})\.0 rows`)
+// statusRows matches the status of a model as adapters write it: "SELECT 5" and "INSERT 0 5" of PostgreSQL,
+// "SUCCESS 5" of Snowflake, "CREATE TABLE (5.0 rows, 2.3 MiB processed)" of BigQuery, which rounds large numbers, and
+// "INSERT 5" of a seed.
+var statusRows = regexp.MustCompile(
+	`^(?:SELECT|INSERT(?: 0)?|SUCCESS|MERGE|UPDATE|DELETE) (\d{1,15})$|\((\d{1,3})\.0 rows`)
 
 // statusFigure returns the rows of a node from the status in its line; nil when it has none.
 func statusFigure(status string) *int64 {
@@ -247,13 +248,14 @@ func instant(s string) time.Time {
 var (
 	ansi = regexp.MustCompile("\x1b\\[[0-9;]*m")
 	// stackLine is the first line of a stack trace behind an error: that of Rust begins with its frame 0.
-	stackLine = regexp.MustCompile(`^\s*(?:(?i:stack backtrace):|Traceback \(most recent call last\):|0: (?:<unknown>|0x[0-9a-f]+|\w+::))`)
+	stackLine = regexp.MustCompile(
+		`^\s*(?:(?i:stack backtrace):|Traceback \(most recent call last\):|0: (?:<unknown>|0x[0-9a-f]+|\w+::))`)
 	// errorMark stands before the errors of dbt 2.
 	errorMark = regexp.MustCompile(`^\[error\] `)
 )
 
-// Message returns an error of dbt without colours, stack traces, empty lines at its ends and trailing spaces, of at most
-// run.MaxNodeText bytes. It keeps the line breaks.
+// Message returns an error of dbt without colours, stack traces, empty lines at its ends and trailing spaces, of at
+// most run.MaxNodeText bytes. It keeps the line breaks.
 func Message(s string) string {
 	lines := strings.Split(errorMark.ReplaceAllString(strings.TrimSpace(ansi.ReplaceAllString(s, "")), ""), "\n")
 	for i, line := range lines {

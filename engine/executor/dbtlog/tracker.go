@@ -21,9 +21,9 @@ const (
 // manifestEvery is the shortest time between two looks for the manifest.
 const manifestEvery = 100 * time.Millisecond
 
-// Tracker follows the nodes of one execution of dbt and reports each start and each end once. It reports only nodes that
-// the manifest of the execution names, because a program of the project can print lines that look like events. Safe for
-// concurrent use.
+// Tracker follows the nodes of one execution of dbt and reports each start and each end once. It reports only nodes
+// that the manifest of the execution names, because a program of the project can print lines that look like events. Safe
+// for concurrent use.
 type Tracker struct {
 	// Report is called for each start and end, one at a time; total is the number of nodes, 0 when it is not known.
 	Report func(n run.StepNode, total int)
@@ -62,8 +62,8 @@ func (t *Tracker) Line(l Line) {
 	t.take(*l.Node)
 }
 
-// Result corrects and completes a node from the results that dbt wrote at its end: they are dbt's last word. Rows may be
-// nil, or counted by the project.
+// Result corrects and completes a node from the results that dbt wrote at its end: they are dbt's last word. Rows may
+// be nil, or counted by the project.
 func (t *Tracker) Result(n run.StepNode) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -193,8 +193,8 @@ func (t *Tracker) send(n run.StepNode) {
 	t.Report(n, total)
 }
 
-// culprit returns the failed node because of which dbt skips a node: the nearest of those that it needs, or a failed test
-// of one of them; "" when none failed.
+// culprit returns the failed node that made dbt skip a node: the nearest of those that it needs, or a failed test of
+// one of them; "" when none failed.
 func (t *Tracker) culprit(id string) string {
 	failed := func(id string) bool { return t.nodes[id].Status == run.NodeFailed }
 	seen := map[string]bool{id: true}

@@ -14156,7 +14156,7 @@ type StepNode {
   failures: Float
   "In dbt's words, without stack traces, at most 2 KiB."
   error: String
-  "The unique id of the failed node because of which dbt skipped this one."
+  "The unique id of the failed node that made dbt skip this one."
   skippedBy: String
   "The name of its table or view in the warehouse."
   relation: String

@@ -3369,7 +3369,7 @@ type StepNode struct {
 	Failures *float64 `json:"failures,omitempty"`
 	// In dbt's words, without stack traces, at most 2 KiB.
 	Error *string `json:"error,omitempty"`
-	// The unique id of the failed node because of which dbt skipped this one.
+	// The unique id of the failed node that made dbt skip this one.
 	SkippedBy *string `json:"skippedBy,omitempty"`
 	// The name of its table or view in the warehouse.
 	Relation *string `json:"relation,omitempty"`

@@ -65,8 +65,8 @@ func Steps(r client.RunRow) string {
 	return out
 }
 
-// Nodes returns how many nodes of a step ended, of how many, and how many failed, warned and were skipped; "" for a step
-// without nodes.
+// Nodes returns how many nodes of a step ended, of how many, and how many failed, warned and were skipped; "" for a
+// step without nodes.
 func Nodes(n *client.StepRowNodeCountsStepNodeCounts) string {
 	if n == nil {
 		return ""
