@@ -11926,7 +11926,7 @@ type StepNodeRow struct {
 	Failures *float64 `json:"failures"`
 	// In dbt's words, without stack traces, at most 2 KiB.
 	Error *string `json:"error"`
-	// The unique id of the failed node because of which dbt skipped this one.
+	// The unique id of the failed node that made dbt skip this one.
 	SkippedBy *string `json:"skippedBy"`
 	// The name of its table or view in the warehouse.
 	Relation *string `json:"relation"`
@@ -12077,6 +12077,9 @@ type StepNodesRow struct {
 	StepId    string `json:"stepId"`
 	Type      string `json:"type"`
 	StatusRaw string `json:"statusRaw"`
+	// The nodes of dbt in the attempt shown, by status, while dbt runs and afterwards. Null for an attempt that reported none: another
+	// type of step, or a worker of an earlier version.
+	NodeCounts *StepNodesRowNodeCountsStepNodeCounts `json:"nodeCounts"`
 	// The nodes of dbt in an attempt (default: the one shown), from the log of the run, in the order in which they started. It is known
 	// while dbt runs: a node appears when it starts. `changedAfter` selects the nodes that changed after an event, so that a viewer
 	// reads only the changes: give it the `seq` of the page before. Null when the attempt reported none. `first` is at most 200.
@@ -12095,8 +12098,47 @@ func (v *StepNodesRow) GetType() string { return v.Type }
 // GetStatusRaw returns StepNodesRow.StatusRaw, and is useful for accessing the field via an interface.
 func (v *StepNodesRow) GetStatusRaw() string { return v.StatusRaw }
 
+// GetNodeCounts returns StepNodesRow.NodeCounts, and is useful for accessing the field via an interface.
+func (v *StepNodesRow) GetNodeCounts() *StepNodesRowNodeCountsStepNodeCounts { return v.NodeCounts }
+
 // GetNodes returns StepNodesRow.Nodes, and is useful for accessing the field via an interface.
 func (v *StepNodesRow) GetNodes() *StepNodesPage { return v.Nodes }
+
+// StepNodesRowNodeCountsStepNodeCounts includes the requested fields of the GraphQL type StepNodeCounts.
+// The GraphQL type's documentation follows.
+//
+// Nodes of dbt by status. `total` also counts the nodes that have not started.
+type StepNodesRowNodeCountsStepNodeCounts struct {
+	Total   int `json:"total"`
+	Running int `json:"running"`
+	Success int `json:"success"`
+	Warn    int `json:"warn"`
+	Failed  int `json:"failed"`
+	Skipped int `json:"skipped"`
+	// The nodes that had not ended when the attempt ended, for example because somebody stopped it.
+	Unfinished int `json:"unfinished"`
+}
+
+// GetTotal returns StepNodesRowNodeCountsStepNodeCounts.Total, and is useful for accessing the field via an interface.
+func (v *StepNodesRowNodeCountsStepNodeCounts) GetTotal() int { return v.Total }
+
+// GetRunning returns StepNodesRowNodeCountsStepNodeCounts.Running, and is useful for accessing the field via an interface.
+func (v *StepNodesRowNodeCountsStepNodeCounts) GetRunning() int { return v.Running }
+
+// GetSuccess returns StepNodesRowNodeCountsStepNodeCounts.Success, and is useful for accessing the field via an interface.
+func (v *StepNodesRowNodeCountsStepNodeCounts) GetSuccess() int { return v.Success }
+
+// GetWarn returns StepNodesRowNodeCountsStepNodeCounts.Warn, and is useful for accessing the field via an interface.
+func (v *StepNodesRowNodeCountsStepNodeCounts) GetWarn() int { return v.Warn }
+
+// GetFailed returns StepNodesRowNodeCountsStepNodeCounts.Failed, and is useful for accessing the field via an interface.
+func (v *StepNodesRowNodeCountsStepNodeCounts) GetFailed() int { return v.Failed }
+
+// GetSkipped returns StepNodesRowNodeCountsStepNodeCounts.Skipped, and is useful for accessing the field via an interface.
+func (v *StepNodesRowNodeCountsStepNodeCounts) GetSkipped() int { return v.Skipped }
+
+// GetUnfinished returns StepNodesRowNodeCountsStepNodeCounts.Unfinished, and is useful for accessing the field via an interface.
+func (v *StepNodesRowNodeCountsStepNodeCounts) GetUnfinished() int { return v.Unfinished }
 
 // StepRow includes the GraphQL fields of Step requested by the fragment StepRow.
 type StepRow struct {
@@ -18336,6 +18378,15 @@ query ListStepNodes ($runId: String!, $stepId: String!, $attempt: Int, $status: 
 			stepId
 			type
 			statusRaw
+			nodeCounts {
+				total
+				running
+				success
+				warn
+				failed
+				skipped
+				unfinished
+			}
 			nodes(attempt: $attempt, status: $status, first: $first, after: $after) {
 				attempt
 				total
