@@ -85,8 +85,8 @@ func listNodes(t *testing.T, c *client.Client, runID string) (rows []client.Step
 	return rows, fmt.Sprintf("%d of %d, %d running, %d unfinished", n.Success, n.Total, n.Running, n.Unfinished)
 }
 
-// The models of a step are on the screen of a viewer within 500 ms of dbt's line. After a kill -9 of the worker the next
-// try begins again, no model is there twice, and a model that the manifest does not name never enters.
+// The models of a step are on the screen of a viewer within 500 ms of dbt's line. After a kill -9 of the worker the
+// next try begins again, no model is there twice, and a model that the manifest does not name never enters.
 func TestDev_NodesOfDBTAreLiveAndSurviveAKill(t *testing.T) {
 	t.Parallel()
 	const models = 30

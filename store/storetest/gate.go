@@ -102,8 +102,8 @@ func testStartAttemptIsIdempotent(f *fixture) {
 	f.wantError(err, run.ErrSchema)
 }
 
-// An attempt reports many batches of nodes. A repeated one finds its event, also after the end of the attempt; the end of
-// the run refuses further ones, and no report changes what runs.
+// An attempt reports many batches of nodes. A repeated one finds its event, also after the end of the attempt; the end
+// of the run refuses further ones, and no report changes what runs.
 func testReportsOfNodes(f *fixture) {
 	id := f.run()
 	batch := func(engineAttempt, n int) run.Draft {

@@ -22,8 +22,8 @@ const (
 const manifestEvery = 100 * time.Millisecond
 
 // Tracker follows the nodes of one execution of dbt and reports each start and each end once. It reports only nodes
-// that the manifest of the execution names, because a program of the project can print lines that look like events. Safe
-// for concurrent use.
+// that the manifest of the execution names, because a program of the project can print lines that look like events. It
+// is safe for concurrent use.
 type Tracker struct {
 	// Report is called for each start and end, one at a time; total is the number of nodes, 0 when it is not known.
 	Report func(n run.StepNode, total int)
