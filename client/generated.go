@@ -6089,6 +6089,25 @@ type ListRunsRunsRunConnectionEdgesRunEdge struct {
 // GetNode returns ListRunsRunsRunConnectionEdgesRunEdge.Node, and is useful for accessing the field via an interface.
 func (v *ListRunsRunsRunConnectionEdgesRunEdge) GetNode() RunRow { return v.Node }
 
+// ListStepNodesResponse is returned by ListStepNodes on success.
+type ListStepNodesResponse struct {
+	// One run; null when it does not exist or is not yours. `at` shows the run as it
+	// was at that runSeq (BAD_USER_INPUT above the head).
+	Run *ListStepNodesRun `json:"run"`
+}
+
+// GetRun returns ListStepNodesResponse.Run, and is useful for accessing the field via an interface.
+func (v *ListStepNodesResponse) GetRun() *ListStepNodesRun { return v.Run }
+
+// ListStepNodesRun includes the requested fields of the GraphQL type Run.
+type ListStepNodesRun struct {
+	// Null when the run has no such step. Not available in lists of runs.
+	Step *StepNodesRow `json:"step"`
+}
+
+// GetStep returns ListStepNodesRun.Step, and is useful for accessing the field via an interface.
+func (v *ListStepNodesRun) GetStep() *StepNodesRow { return v.Step }
+
 // ListTagsResponse is returned by ListTags on success.
 type ListTagsResponse struct {
 	// One run; null when it does not exist or is not yours. `at` shows the run as it
@@ -6272,6 +6291,30 @@ func (v *MigrationHintInput) GetTargetVersion() string { return v.TargetVersion 
 
 // GetTransformScript returns MigrationHintInput.TransformScript, and is useful for accessing the field via an interface.
 func (v *MigrationHintInput) GetTransformScript() *string { return v.TransformScript }
+
+// The status of a node, the same for every version of dbt.
+type NodeStatus string
+
+const (
+	NodeStatusRunning NodeStatus = "RUNNING"
+	// Also of a test that passed.
+	NodeStatusSuccess NodeStatus = "SUCCESS"
+	NodeStatusWarn    NodeStatus = "WARN"
+	// Also of a test that failed.
+	NodeStatusFailed  NodeStatus = "FAILED"
+	NodeStatusSkipped NodeStatus = "SKIPPED"
+	// The attempt ended before the node did.
+	NodeStatusUnfinished NodeStatus = "UNFINISHED"
+)
+
+var AllNodeStatus = []NodeStatus{
+	NodeStatusRunning,
+	NodeStatusSuccess,
+	NodeStatusWarn,
+	NodeStatusFailed,
+	NodeStatusSkipped,
+	NodeStatusUnfinished,
+}
 
 // NoteIncidentNoteIncidentIncidentPayload includes the requested fields of the GraphQL type IncidentPayload.
 type NoteIncidentNoteIncidentIncidentPayload struct {
@@ -11093,6 +11136,11 @@ func (v *ShowRunRunStepsStep) GetError() *StepRowErrorStepError { return v.StepR
 // GetSkip returns ShowRunRunStepsStep.Skip, and is useful for accessing the field via an interface.
 func (v *ShowRunRunStepsStep) GetSkip() *StepRowSkip { return v.StepRow.Skip }
 
+// GetNodeCounts returns ShowRunRunStepsStep.NodeCounts, and is useful for accessing the field via an interface.
+func (v *ShowRunRunStepsStep) GetNodeCounts() *StepRowNodeCountsStepNodeCounts {
+	return v.StepRow.NodeCounts
+}
+
 func (v *ShowRunRunStepsStep) UnmarshalJSON(b []byte) error {
 
 	if string(b) == "null" {
@@ -11150,6 +11198,8 @@ type __premarshalShowRunRunStepsStep struct {
 	Error *StepRowErrorStepError `json:"error"`
 
 	Skip *StepRowSkip `json:"skip"`
+
+	NodeCounts *StepRowNodeCountsStepNodeCounts `json:"nodeCounts"`
 }
 
 func (v *ShowRunRunStepsStep) MarshalJSON() ([]byte, error) {
@@ -11179,6 +11229,7 @@ func (v *ShowRunRunStepsStep) __premarshalJSON() (*__premarshalShowRunRunStepsSt
 	retval.KeptFrom = v.StepRow.KeptFrom
 	retval.Error = v.StepRow.Error
 	retval.Skip = v.StepRow.Skip
+	retval.NodeCounts = v.StepRow.NodeCounts
 	return &retval, nil
 }
 
@@ -11902,6 +11953,251 @@ func (v *StepEvidenceTry) GetLogBytes() *float64 { return v.LogBytes }
 // GetStack returns StepEvidenceTry.Stack, and is useful for accessing the field via an interface.
 func (v *StepEvidenceTry) GetStack() *string { return v.Stack }
 
+// StepNodeEdge includes the requested fields of the GraphQL type StepNodeEdge.
+type StepNodeEdge struct {
+	Node StepNodeRow `json:"node"`
+}
+
+// GetNode returns StepNodeEdge.Node, and is useful for accessing the field via an interface.
+func (v *StepNodeEdge) GetNode() StepNodeRow { return v.Node }
+
+// StepNodeRow includes the requested fields of the GraphQL type StepNode.
+// The GraphQL type's documentation follows.
+//
+// A node of dbt as its attempt reported it: a model, a test, a seed, …
+type StepNodeRow struct {
+	UniqueId string `json:"uniqueId"`
+	// The name within its package; that of a test lacks the digest that dbt adds.
+	Name string `json:"name"`
+	// dbt's type of the node. A string, because later versions of dbt may add types.
+	ResourceType string     `json:"resourceType"`
+	Status       NodeStatus `json:"status"`
+	// By the clock of dbt; null when dbt did not report it.
+	StartedAt  *time.Time `json:"startedAt"`
+	EndedAt    *time.Time `json:"endedAt"`
+	DurationMs *float64   `json:"durationMs"`
+	// Rows that the adapter or the project reported; null when nobody did.
+	RowsAffected *float64 `json:"rowsAffected"`
+	// Bytes that the warehouse processed; null when the adapter does not report them.
+	BytesProcessed *float64 `json:"bytesProcessed"`
+	// The number of rows that a test found.
+	Failures *float64 `json:"failures"`
+	// In dbt's words, without stack traces, at most 2 KiB.
+	Error *string `json:"error"`
+	// The unique id of the failed node that made dbt skip this one.
+	SkippedBy *string `json:"skippedBy"`
+	// The name of its table or view in the warehouse.
+	Relation *string `json:"relation"`
+	// Where its compiled SQL is: the address of the run results among the artifacts of the step, with the node as fragment; see also
+	// `dbtNodes`. Null until the attempt has ended, and without results.
+	CompiledIn *string `json:"compiledIn"`
+	// runSeq of the event that last changed the node.
+	ChangedSeq int64 `json:"changedSeq"`
+}
+
+// GetUniqueId returns StepNodeRow.UniqueId, and is useful for accessing the field via an interface.
+func (v *StepNodeRow) GetUniqueId() string { return v.UniqueId }
+
+// GetName returns StepNodeRow.Name, and is useful for accessing the field via an interface.
+func (v *StepNodeRow) GetName() string { return v.Name }
+
+// GetResourceType returns StepNodeRow.ResourceType, and is useful for accessing the field via an interface.
+func (v *StepNodeRow) GetResourceType() string { return v.ResourceType }
+
+// GetStatus returns StepNodeRow.Status, and is useful for accessing the field via an interface.
+func (v *StepNodeRow) GetStatus() NodeStatus { return v.Status }
+
+// GetStartedAt returns StepNodeRow.StartedAt, and is useful for accessing the field via an interface.
+func (v *StepNodeRow) GetStartedAt() *time.Time { return v.StartedAt }
+
+// GetEndedAt returns StepNodeRow.EndedAt, and is useful for accessing the field via an interface.
+func (v *StepNodeRow) GetEndedAt() *time.Time { return v.EndedAt }
+
+// GetDurationMs returns StepNodeRow.DurationMs, and is useful for accessing the field via an interface.
+func (v *StepNodeRow) GetDurationMs() *float64 { return v.DurationMs }
+
+// GetRowsAffected returns StepNodeRow.RowsAffected, and is useful for accessing the field via an interface.
+func (v *StepNodeRow) GetRowsAffected() *float64 { return v.RowsAffected }
+
+// GetBytesProcessed returns StepNodeRow.BytesProcessed, and is useful for accessing the field via an interface.
+func (v *StepNodeRow) GetBytesProcessed() *float64 { return v.BytesProcessed }
+
+// GetFailures returns StepNodeRow.Failures, and is useful for accessing the field via an interface.
+func (v *StepNodeRow) GetFailures() *float64 { return v.Failures }
+
+// GetError returns StepNodeRow.Error, and is useful for accessing the field via an interface.
+func (v *StepNodeRow) GetError() *string { return v.Error }
+
+// GetSkippedBy returns StepNodeRow.SkippedBy, and is useful for accessing the field via an interface.
+func (v *StepNodeRow) GetSkippedBy() *string { return v.SkippedBy }
+
+// GetRelation returns StepNodeRow.Relation, and is useful for accessing the field via an interface.
+func (v *StepNodeRow) GetRelation() *string { return v.Relation }
+
+// GetCompiledIn returns StepNodeRow.CompiledIn, and is useful for accessing the field via an interface.
+func (v *StepNodeRow) GetCompiledIn() *string { return v.CompiledIn }
+
+// GetChangedSeq returns StepNodeRow.ChangedSeq, and is useful for accessing the field via an interface.
+func (v *StepNodeRow) GetChangedSeq() int64 { return v.ChangedSeq }
+
+// StepNodesPage includes the requested fields of the GraphQL type StepNodeConnection.
+type StepNodesPage struct {
+	// The logical attempt of the nodes.
+	Attempt int `json:"attempt"`
+	// The number of nodes that match.
+	Total int `json:"total"`
+	// runSeq of the event up to which the page shows the nodes; see `changedAfter`.
+	Seq int64 `json:"seq"`
+	// The nodes that were reported and are not listed, because the log lists at most 10,000 of an attempt.
+	Omitted  int                   `json:"omitted"`
+	PageInfo StepNodesPagePageInfo `json:"pageInfo"`
+	Edges    []StepNodeEdge        `json:"edges"`
+}
+
+// GetAttempt returns StepNodesPage.Attempt, and is useful for accessing the field via an interface.
+func (v *StepNodesPage) GetAttempt() int { return v.Attempt }
+
+// GetTotal returns StepNodesPage.Total, and is useful for accessing the field via an interface.
+func (v *StepNodesPage) GetTotal() int { return v.Total }
+
+// GetSeq returns StepNodesPage.Seq, and is useful for accessing the field via an interface.
+func (v *StepNodesPage) GetSeq() int64 { return v.Seq }
+
+// GetOmitted returns StepNodesPage.Omitted, and is useful for accessing the field via an interface.
+func (v *StepNodesPage) GetOmitted() int { return v.Omitted }
+
+// GetPageInfo returns StepNodesPage.PageInfo, and is useful for accessing the field via an interface.
+func (v *StepNodesPage) GetPageInfo() StepNodesPagePageInfo { return v.PageInfo }
+
+// GetEdges returns StepNodesPage.Edges, and is useful for accessing the field via an interface.
+func (v *StepNodesPage) GetEdges() []StepNodeEdge { return v.Edges }
+
+// StepNodesPagePageInfo includes the requested fields of the GraphQL type PageInfo.
+type StepNodesPagePageInfo struct {
+	PageInfo `json:"-"`
+}
+
+// GetHasNextPage returns StepNodesPagePageInfo.HasNextPage, and is useful for accessing the field via an interface.
+func (v *StepNodesPagePageInfo) GetHasNextPage() bool { return v.PageInfo.HasNextPage }
+
+// GetEndCursor returns StepNodesPagePageInfo.EndCursor, and is useful for accessing the field via an interface.
+func (v *StepNodesPagePageInfo) GetEndCursor() *string { return v.PageInfo.EndCursor }
+
+func (v *StepNodesPagePageInfo) UnmarshalJSON(b []byte) error {
+
+	if string(b) == "null" {
+		return nil
+	}
+
+	var firstPass struct {
+		*StepNodesPagePageInfo
+		graphql.NoUnmarshalJSON
+	}
+	firstPass.StepNodesPagePageInfo = v
+
+	err := json.Unmarshal(b, &firstPass)
+	if err != nil {
+		return err
+	}
+
+	err = json.Unmarshal(
+		b, &v.PageInfo)
+	if err != nil {
+		return err
+	}
+	return nil
+}
+
+type __premarshalStepNodesPagePageInfo struct {
+	HasNextPage bool `json:"hasNextPage"`
+
+	EndCursor *string `json:"endCursor"`
+}
+
+func (v *StepNodesPagePageInfo) MarshalJSON() ([]byte, error) {
+	premarshaled, err := v.__premarshalJSON()
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(premarshaled)
+}
+
+func (v *StepNodesPagePageInfo) __premarshalJSON() (*__premarshalStepNodesPagePageInfo, error) {
+	var retval __premarshalStepNodesPagePageInfo
+
+	retval.HasNextPage = v.PageInfo.HasNextPage
+	retval.EndCursor = v.PageInfo.EndCursor
+	return &retval, nil
+}
+
+// StepNodesRow includes the requested fields of the GraphQL type Step.
+type StepNodesRow struct {
+	StepId    string `json:"stepId"`
+	Type      string `json:"type"`
+	StatusRaw string `json:"statusRaw"`
+	// The nodes of dbt in the attempt shown, by status, while dbt runs and afterwards. Null for an attempt that reported none: another
+	// type of step, or a worker of an earlier version.
+	NodeCounts *StepNodesRowNodeCountsStepNodeCounts `json:"nodeCounts"`
+	// The nodes of dbt in an attempt (default: the one shown), from the log of the run, in the order in which they started. It is known
+	// while dbt runs: a node appears when it starts. `changedAfter` selects the nodes that changed after an event, so that a viewer
+	// reads only the changes: give it the `seq` of the page before. Null when the attempt reported none. `first` is at most 200.
+	// Available only on `Run.step`: not in lists, also not in lists of steps, nor in subscriptions.
+	// Example: `nodes(status: [FAILED, SKIPPED]) { total edges { node { uniqueId status error skippedBy } } }`.
+	// Errors: BAD_USER_INPUT, CURSOR_INVALID.
+	Nodes *StepNodesPage `json:"nodes"`
+}
+
+// GetStepId returns StepNodesRow.StepId, and is useful for accessing the field via an interface.
+func (v *StepNodesRow) GetStepId() string { return v.StepId }
+
+// GetType returns StepNodesRow.Type, and is useful for accessing the field via an interface.
+func (v *StepNodesRow) GetType() string { return v.Type }
+
+// GetStatusRaw returns StepNodesRow.StatusRaw, and is useful for accessing the field via an interface.
+func (v *StepNodesRow) GetStatusRaw() string { return v.StatusRaw }
+
+// GetNodeCounts returns StepNodesRow.NodeCounts, and is useful for accessing the field via an interface.
+func (v *StepNodesRow) GetNodeCounts() *StepNodesRowNodeCountsStepNodeCounts { return v.NodeCounts }
+
+// GetNodes returns StepNodesRow.Nodes, and is useful for accessing the field via an interface.
+func (v *StepNodesRow) GetNodes() *StepNodesPage { return v.Nodes }
+
+// StepNodesRowNodeCountsStepNodeCounts includes the requested fields of the GraphQL type StepNodeCounts.
+// The GraphQL type's documentation follows.
+//
+// Nodes of dbt by status. `total` also counts the nodes that have not started.
+type StepNodesRowNodeCountsStepNodeCounts struct {
+	Total   int `json:"total"`
+	Running int `json:"running"`
+	Success int `json:"success"`
+	Warn    int `json:"warn"`
+	Failed  int `json:"failed"`
+	Skipped int `json:"skipped"`
+	// The nodes that had not ended when the attempt ended, for example because somebody stopped it.
+	Unfinished int `json:"unfinished"`
+}
+
+// GetTotal returns StepNodesRowNodeCountsStepNodeCounts.Total, and is useful for accessing the field via an interface.
+func (v *StepNodesRowNodeCountsStepNodeCounts) GetTotal() int { return v.Total }
+
+// GetRunning returns StepNodesRowNodeCountsStepNodeCounts.Running, and is useful for accessing the field via an interface.
+func (v *StepNodesRowNodeCountsStepNodeCounts) GetRunning() int { return v.Running }
+
+// GetSuccess returns StepNodesRowNodeCountsStepNodeCounts.Success, and is useful for accessing the field via an interface.
+func (v *StepNodesRowNodeCountsStepNodeCounts) GetSuccess() int { return v.Success }
+
+// GetWarn returns StepNodesRowNodeCountsStepNodeCounts.Warn, and is useful for accessing the field via an interface.
+func (v *StepNodesRowNodeCountsStepNodeCounts) GetWarn() int { return v.Warn }
+
+// GetFailed returns StepNodesRowNodeCountsStepNodeCounts.Failed, and is useful for accessing the field via an interface.
+func (v *StepNodesRowNodeCountsStepNodeCounts) GetFailed() int { return v.Failed }
+
+// GetSkipped returns StepNodesRowNodeCountsStepNodeCounts.Skipped, and is useful for accessing the field via an interface.
+func (v *StepNodesRowNodeCountsStepNodeCounts) GetSkipped() int { return v.Skipped }
+
+// GetUnfinished returns StepNodesRowNodeCountsStepNodeCounts.Unfinished, and is useful for accessing the field via an interface.
+func (v *StepNodesRowNodeCountsStepNodeCounts) GetUnfinished() int { return v.Unfinished }
+
 // StepRow includes the GraphQL fields of Step requested by the fragment StepRow.
 type StepRow struct {
 	StepId    string        `json:"stepId"`
@@ -11923,6 +12219,9 @@ type StepRow struct {
 	KeptFrom *string                `json:"keptFrom"`
 	Error    *StepRowErrorStepError `json:"error"`
 	Skip     *StepRowSkip           `json:"skip"`
+	// The nodes of dbt in the attempt shown, by status, while dbt runs and afterwards. Null for an attempt that reported none: another
+	// type of step, or a worker of an earlier version.
+	NodeCounts *StepRowNodeCountsStepNodeCounts `json:"nodeCounts"`
 }
 
 // GetStepId returns StepRow.StepId, and is useful for accessing the field via an interface.
@@ -11970,6 +12269,9 @@ func (v *StepRow) GetError() *StepRowErrorStepError { return v.Error }
 // GetSkip returns StepRow.Skip, and is useful for accessing the field via an interface.
 func (v *StepRow) GetSkip() *StepRowSkip { return v.Skip }
 
+// GetNodeCounts returns StepRow.NodeCounts, and is useful for accessing the field via an interface.
+func (v *StepRow) GetNodeCounts() *StepRowNodeCountsStepNodeCounts { return v.NodeCounts }
+
 // StepRowErrorStepError includes the requested fields of the GraphQL type StepError.
 type StepRowErrorStepError struct {
 	Code      string  `json:"code"`
@@ -11985,6 +12287,42 @@ func (v *StepRowErrorStepError) GetMessage() *string { return v.Message }
 
 // GetRetryable returns StepRowErrorStepError.Retryable, and is useful for accessing the field via an interface.
 func (v *StepRowErrorStepError) GetRetryable() bool { return v.Retryable }
+
+// StepRowNodeCountsStepNodeCounts includes the requested fields of the GraphQL type StepNodeCounts.
+// The GraphQL type's documentation follows.
+//
+// Nodes of dbt by status. `total` also counts the nodes that have not started.
+type StepRowNodeCountsStepNodeCounts struct {
+	Total   int `json:"total"`
+	Running int `json:"running"`
+	Success int `json:"success"`
+	Warn    int `json:"warn"`
+	Failed  int `json:"failed"`
+	Skipped int `json:"skipped"`
+	// The nodes that had not ended when the attempt ended, for example because somebody stopped it.
+	Unfinished int `json:"unfinished"`
+}
+
+// GetTotal returns StepRowNodeCountsStepNodeCounts.Total, and is useful for accessing the field via an interface.
+func (v *StepRowNodeCountsStepNodeCounts) GetTotal() int { return v.Total }
+
+// GetRunning returns StepRowNodeCountsStepNodeCounts.Running, and is useful for accessing the field via an interface.
+func (v *StepRowNodeCountsStepNodeCounts) GetRunning() int { return v.Running }
+
+// GetSuccess returns StepRowNodeCountsStepNodeCounts.Success, and is useful for accessing the field via an interface.
+func (v *StepRowNodeCountsStepNodeCounts) GetSuccess() int { return v.Success }
+
+// GetWarn returns StepRowNodeCountsStepNodeCounts.Warn, and is useful for accessing the field via an interface.
+func (v *StepRowNodeCountsStepNodeCounts) GetWarn() int { return v.Warn }
+
+// GetFailed returns StepRowNodeCountsStepNodeCounts.Failed, and is useful for accessing the field via an interface.
+func (v *StepRowNodeCountsStepNodeCounts) GetFailed() int { return v.Failed }
+
+// GetSkipped returns StepRowNodeCountsStepNodeCounts.Skipped, and is useful for accessing the field via an interface.
+func (v *StepRowNodeCountsStepNodeCounts) GetSkipped() int { return v.Skipped }
+
+// GetUnfinished returns StepRowNodeCountsStepNodeCounts.Unfinished, and is useful for accessing the field via an interface.
+func (v *StepRowNodeCountsStepNodeCounts) GetUnfinished() int { return v.Unfinished }
 
 // StepRowSkip includes the requested fields of the GraphQL type Skip.
 type StepRowSkip struct {
@@ -13943,6 +14281,34 @@ func (v *__ListRunsInput) GetFilter() *RunFilter { return v.Filter }
 
 // GetOrderBy returns __ListRunsInput.OrderBy, and is useful for accessing the field via an interface.
 func (v *__ListRunsInput) GetOrderBy() *RunOrder { return v.OrderBy }
+
+// __ListStepNodesInput is used internally by genqlient
+type __ListStepNodesInput struct {
+	RunId   string       `json:"runId"`
+	StepId  string       `json:"stepId"`
+	Attempt *int         `json:"attempt"`
+	Status  []NodeStatus `json:"status"`
+	First   *int         `json:"first"`
+	After   *string      `json:"after"`
+}
+
+// GetRunId returns __ListStepNodesInput.RunId, and is useful for accessing the field via an interface.
+func (v *__ListStepNodesInput) GetRunId() string { return v.RunId }
+
+// GetStepId returns __ListStepNodesInput.StepId, and is useful for accessing the field via an interface.
+func (v *__ListStepNodesInput) GetStepId() string { return v.StepId }
+
+// GetAttempt returns __ListStepNodesInput.Attempt, and is useful for accessing the field via an interface.
+func (v *__ListStepNodesInput) GetAttempt() *int { return v.Attempt }
+
+// GetStatus returns __ListStepNodesInput.Status, and is useful for accessing the field via an interface.
+func (v *__ListStepNodesInput) GetStatus() []NodeStatus { return v.Status }
+
+// GetFirst returns __ListStepNodesInput.First, and is useful for accessing the field via an interface.
+func (v *__ListStepNodesInput) GetFirst() *int { return v.First }
+
+// GetAfter returns __ListStepNodesInput.After, and is useful for accessing the field via an interface.
+func (v *__ListStepNodesInput) GetAfter() *string { return v.After }
 
 // __ListTagsInput is used internally by genqlient
 type __ListTagsInput struct {
@@ -18084,6 +18450,95 @@ func ListRuns(
 	return data_, err_
 }
 
+// The query executed by ListStepNodes.
+const ListStepNodes_Operation = `
+query ListStepNodes ($runId: String!, $stepId: String!, $attempt: Int, $status: [NodeStatus!], $first: Int, $after: String) {
+	run(runId: $runId) {
+		step(stepId: $stepId) {
+			stepId
+			type
+			statusRaw
+			nodeCounts {
+				total
+				running
+				success
+				warn
+				failed
+				skipped
+				unfinished
+			}
+			nodes(attempt: $attempt, status: $status, first: $first, after: $after) {
+				attempt
+				total
+				seq
+				omitted
+				pageInfo {
+					... PageInfo
+				}
+				edges {
+					node {
+						uniqueId
+						name
+						resourceType
+						status
+						startedAt
+						endedAt
+						durationMs
+						rowsAffected
+						bytesProcessed
+						failures
+						error
+						skippedBy
+						relation
+						compiledIn
+						changedSeq
+					}
+				}
+			}
+		}
+	}
+}
+fragment PageInfo on PageInfo {
+	hasNextPage
+	endCursor
+}
+`
+
+func ListStepNodes(
+	ctx_ context.Context,
+	client_ graphql.Client,
+	runId string,
+	stepId string,
+	attempt *int,
+	status []NodeStatus,
+	first *int,
+	after *string,
+) (data_ *ListStepNodesResponse, err_ error) {
+	req_ := &graphql.Request{
+		OpName: "ListStepNodes",
+		Query:  ListStepNodes_Operation,
+		Variables: &__ListStepNodesInput{
+			RunId:   runId,
+			StepId:  stepId,
+			Attempt: attempt,
+			Status:  status,
+			First:   first,
+			After:   after,
+		},
+	}
+
+	data_ = &ListStepNodesResponse{}
+	resp_ := &graphql.Response{Data: data_}
+
+	err_ = client_.MakeRequest(
+		ctx_,
+		req_,
+		resp_,
+	)
+
+	return data_, err_
+}
+
 // The query executed by ListTags.
 const ListTags_Operation = `
 query ListTags ($runId: String!) {
@@ -20716,6 +21171,15 @@ fragment StepRow on Step {
 		reasonCode
 		reason
 	}
+	nodeCounts {
+		total
+		running
+		success
+		warn
+		failed
+		skipped
+		unfinished
+	}
 }
 fragment ApprovalRow on RunApproval {
 	required
@@ -21712,6 +22176,15 @@ fragment StepRow on Step {
 	skip {
 		reasonCode
 		reason
+	}
+	nodeCounts {
+		total
+		running
+		success
+		warn
+		failed
+		skipped
+		unfinished
 	}
 }
 `

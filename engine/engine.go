@@ -190,8 +190,9 @@ type AttemptJournal interface {
 	// Compensation reads the hook of a step by a ticket for it (contract T88, R183), with the key for Evidence and End.
 	// Errors: store.ErrNotFound if the plan has no hook, ErrRefused.
 	Compensation(ctx context.Context, b StartAttempt) (Hook, error)
-	// Evidence stores log lines and artifacts of an attempt (contract T229). ErrRefused, also after the end of the
-	// attempt.
+	// Evidence stores log lines and artifacts of an attempt (contract T229), and appends reports about its nodes to the
+	// log. ErrRefused, also after the end of the attempt; ErrUnanswered after the write budget, for nodes;
+	// *run.SchemaError for nodes beyond the bounds of package run.
 	Evidence(ctx context.Context, e Evidence) error
 	// SecretReads records which secrets the worker read for an attempt (contract R085). A program must not get a value
 	// before its record is stored. Repeating the call is safe. ErrRefused for a secret that the step does not name, and
@@ -352,7 +353,8 @@ type Skeleton struct {
 	Reused []run.Ord `json:"reused,omitempty"`
 }
 
-// Evidence is output of one attempt: log lines, the bytes of an artifact, or the record of an engine attempt.
+// Evidence is output of one attempt: log lines, the bytes of an artifact, the record of an engine attempt, or reports
+// about nodes.
 type Evidence struct {
 	RunID          string    `json:"runId"`
 	StepID         string    `json:"stepId"`
@@ -367,6 +369,9 @@ type Evidence struct {
 	Artifact *ArtifactBody `json:"artifact,omitempty"`
 	// Try, when set, is the record of the engine attempt. A server of an earlier version ignores it.
 	Try *TryRecord `json:"try,omitempty"`
+	// Nodes, when set, are the nodes of the step that started or ended. They become one event, whose key has the number of
+	// the batch, so that a repeated Evidence adds nothing. A server of an earlier version ignores it.
+	Nodes *run.StepNodesPayload `json:"nodes,omitempty"`
 }
 
 // StoredAttempt returns the engine attempt under which evidence is stored. Evidence of a hook follows that of its

@@ -19,7 +19,7 @@ import (
 // operation.
 var largeFields = map[string]int{ //nolint:gochecknoglobals // a table
 	"Run.planDocument": 2, "Run.planDiff": 2, "RunComparison.plan": 2, "Query.stepLog": 25, "Query.logSearch": 2,
-	"Step.inputs": 10, "Step.dbtNodes": 10,
+	"Step.inputs": 10, "Step.dbtNodes": 10, "Step.nodes": 10,
 }
 
 // heavyReads is the number of plan documents and searches in logs that one process handles concurrently, at most one

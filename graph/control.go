@@ -46,6 +46,7 @@ type UseCases interface { //nolint:interfacebloat // the sum of its subjects; a 
 	ViewService
 	ScopeReads
 	DBTReads
+	NodeReads
 	EvidenceReads
 	SecretService
 	ArtifactReads

@@ -27,15 +27,16 @@ func (fieldPlacement) Validate(graphql.ExecutableSchema) error { return nil }
 
 var (
 	// costly are the fields that need I/O for each run or step.
-	costly = []string{"Run.events", "Run.signals", "Run.approval", "RunError.logLine", "Step.dbtNodes", "Step.medianMs",
-		"Run.lastGreen", "Run.forecast", "Run.planDocument", "Run.planDiff", "Run.request", "Step.inputs", "Run.diagnosis",
-		"Run.waits", "Run.archive", "Step.evidence", "Step.secrets", "Step.output", "Run.artifactList"}
+	costly = []string{"Run.events", "Run.signals", "Run.approval", "RunError.logLine", "Step.dbtNodes", "Step.nodes",
+		"Step.medianMs", "Run.lastGreen", "Run.forecast", "Run.planDocument", "Run.planDiff", "Run.request", "Step.inputs",
+		"Run.diagnosis", "Run.waits", "Run.archive", "Step.evidence", "Step.secrets", "Step.output", "Run.artifactList"}
 	// A stream sends a frame when its run changes. The poll of a worker changes no run, so pollerSeenAt would be stale.
 	notInStream = fieldSet(costly, "Run.actions", "Step.actions", "Bulk.rows", "Wait.pollerSeenAt")
 	notInPage   = fieldSet(costly, "Run.step")
 	notInRows   = fieldSet(costly, "Run.steps", "Run.step")
 	notInBulks  = fieldSet(nil, "Bulk.rows", "Bulk.applications", "Bulk.runs")
-	notInSteps  = fieldSet(nil, "Step.dbtNodes", "Step.inputs", "Step.evidence", "Step.secrets", "Step.output")
+	notInSteps  = fieldSet(nil, "Step.dbtNodes", "Step.nodes", "Step.inputs", "Step.evidence", "Step.secrets",
+		"Step.output")
 	// The list of approvals reads the approval of each run anyway, so it may select them.
 	notInApprovals = fieldSet(slices.DeleteFunc(slices.Clone(costly), func(f string) bool { return f == "Run.approval" }))
 	lists          = map[string]map[string]bool{

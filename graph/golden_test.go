@@ -37,8 +37,8 @@ func selectAll(t *testing.T, typeName string, without ...string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	skip := map[string]bool{"Run.step": true, "Step.dbtNodes": true, "Step.inputs": true, "Step.evidence": true,
-		"Step.secrets": true, "Step.output": true}
+	skip := map[string]bool{"Run.step": true, "Step.dbtNodes": true, "Step.nodes": true, "Step.inputs": true,
+		"Step.evidence": true, "Step.secrets": true, "Step.output": true}
 	for _, w := range without {
 		skip[w] = true
 	}

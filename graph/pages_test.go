@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -285,6 +286,48 @@ func TestGolden_DBTNodes(t *testing.T) {
 		`{ run(runId: "r1") { steps { dbtNodes { total } } } }`,
 		`{ runs { edges { node { steps { dbtNodes { total } } } } } }`,
 		`{ runDiff(runId: "r1", a: 1, b: 2) { steps { to { dbtNodes { total } } } } }`,
+	} {
+		if got := a.query(query, nil); code(t, got) != "BAD_USER_INPUT" {
+			t.Errorf("%s: answered %s, want BAD_USER_INPUT", query, got)
+		}
+	}
+}
+
+func (f *fake) StepNodes(_ context.Context, _ authz.Principal, in reads.StepNodesQuery) (reads.StepNodesPage, bool,
+	error) {
+	if in.RunID != "r1" || in.StepID != "build" || in.Attempt != 1 {
+		return reads.StepNodesPage{}, false, nil
+	}
+	failed := reads.StepNode{CompiledIn: "artifact:acme/r1/build/1/1/run_results.json#model.shop.orders", Node: run.Node{
+		StartedAt: &instant, EndedAt: &instant, ChangedSeq: 9, StepNode: run.StepNode{ID: "model.shop.orders", Type: "model",
+			Status: run.NodeFailed, DurationMS: new(int64(1500)), Rows: new(int64(3)), Bytes: new(int64(7)),
+			Failures: new(int64(1)), Error: "Binder Error", Relation: "a.b"}}}
+	skipped := reads.StepNode{Node: run.Node{ChangedSeq: 10, StepNode: run.StepNode{
+		ID: "test.shop.not_null_orders.81cfe2fe64", Status: run.NodeSkipped, SkippedBy: "model.shop.orders"}}}
+	return reads.StepNodesPage{Attempt: 1, Seq: in.ChangedAfter + 12, Nodes: []reads.StepNode{failed, skipped},
+		Cursors: []string{"1", "2"}, Total: 3, Omitted: 1, HasNext: true}, true, nil
+}
+
+func TestGolden_StepNodes(t *testing.T) {
+	t.Parallel()
+	f := newAnsweringFake()
+	view := failedRun()
+	build := *view.State.Steps[1]
+	build.Type = "DBT_RUN"
+	build.Attempts = slices.Clone(build.Attempts)
+	build.Attempts[len(build.Attempts)-1].Nodes = &run.NodeProgress{Unfinished: 2,
+		NodeCounts: run.NodeCounts{Total: 9, Success: 3, Warn: 1, Failed: 1, Skipped: 1}}
+	view.State.Steps[1] = &build
+	f.run = func(authz.Principal, string, *run.Seq) (control.RunView, error) { return view, nil }
+	a := serve(t, f)
+	golden(t, "stepNodes", a.query(
+		`{ run(runId: "r1") { step(stepId: "build") { nodeCounts`+selectAll(t, "StepNodeCounts")+
+			` nodes(status: [FAILED, SKIPPED], changedAfter: 4, first: 2)`+selectAll(t, "StepNodeConnection")+` }
+		again: step(stepId: "build") { nodes(attempt: 2) { total } } other: step(stepId: "compile") { nodeCounts { total } nodes { total } } } }`,
+		nil))
+	for _, query := range []string{
+		`{ run(runId: "r1") { steps { nodes { total } } } }`,
+		`{ runs { edges { node { steps { nodes { total } } } } } }`,
 	} {
 		if got := a.query(query, nil); code(t, got) != "BAD_USER_INPUT" {
 			t.Errorf("%s: answered %s, want BAD_USER_INPUT", query, got)

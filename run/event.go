@@ -9,7 +9,7 @@ import (
 // EventType names a kind of fact, in the past tense (contract T171).
 type EventType string
 
-// The fourteen event types and the four extension events (contract O7).
+// The fourteen event types and the five extension events (contract O7).
 const (
 	RunQueued                    EventType = "RunQueued"
 	RunApproved                  EventType = "RunApproved"
@@ -29,6 +29,7 @@ const (
 	StepCompensated              EventType = "StepCompensated"
 	StepCompensationFailed       EventType = "StepCompensationFailed"
 	RunCompensationStarted       EventType = "RunCompensationStarted"
+	StepNodesReported            EventType = "StepNodesReported"
 )
 
 // Producer is the component that made an event (contract T183, T223).

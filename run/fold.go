@@ -89,6 +89,8 @@ func (f *folding) apply(e *Event) {
 		f.cancel(e)
 	case StepStartedEvent, StepAwaitingManualCompletion, StepCompletedEvent, StepFailedEvent, StepSkippedEvent:
 		f.step(e)
+	case StepNodesReported:
+		f.nodes(e)
 	}
 	f.countWork(e)
 }

@@ -146,6 +146,7 @@ func (f *folding) advance(e *Event, a *Attempt) bool {
 		a.Status, a.Skip = StepSkipped, &Skip{Reason: p.Reason, ReasonCode: p.ReasonCode}
 		f.s.RetryDeadline = nil
 	}
+	a.Nodes = a.Nodes.ended()
 	if a.EngineAttempt > 1 {
 		a.LastTryMS = max(0, a.DurationMS)
 	}

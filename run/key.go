@@ -9,15 +9,20 @@ import (
 
 // Key returns the idempotency key of d as an event of the run id (contract T03, T05): the lower-case hex SHA-256 of
 // runId|subject|logicalAttemptId|eventType|planId|planVersion. The key does not depend on the engine attempt, the times
-// and the payload, so that every repetition of one fact has the same key.
+// and the payload, so that every repetition of one fact has the same key; only that of a StepNodesReported has the
+// engine attempt and the number of the batch.
 func (d Draft) Key(id Identity) Key {
 	return digest(id.RunID, d.subject(), strconv.Itoa(d.LogicalAttempt), string(d.Type), id.PlanID, id.PlanVersion)
 }
 
 // subject returns the part of the key that names the step, the signal or the run. Step ids have no colon, so the
-// subject of a step never equals the subject of a signal (contract T07, T13).
+// subject of a step never equals the subject of a signal (contract T07, T13). One engine attempt reports many batches
+// of nodes, so their subject also names the engine attempt and the batch.
 func (d Draft) subject() string {
 	switch {
+	case d.Type == StepNodesReported:
+		p, _ := PayloadOf[nodesBatch](d.Payload) // Validate checks the number
+		return d.StepID + ":" + strconv.Itoa(d.EngineAttempt) + ":" + strconv.Itoa(p.Batch)
 	case d.Type == SignalAccepted || d.Type == SignalRejected:
 		return "SIGNAL:" + d.SignalID
 	case d.StepID != "":

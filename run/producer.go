@@ -11,6 +11,7 @@ var allowed = map[Producer][]EventType{
 		RunStarted, RunPaused, RunResumed, RunCompleted, RunFailed, RunCancelled,
 		StepStartedEvent, StepCompletedEvent, StepFailedEvent, StepSkippedEvent,
 		StepAwaitingManualCompletion, StepCompensated, StepCompensationFailed, RunCompensationStarted,
+		StepNodesReported,
 	},
 	ByPlanner:   {RunApproved},
 	ByAdmission: {RunQueued, RunFailed},
@@ -32,7 +33,7 @@ func EventTypes() []EventType { return slices.Sorted(maps.Keys(payloads)) }
 func (t EventType) OfStep() bool {
 	switch t {
 	case StepStartedEvent, StepCompletedEvent, StepFailedEvent, StepSkippedEvent,
-		StepAwaitingManualCompletion, StepCompensated, StepCompensationFailed:
+		StepAwaitingManualCompletion, StepCompensated, StepCompensationFailed, StepNodesReported:
 		return true
 	}
 	return false

@@ -106,6 +106,10 @@ func fullDraft(typ run.EventType) run.Draft {
 		more["deadline"] = runtest.Epoch
 	case run.StepCompensated, run.StepCompensationFailed:
 		maps.Copy(more, hook)
+	case run.StepNodesReported:
+		more["counts"] = runtest.M{"total": 9, "running": 1, "success": 2, "warn": 1, "failed": 1, "skipped": 1}
+		more["nodes"] = []runtest.M{{"id": "test.shop.t", "type": "test", "status": "FAILED", "at": runtest.Epoch,
+			"durationMs": 5, "rows": 1, "bytes": 2, "failures": 3, "error": "e", "skippedBy": "model.shop.m", "relation": "a.b"}}
 	case run.StepSkippedEvent:
 		more["signalId"] = "u1"
 	case run.SignalAccepted, run.SignalRejected:

@@ -142,6 +142,8 @@ type Attempt struct {
 	Manual *ManualEnd `json:"manual,omitempty"`
 	// Reused names the run whose outputs a rerun took over, instead of executing the step.
 	Reused *Reused `json:"reused,omitempty"`
+	// Nodes counts the nodes that the attempt reported; nil if it reported none. The log has the nodes themselves.
+	Nodes *NodeProgress `json:"nodes,omitempty"`
 }
 
 // StepError is the error of a failed attempt.

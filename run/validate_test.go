@@ -139,7 +139,8 @@ func TestProducer_MayAppendOnlyItsTypes(t *testing.T) {
 	want := map[run.Producer][]run.EventType{
 		run.ByEngine: {run.RunStarted, run.RunPaused, run.RunResumed, run.RunCompleted, run.RunFailed, run.RunCancelled,
 			run.StepStartedEvent, run.StepCompletedEvent, run.StepFailedEvent, run.StepSkippedEvent,
-			run.StepAwaitingManualCompletion, run.StepCompensated, run.StepCompensationFailed, run.RunCompensationStarted},
+			run.StepAwaitingManualCompletion, run.StepCompensated, run.StepCompensationFailed, run.RunCompensationStarted,
+			run.StepNodesReported},
 		run.ByPlanner:   {run.RunApproved},
 		run.ByAdmission: {run.RunQueued, run.RunFailed},
 		run.ByAuthz:     {run.SignalAccepted, run.SignalRejected},

@@ -31,7 +31,8 @@ func checkLog(t *testing.T, s store.Store, runID string) []run.Event {
 			t.Errorf("run %s seq %d %s(%s,%d): %s", runID, e.Seq, e.Type, e.StepID, e.LogicalAttempt,
 				fmt.Sprintf(format, args...))
 		}
-		d := run.Draft{Type: e.Type, StepID: e.StepID, SignalID: e.SignalID, LogicalAttempt: e.LogicalAttempt}
+		d := run.Draft{Type: e.Type, StepID: e.StepID, SignalID: e.SignalID, LogicalAttempt: e.LogicalAttempt,
+			EngineAttempt: e.EngineAttempt, Payload: e.Payload}
 		if e.Seq != run.Seq(i+1) {
 			bad("a gap in the sequence numbers, want %d", i+1)
 		}

@@ -255,7 +255,7 @@ var (
 func excludeFields(more ...string) map[string]bool {
 	out := map[string]bool{}
 	for _, f := range append(more, "Run.events", "Run.signals", "Run.approval", "RunError.logLine", "Step.dbtNodes",
-		"Step.medianMs", "Run.lastGreen", "Run.forecast", "Run.planDocument") {
+		"Step.nodes", "Step.medianMs", "Run.lastGreen", "Run.forecast", "Run.planDocument") {
 		out[f] = true
 	}
 	return out
@@ -292,7 +292,8 @@ func (a *operationBuilder) selection(name string, without map[string]bool, depth
 			return ""
 		}
 		for _, f := range d.Fields {
-			if field := d.Name + "." + f.Name; strings.HasPrefix(f.Name, "__") || field == "Step.dbtNodes" || without[field] {
+			field := d.Name + "." + f.Name
+			if strings.HasPrefix(f.Name, "__") || field == "Step.dbtNodes" || field == "Step.nodes" || without[field] {
 				continue
 			}
 			if slices.ContainsFunc(arguments(f), func(in input) bool { return in.required }) {

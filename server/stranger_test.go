@@ -174,6 +174,7 @@ func gather(t *testing.T, w *seededServer, secret, own seedScope) map[string][]s
 		secret.run("failed")))
 	cursor := func(key string) string { return base64.RawURLEncoding.EncodeToString([]byte(key)) }
 	out["cursor:Step.dbtNodes"] = []string{cursor("1")}    // its cursor is a number
+	out["cursor:Step.nodes"] = []string{cursor("1")}       // its cursor is a number
 	out["cursor:Run.artifactList"] = []string{cursor("1")} // its cursor is a number
 	out["cursor:Query.tokens"] = append(out["cursor:Query.tokens"], cursor(secret.uuid("tokenone")))
 	out["cursor:Query.deadLetters"] = append(out["cursor:Query.deadLetters"], cursor(secret.uuid("deadLetter")))

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"slices"
 	"time"
@@ -177,7 +176,7 @@ func (v *verification) verify(ctx context.Context) (bool, error) {
 		v.compareCheckpoint()
 	}
 	for page, err := range pages(ctx, v.s, v.run.RunID, head.LastSeq) {
-		if errors.Is(err, store.ErrArchiveDamaged) || errors.Is(err, fs.ErrNotExist) {
+		if errors.Is(err, store.ErrArchiveDamaged) {
 			v.find(v.last+1, "archive", err, "the log that was archived")
 			return true, nil
 		}

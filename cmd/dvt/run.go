@@ -38,8 +38,8 @@ type session struct {
 func runCommand() *cobra.Command {
 	s := &session{}
 	return s.command("run", "Start, watch and steer runs", append([]*cobra.Command{
-		s.startCommand(), s.rerunCommand(), s.listCommand(), s.showCommand(), s.stepCommand(), s.openCommand(),
-		s.diffCommand(),
+		s.startCommand(), s.rerunCommand(), s.listCommand(), s.showCommand(), s.stepCommand(), s.nodesCommand(),
+		s.openCommand(), s.diffCommand(),
 		s.compareCommand(), s.planOfCommand(), s.watchCommand(), s.logsCommand(), s.searchCommand(),
 		artifactcmd.Command(s.shared(), func(w io.Writer) bool { return console.NewDisplay(w, s.colour).IsTerminal() }),
 		s.eventsCommand(), s.approveCommand(), s.tagCommand(), s.noteCommand(), s.shareCommand(),

@@ -108,6 +108,10 @@ func (s *session) stepCommand() *cobra.Command {
 	return stepcmd.Show(s.shared())
 }
 
+func (s *session) nodesCommand() *cobra.Command {
+	return stepcmd.Nodes(s.shared())
+}
+
 // stepStatus returns the status of a step for people.
 func stepStatus(st client.StepRow) string {
 	if st.Error == nil {

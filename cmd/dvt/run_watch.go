@@ -166,6 +166,7 @@ type changeLines struct {
 	showNeeds func(runID string)
 	sync      client.SyncState
 	steps     map[string]string
+	nodes     map[string]string    // the last counts of nodes by step, as nodeMilestone
 	latencies *watchview.Latencies // nil without --latency
 	offline   func(why error, next time.Time)
 }
@@ -251,14 +252,38 @@ func (w *changeLines) step(at time.Time, st client.StepRow) {
 	now := fmt.Sprintf("%s %d", st.StatusRaw, st.LogicalAttemptId)
 	before, known := w.steps[st.StepId]
 	w.steps[st.StepId] = now
-	if now == before || !known && st.Status == client.StepStatusPending {
+	if now == before {
+		w.nodeCounts(at, st)
+		return
+	}
+	if !known && st.Status == client.StepStatusPending {
 		return
 	}
 	why := ""
 	if st.Error != nil {
 		why = "  " + console.OneLine(st.Error.Code+": "+runtext.Deref(st.Error.Message))
 	}
+	if words := runtext.Nodes(st.NodeCounts); words != "" {
+		why = "  " + words + why
+	}
 	w.line(at, st.StepId, stepStatus(st), watchview.StepSigns[st.Status].Style, watchview.Attempt(st)+why)
+}
+
+// nodeCounts prints how far the nodes of a step are: at each tenth of them, and when another one failed.
+func (w *changeLines) nodeCounts(at time.Time, st client.StepRow) {
+	n := st.NodeCounts
+	if n == nil {
+		return
+	}
+	now := fmt.Sprintf("%d %d", 10*(n.Success+n.Warn+n.Failed+n.Skipped)/max(n.Total, 1), n.Failed)
+	if w.nodes == nil {
+		w.nodes = map[string]string{}
+	}
+	if before, known := w.nodes[st.StepId]; before == now || !known && n.Success+n.Warn+n.Failed+n.Skipped == 0 {
+		return
+	}
+	w.nodes[st.StepId] = now
+	w.line(at, st.StepId, runtext.Nodes(n), console.Plain, "")
 }
 
 // standsStill reports whether a run waits for a person or for a place, so that nothing is printed until it goes on.

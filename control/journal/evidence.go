@@ -67,6 +67,11 @@ func (a *attempts) evidence(ctx context.Context, e engine.Evidence) error {
 			return err
 		}
 	}
+	if e.Nodes != nil {
+		if err := j.appendNodes(ctx, f, e); err != nil {
+			return err
+		}
+	}
 	if e.Try != nil {
 		return j.storeTry(ctx, artifact.Name(id, stored, engine.TryFile), a.worker.ID, *e.Try)
 	}

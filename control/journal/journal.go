@@ -87,6 +87,7 @@ type RunFacts struct {
 	plan  plan.Plan
 	Steps map[string]int
 	Log   *KnownLog
+	nodes nodesBytes
 }
 
 // New makes a Journal.

@@ -9,9 +9,12 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 
+	"github.com/dvt-engine/dvt/engine/executor/dbtlog"
 	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/sandbox"
 )
 
 // dbtExecutor runs dbt. Every attempt has its own target and log path in the run's workspace, so that dbt writes
@@ -63,7 +66,7 @@ func (d *dbtExecutor) Execute(ctx context.Context, t Task, h Host) (Result, erro
 	if err != nil {
 		return Result{}, err
 	}
-	log := dbtLog{print: h.Print}
+	log := dbtLog{print: h.Print, nodes: trackerOf(h, files, target, filepath.Join(own, parsedDir))}
 	program, err := d.cfg.program(
 		t, h, argv, d.cfg.env(t, map[string]string{"DBT_SEND_ANONYMOUS_USAGE_STATS": "0", "PYTHONUNBUFFERED": "1"}),
 		project, profiles)
@@ -72,7 +75,18 @@ func (d *dbtExecutor) Execute(ctx context.Context, t Task, h Host) (Result, erro
 	}
 	p := process{runtime: d.cfg.Sandbox, program: program, grace: d.cfg.Grace, print: log.line, exited: h.Exited,
 		secrets: t.masker}
+	parsing, stopParsing := context.WithCancel(ctx)
+	var parsed sync.WaitGroup
+	log.versionKnown = func(version string) {
+		if argv := d.parseArgv(in, project, profiles, own); writesManifestLate(version) && argv != nil {
+			parse := p
+			parse.program.Argv, parse.print, parse.exited = argv, func(string, string) {}, func(sandbox.Exit) {}
+			parsed.Go(func() { _, _ = parse.run(parsing) }) // without it the nodes are reported at the end
+		}
+	}
 	exit, err := p.run(ctx)
+	stopParsing()
+	parsed.Wait()
 	if err != nil {
 		return Result{}, err
 	}
@@ -81,6 +95,8 @@ func (d *dbtExecutor) Execute(ctx context.Context, t Task, h Host) (Result, erro
 	if readErr != nil && status == 0 {
 		return Result{}, fmt.Errorf("executor: dbt: %w", readErr)
 	}
+	log.nodes.Flush()
+	results.complete(log.nodes, log.rowCounts())
 	res := Result{Value: results.summary(d.verb, log.rowCounts())}
 	var keepErr error
 	res.Artifacts, keepErr = keepDBT(ctx, h, files, target)
@@ -142,13 +158,54 @@ func (d *dbtExecutor) argv(in plan.DBTInputs, project, profiles, target, logs st
 	return argv, nil
 }
 
+const (
+	manifestFile = "manifest.json"
+	// maxTrackedManifest is the size of the largest manifest by which nodes are reported, in bytes. The nodes of a larger
+	// project are not reported.
+	maxTrackedManifest = 128 << 20
+)
+
+// parsedDir is the directory within that of an attempt into which dbt parse writes.
+const parsedDir = "parsed"
+
+// writesManifestLate reports whether a version of dbt writes the manifest when it ends. The versions of dbt 1 write it
+// before the first node.
+func writesManifestLate(version string) bool { return !strings.HasPrefix(version, "1.") }
+
+// trackerOf returns the tracker of an execution. It reads the manifest of target, or else that of parsed.
+func trackerOf(h Host, files workspace, target, parsed string) *dbtlog.Tracker {
+	return &dbtlog.Tracker{Report: h.ReportNode, Open: func(read func(io.Reader) error) error {
+		var err error
+		for _, dir := range []string{target, parsed} {
+			err = files.open(filepath.Join(dir, manifestFile), maxTrackedManifest,
+				func(f io.Reader, size int64) error { return read(io.LimitReader(f, size)) })
+			if err == nil {
+				return nil
+			}
+		}
+		return err
+	}}
+}
+
+// parseArgv returns the command line that writes the manifest of an execution into a directory of its own, beside the
+// execution; nil when the inputs give none.
+func (d *dbtExecutor) parseArgv(in plan.DBTInputs, project, profiles, own string) []string {
+	in.Select, in.Exclude, in.Threads, in.FullRefresh = "", "", 0, false
+	parse := dbtExecutor{cfg: d.cfg, verb: "parse"}
+	argv, err := parse.argv(in, project, profiles, filepath.Join(own, parsedDir), filepath.Join(own, parsedDir))
+	if err != nil {
+		return nil
+	}
+	return argv
+}
+
 // keepDBT stores the artifacts of dbt. It prints the reason for a file that cannot be read. The error is the *Failure
 // for one that could not be stored.
 func keepDBT(ctx context.Context, h Host, files workspace, target string) (refs []run.ArtifactRef, err error) {
 	for _, file := range []struct {
 		kind run.ArtifactKind
 		name string
-	}{{run.KindDBTManifest, "manifest.json"}, {run.KindDBTRunResults, "run_results.json"}} {
+	}{{run.KindDBTManifest, manifestFile}, {run.KindDBTRunResults, "run_results.json"}} {
 		var ref run.ArtifactRef
 		err := files.open(filepath.Join(target, file.name), MaxArtifactBytes, func(f io.Reader, size int64) (err error) {
 			if size > maxPlainJSON {

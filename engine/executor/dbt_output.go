@@ -4,12 +4,15 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math"
 	"regexp"
 	"strconv"
 	"strings"
 	"sync"
 
+	"github.com/dvt-engine/dvt/engine/executor/dbtlog"
 	"github.com/dvt-engine/dvt/internal/errorline"
+	"github.com/dvt-engine/dvt/run"
 )
 
 const (
@@ -27,31 +30,20 @@ var ansi = regexp.MustCompile("\x1b\\[[0-9;]*m")
 // dbtLog converts dbt's JSON lines to readable ones. It remembers the numbers of RowsMark. Safe for concurrent use.
 type dbtLog struct {
 	print func(stream, line string)
+	nodes *dbtlog.Tracker
+	// versionKnown is called once, with the version of dbt, by a goroutine that reads its output; nil calls nothing.
+	versionKnown func(version string)
 
 	mu   sync.Mutex
 	rows map[string]int64
 }
 
-// dbtEvent is the part of a JSON line of dbt's log that a step reports.
-type dbtEvent struct {
-	Info struct {
-		Level string `json:"level"`
-		Msg   string `json:"msg"`
-	} `json:"info"`
-}
-
-// parseEvent parses a line of dbt's log.
-func parseEvent(line string) (event dbtEvent, ok bool) {
-	err := json.Unmarshal([]byte(line), &event)
-	return event, err == nil && event.Info.Level != ""
-}
-
 // line prints the message of one JSON line. It prints a line that is not of dbt's log unchanged, without colours.
 func (l *dbtLog) line(stream, line string) {
-	event, ok := parseEvent(line)
+	event, ok := dbtlog.Parse(line)
 	if at := strings.Index(line, `{"`); !ok && at > 0 {
 		// Text without a line break, for example a progress bar, may stand before an event in the same pipe.
-		if event, ok = parseEvent(line[at:]); ok {
+		if event, ok = dbtlog.Parse(line[at:]); ok {
 			l.print(stream, ansi.ReplaceAllString(line[:at], ""))
 		}
 	}
@@ -59,17 +51,32 @@ func (l *dbtLog) line(stream, line string) {
 		l.print(stream, ansi.ReplaceAllString(line, ""))
 		return
 	}
-	if counted, ok := strings.CutPrefix(event.Info.Msg, RowsMark); ok {
+	if event.Version != "" {
+		l.noteVersion(event.Version)
+	}
+	l.nodes.Line(event)
+	if counted, ok := strings.CutPrefix(event.Text, RowsMark); ok {
 		l.count(counted)
 	}
-	if event.Info.Level == "error" {
+	if event.Level == "error" {
 		stream = "stderr"
 	}
-	for text := range strings.Lines(ansi.ReplaceAllString(event.Info.Msg, "")) {
+	for text := range strings.Lines(ansi.ReplaceAllString(event.Text, "")) {
 		text = strings.TrimRight(text, " \r\n")
 		if text != "" {
 			l.print(stream, text)
 		}
+	}
+}
+
+// noteVersion calls versionKnown at its first call: a program can print such a line too.
+func (l *dbtLog) noteVersion(version string) {
+	l.mu.Lock()
+	call := l.versionKnown
+	l.versionKnown = nil
+	l.mu.Unlock()
+	if call != nil {
+		call(version)
 	}
 }
 
@@ -111,10 +118,12 @@ type runResults struct {
 }
 
 type dbtResult struct {
-	UniqueID string         `json:"unique_id"`
-	Status   string         `json:"status"`
-	Message  string         `json:"message"`
-	Adapter  map[string]any `json:"adapter_response"`
+	UniqueID string                     `json:"unique_id"`
+	Status   string                     `json:"status"`
+	Message  string                     `json:"message"`
+	Adapter  map[string]json.RawMessage `json:"adapter_response"`
+	Failures *int64                     `json:"failures"`
+	Seconds  *float64                   `json:"execution_time"`
 }
 
 // readRunResults reads a run_results.json of at most maxRunResults bytes.
@@ -144,8 +153,8 @@ func (r runResults) summary(verb string, rows map[string]int64) json.RawMessage 
 		if counts[kind] != nil {
 			counts[kind][n.Status]++
 		}
-		if n, ok := n.Adapter["rows_affected"].(float64); ok && n >= 0 {
-			affected, known = affected+int64(n), true
+		if n := dbtlog.Figure(n.Adapter, "rows_affected"); n != nil {
+			affected, known = affected+*n, true
 		}
 	}
 	out := map[string]any{
@@ -160,6 +169,28 @@ func (r runResults) summary(verb string, rows map[string]int64) json.RawMessage 
 	}
 	value, _ := json.Marshal(out) // maps of strings and numbers always marshal
 	return value
+}
+
+// complete reports what the results say of nodes and the log did not: figures, errors, and nodes whose end was not
+// logged. rows are the numbers of rows by model that the project reported.
+func (r runResults) complete(nodes *dbtlog.Tracker, rows map[string]int64) {
+	for _, n := range r.Results {
+		out := run.StepNode{ID: n.UniqueID, Status: dbtlog.StatusOf(n.Status), Failures: n.Failures,
+			Rows: dbtlog.Figure(n.Adapter, "rows_affected"), Bytes: dbtlog.Figure(n.Adapter, "bytes_processed")}
+		if n.Seconds != nil && *n.Seconds >= 0 && out.Status != run.NodeSkipped {
+			out.DurationMS = new(int64(math.Round(*n.Seconds * 1000)))
+		}
+		if out.Status == run.NodeFailed || out.Status == run.NodeWarn {
+			out.Error = dbtlog.Message(n.Message)
+		}
+		kind, name, _ := strings.Cut(n.UniqueID, ".")
+		// Some adapters say 0 of every table, so the project knows better.
+		counted, ok := rows[name[strings.LastIndexByte(name, '.')+1:]]
+		if ok && kind == "model" && (out.Rows == nil || *out.Rows == 0) {
+			out.Rows = &counted
+		}
+		nodes.Result(out)
+	}
 }
 
 // firstFailure returns the id and the message of the first node that failed, or "". It leaves out the header of the

@@ -67,6 +67,9 @@ type Host interface {
 	// KeepJSON is Keep for a JSON document of any size up to MaxArtifactBytes, which it reads once. It fails for a body
 	// that is not JSON.
 	KeepJSON(ctx context.Context, kind run.ArtifactKind, name string, body io.Reader) (run.ArtifactRef, error)
+	// ReportNode queues a report about a node of the step, for the log of the run; total is the number of nodes that the
+	// attempt executes, 0 when it is not known. It never waits. Safe for concurrent use.
+	ReportNode(n run.StepNode, total int)
 	// Exited notes how a program of the attempt ended, for the record of the engine attempt.
 	Exited(exit sandbox.Exit)
 }

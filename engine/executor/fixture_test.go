@@ -44,7 +44,8 @@ type journal struct {
 	lines  []engine.LogLine
 	refs   []run.ArtifactRef
 	tried  []engine.TryRecord
-	class  string // of the last failure of an executor
+	nodes  []run.StepNodesPayload // the batches, each once
+	class  string                 // of the last failure of an executor
 
 	readCalls int // of SecretReads
 	read      []engine.SecretReads
@@ -171,6 +172,13 @@ func (j *journal) Evidence(ctx context.Context, e engine.Evidence) error {
 			return fmt.Errorf("put %s: %s %s %d, %w", e.Artifact.Ref.URI, uri, sum, size, err)
 		}
 		j.refs = append(j.refs, e.Artifact.Ref)
+	}
+	if e.Nodes != nil {
+		if n := e.Nodes.Batch; n == len(j.nodes)+1 {
+			j.nodes = append(j.nodes, *e.Nodes)
+		} else if n > len(j.nodes) {
+			return fmt.Errorf("%w: batch %d after %d", engine.ErrRefused, n, len(j.nodes))
+		}
 	}
 	if e.Try != nil {
 		j.tried = append(j.tried, *e.Try)

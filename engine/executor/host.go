@@ -94,11 +94,18 @@ func (e *evidence) send(ctx context.Context, v engine.Evidence) error {
 type host struct {
 	evidence *evidence
 	out      *output
+	nodes    *nodeReports
 	exit     atomic.Pointer[sandbox.Exit] // of the last program; nil if none has ended
 	stack    string                       // of the executor that panicked
 }
 
 func (h *host) Print(stream, line string) { h.out.print(stream, line) }
+
+// ReportNode implements Host. It hides secrets in the texts.
+func (h *host) ReportNode(n run.StepNode, total int) {
+	n.Error, n.Relation = h.out.redact.Replace(n.Error), h.out.redact.Replace(n.Relation)
+	h.nodes.add(n, total)
+}
 
 func (h *host) Exited(exit sandbox.Exit) { h.exit.Store(&exit) }
 

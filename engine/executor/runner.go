@@ -290,7 +290,8 @@ func (r *Runner) work(ctx context.Context, x execution, t Task) (o outcome) {
 	out := newOutput(r.now, redact, keeper.lines)
 	go out.ship(shipping)
 	endLeases := keepLeases(ctx, set, out)
-	running := &host{evidence: keeper, out: out}
+	running := &host{evidence: keeper, out: out, nodes: newNodeReports(keeper.nodes)}
+	go running.nodes.ship(shipping)
 	var result Result
 	if err == nil {
 		result, err = r.executeRotating(working, x, t, running, set)
@@ -342,6 +343,10 @@ func (r *Runner) work(ctx context.Context, x execution, t Task) (o outcome) {
 	}
 	flushing, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.flushTimeout(ctx, x))
 	defer cancel()
+	if lost := running.nodes.close(flushing); lost > 0 {
+		r.log().LogAttrs(ctx, slog.LevelWarn, "reports about nodes of a step are lost: nothing could store them",
+			slog.String("runId", x.RunID), slog.String("stepId", x.StepID), slog.Int("nodes", lost))
+	}
 	o.lostLines = out.close(flushing, stopShipping)
 	if o.lostLines > 0 {
 		r.log().LogAttrs(ctx, slog.LevelWarn, "lines of a step are lost: nothing could store them",

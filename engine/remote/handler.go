@@ -177,7 +177,7 @@ func serveArtifact(ctx context.Context, j engine.AttemptJournal, body io.Reader)
 	if err := json.Unmarshal(head, &e); err != nil {
 		return response{}, errors.Join(errBody, err)
 	}
-	if e.Artifact == nil || len(e.Artifact.Body) > 0 || len(e.Lines) > 0 || e.Try != nil {
+	if e.Artifact == nil || len(e.Artifact.Body) > 0 || len(e.Lines) > 0 || e.Try != nil || e.Nodes != nil {
 		return response{}, errBody
 	}
 	opened := false

@@ -123,6 +123,9 @@ func Weights() exec.ComplexityRoot {
 	c.Step.DbtNodes = func(child int, _ []string, _, first *int, _ *string) int {
 		return fileReads + page(first, nil, 50)*child
 	}
+	c.Step.Nodes = func(child int, _ []model.NodeStatus, _ *int, _ *run.Seq, first *int, _ *string) int {
+		return fileReads + page(first, nil, 50)*child
+	}
 	c.Step.Output = func(child int, _ *int) int { return fileReads + child }
 	c.Run.ArtifactList = func(child int, _ *string, _ []string, first *int, _ *string) int {
 		return page(first, nil, 50) * child

@@ -12,8 +12,8 @@ import (
 // RandomLog returns a log that an engine could have written: queueing, approval, parallel steps, failures, retries by
 // hand, manual steps, pauses, retry windows, compensation, and mostly an end. Every event passes Validate.
 func RandomLog(seed uint64) []run.Event {
-	g := &generator{r: rand.New(rand.NewPCG(seed, 1)), latest: map[string]int{}, waits: map[string]bool{},
-		status: map[string]run.StepStatus{}}
+	g := &generator{r: rand.New(rand.NewPCG(seed, 1)), latest: map[string]int{}, batches: map[string]int{},
+		waits: map[string]bool{}, status: map[string]run.StepStatus{}}
 	return Log(g.log()...)
 }
 
@@ -59,16 +59,17 @@ func pick[T any](r *rand.Rand, values ...T) T { return values[r.IntN(len(values)
 
 // generator makes the log of one random run.
 type generator struct {
-	r      *rand.Rand
-	out    []run.Draft
-	steps  []string
-	deps   map[string][]string
-	latest map[string]int  // logical attempt of each step
-	waits  map[string]bool // for a person
-	status map[string]run.StepStatus
-	epoch  int
-	paused bool
-	signal int
+	r       *rand.Rand
+	out     []run.Draft
+	steps   []string
+	deps    map[string][]string
+	latest  map[string]int  // logical attempt of each step
+	batches map[string]int  // reports of nodes of each step
+	waits   map[string]bool // for a person
+	status  map[string]run.StepStatus
+	epoch   int
+	paused  bool
+	signal  int
 }
 
 func (g *generator) add(d run.Draft) { g.out = append(g.out, d) }
@@ -137,6 +138,8 @@ func (g *generator) step() {
 		g.paused = true
 		g.epoch++
 		g.add(Draft(run.RunPaused, "", g.epoch))
+	case g.status[id] == run.StepRunning && g.chance(20):
+		g.report(id)
 	case g.status[id] == run.StepRunning:
 		g.finish(id)
 	case g.paused:
@@ -163,6 +166,14 @@ func (g *generator) begin(id string) {
 	if g.waits[id] = g.chance(10); g.waits[id] {
 		g.add(Draft(run.StepAwaitingManualCompletion, id, g.latest[id], pick(g.r, nil, M{"deadline": Epoch.Add(time.Hour)})))
 	}
+}
+
+// report adds a report of nodes with the next number of the step.
+func (g *generator) report(id string) {
+	g.batches[id]++
+	done := g.r.IntN(3)
+	g.add(Draft(run.StepNodesReported, id, g.latest[id], M{"batch": g.batches[id],
+		"counts": M{"total": 4, "running": 4 - done, "success": done}}))
 }
 
 func (g *generator) finish(id string) {

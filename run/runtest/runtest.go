@@ -28,6 +28,7 @@ var Types = []run.EventType{
 	run.StepStartedEvent, run.StepCompletedEvent, run.StepFailedEvent, run.StepSkippedEvent, run.SignalAccepted,
 	run.SignalRejected,
 	run.StepAwaitingManualCompletion, run.StepCompensated, run.StepCompensationFailed, run.RunCompensationStarted,
+	run.StepNodesReported,
 }
 
 // M is a JSON object.
@@ -150,6 +151,9 @@ func defaults(t run.EventType, subject string) M {
 	case run.StepCompensationFailed:
 		return M{"stepId": subject, "idempotencyKey": ID.RunID + ":" + subject + ":compensate", "attempts": 2,
 			"compensated": false, "errorCode": "EXIT_STATUS", "errorMessage": "exit status 1"}
+	case run.StepNodesReported:
+		return M{"batch": 1, "counts": M{"total": 3, "running": 1}, "nodes": []M{{"id": "model.shop.orders", "type": "model",
+			"status": "RUNNING", "at": Epoch}}}
 	case run.RunCompensationStarted:
 		return M{"stepIds": []string{"s1"}}
 	case run.SignalAccepted:

@@ -156,6 +156,7 @@ type UseCases struct {
 	*reads.LogSearcher
 	*reads.ArtifactReader
 	*reads.DBTReader
+	*reads.NodeReader
 	*reads.EvidenceReader
 	*reads.Debugger
 	*reads.DeadLetterDesk
@@ -302,6 +303,7 @@ func New(cfg Config) *UseCases {
 	s.Expiries = retention.NewExpiries(st, cfg.Retention, now)
 	s.ArtifactReader = reads.NewArtifactReader(s.Rights, st, cfg.Blobs, cfg.Seals, s.Expiries)
 	s.DBTReader = reads.NewDBTReader(s.Rights, st, cfg.Blobs, s.Expiries)
+	s.NodeReader = reads.NewNodeReader(s.Rights, st)
 	s.EvidenceReader = reads.NewEvidenceReader(s.Rights, st, cfg.Blobs)
 	s.Debugger = reads.NewDebugger(s.Rights, st, cfg.Engine, s.ReceiptReader, cfg.Logs)
 	s.DeadLetterDesk = reads.NewDeadLetterDesk(s.Rights, st, cfg.Redriver)

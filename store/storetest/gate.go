@@ -17,6 +17,7 @@ var gateCases = []testCase{
 	// contract: T185
 	{"StartAttemptIsIdempotent", testStartAttemptIsIdempotent},
 	// contract: T185
+	{"ReportsOfNodes", testReportsOfNodes},
 	{"RepeatedAppendDoesNotChangeTheGate", testRepeatedAppendDoesNotChangeTheGate},
 	// contract: T185
 	{"AppendUnlessTheGateIsClosed", testAppendUnlessTheGateIsClosed},
@@ -99,6 +100,32 @@ func testStartAttemptIsIdempotent(f *fixture) {
 		EngineAttempt: 1,
 		EmittedAt:     runtest.Epoch})
 	f.wantError(err, run.ErrSchema)
+}
+
+// An attempt reports many batches of nodes. A repeated one finds its event, also after the end of the attempt; the end
+// of the run refuses further ones, and no report changes what runs.
+func testReportsOfNodes(f *fixture) {
+	id := f.run()
+	batch := func(engineAttempt, n int) run.Draft {
+		d := runtest.Draft(run.StepNodesReported, "s1", 1, runtest.M{"batch": n})
+		d.EngineAttempt = engineAttempt
+		return d
+	}
+	f.startAttempt(id, "s1", 1)
+	for i, d := range []run.Draft{batch(1, 1), batch(1, 2), batch(2, 1)} {
+		out := f.append(id, d)
+		f.equal([]any{run.Seq(4 + i), false, 1}, []any{out.Outcomes[0].Seq, out.Outcomes[0].Deduplicated, out.Head.Running},
+			"a new batch")
+	}
+	other := runtest.Draft(run.StepNodesReported, "s1", 1, runtest.M{"batch": 2, "counts": runtest.M{"total": 9}})
+	out := f.append(id, other).Outcomes[0]
+	f.equal([]any{run.Seq(5), true, true}, []any{out.Seq, out.Deduplicated, out.PayloadMismatch}, "the same batch again")
+	f.append(id, runtest.Draft(run.StepCompletedEvent, "s1", 1))
+	f.equal(run.Seq(6), f.append(id, batch(2, 1)).Outcomes[0].Seq, "a repetition after the end")
+	f.append(id, runtest.Draft(run.RunCancelled, "", 1))
+	late := f.appendAny(store.Append{RunID: id.RunID, Events: []run.Draft{batch(2, 2)}})
+	f.equal(run.CodeOrphanedTask, late.Outcomes[0].Refused, "a batch after the end of the run")
+	f.equal(run.Seq(4), f.append(id, batch(1, 1)).Outcomes[0].Seq, "a repetition after the end of the run")
 }
 
 func testRepeatedAppendDoesNotChangeTheGate(f *fixture) {

@@ -1961,6 +1961,8 @@ type ComplexityRoot struct {
 		LogicalAttemptID func(childComplexity int) int
 		MedianMs         func(childComplexity int) int
 		Name             func(childComplexity int) int
+		NodeCounts       func(childComplexity int) int
+		Nodes            func(childComplexity int, status []model.NodeStatus, attempt *int, changedAfter *run.Seq, first *int, after *string) int
 		NotBefore        func(childComplexity int) int
 		Output           func(childComplexity int, attempt *int) int
 		PendingRetry     func(childComplexity int) int
@@ -2089,6 +2091,48 @@ type ComplexityRoot struct {
 		RowsRead       func(childComplexity int) int
 		RowsWritten    func(childComplexity int) int
 		StartedAt      func(childComplexity int) int
+	}
+
+	StepNode struct {
+		BytesProcessed func(childComplexity int) int
+		ChangedSeq     func(childComplexity int) int
+		CompiledIn     func(childComplexity int) int
+		DurationMs     func(childComplexity int) int
+		EndedAt        func(childComplexity int) int
+		Error          func(childComplexity int) int
+		Failures       func(childComplexity int) int
+		Name           func(childComplexity int) int
+		Relation       func(childComplexity int) int
+		ResourceType   func(childComplexity int) int
+		RowsAffected   func(childComplexity int) int
+		SkippedBy      func(childComplexity int) int
+		StartedAt      func(childComplexity int) int
+		Status         func(childComplexity int) int
+		UniqueID       func(childComplexity int) int
+	}
+
+	StepNodeConnection struct {
+		Attempt  func(childComplexity int) int
+		Edges    func(childComplexity int) int
+		Omitted  func(childComplexity int) int
+		PageInfo func(childComplexity int) int
+		Seq      func(childComplexity int) int
+		Total    func(childComplexity int) int
+	}
+
+	StepNodeCounts struct {
+		Failed     func(childComplexity int) int
+		Running    func(childComplexity int) int
+		Skipped    func(childComplexity int) int
+		Success    func(childComplexity int) int
+		Total      func(childComplexity int) int
+		Unfinished func(childComplexity int) int
+		Warn       func(childComplexity int) int
+	}
+
+	StepNodeEdge struct {
+		Cursor func(childComplexity int) int
+		Node   func(childComplexity int) int
 	}
 
 	StepOutput struct {
@@ -2392,6 +2436,8 @@ type StepResolver interface {
 	MedianMs(ctx context.Context, obj *model.Step) (*time.Duration, error)
 
 	Actions(ctx context.Context, obj *model.Step) ([]model.ActionAvailability, error)
+
+	Nodes(ctx context.Context, obj *model.Step, status []model.NodeStatus, attempt *int, changedAfter *run.Seq, first *int, after *string) (*model.StepNodeConnection, error)
 	DbtNodes(ctx context.Context, obj *model.Step, status []string, attempt *int, first *int, after *string) (*model.DbtNodeConnection, error)
 	Inputs(ctx context.Context, obj *model.Step, attempt *int) (*model.StepInputs, error)
 	Evidence(ctx context.Context, obj *model.Step, attempt *int) (*model.StepEvidence, error)
@@ -10842,6 +10888,23 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Step.Name(childComplexity), true
+	case "Step.nodeCounts":
+		if e.ComplexityRoot.Step.NodeCounts == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Step.NodeCounts(childComplexity), true
+	case "Step.nodes":
+		if e.ComplexityRoot.Step.Nodes == nil {
+			break
+		}
+
+		args, err := ec.field_Step_nodes_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Step.Nodes(childComplexity, args["status"].([]model.NodeStatus), args["attempt"].(*int), args["changedAfter"].(*run.Seq), args["first"].(*int), args["after"].(*string)), true
 	case "Step.notBefore":
 		if e.ComplexityRoot.Step.NotBefore == nil {
 			break
@@ -11416,6 +11479,190 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.StepMetrics.StartedAt(childComplexity), true
+
+	case "StepNode.bytesProcessed":
+		if e.ComplexityRoot.StepNode.BytesProcessed == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StepNode.BytesProcessed(childComplexity), true
+	case "StepNode.changedSeq":
+		if e.ComplexityRoot.StepNode.ChangedSeq == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StepNode.ChangedSeq(childComplexity), true
+	case "StepNode.compiledIn":
+		if e.ComplexityRoot.StepNode.CompiledIn == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StepNode.CompiledIn(childComplexity), true
+	case "StepNode.durationMs":
+		if e.ComplexityRoot.StepNode.DurationMs == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StepNode.DurationMs(childComplexity), true
+	case "StepNode.endedAt":
+		if e.ComplexityRoot.StepNode.EndedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StepNode.EndedAt(childComplexity), true
+	case "StepNode.error":
+		if e.ComplexityRoot.StepNode.Error == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StepNode.Error(childComplexity), true
+	case "StepNode.failures":
+		if e.ComplexityRoot.StepNode.Failures == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StepNode.Failures(childComplexity), true
+	case "StepNode.name":
+		if e.ComplexityRoot.StepNode.Name == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StepNode.Name(childComplexity), true
+	case "StepNode.relation":
+		if e.ComplexityRoot.StepNode.Relation == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StepNode.Relation(childComplexity), true
+	case "StepNode.resourceType":
+		if e.ComplexityRoot.StepNode.ResourceType == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StepNode.ResourceType(childComplexity), true
+	case "StepNode.rowsAffected":
+		if e.ComplexityRoot.StepNode.RowsAffected == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StepNode.RowsAffected(childComplexity), true
+	case "StepNode.skippedBy":
+		if e.ComplexityRoot.StepNode.SkippedBy == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StepNode.SkippedBy(childComplexity), true
+	case "StepNode.startedAt":
+		if e.ComplexityRoot.StepNode.StartedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StepNode.StartedAt(childComplexity), true
+	case "StepNode.status":
+		if e.ComplexityRoot.StepNode.Status == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StepNode.Status(childComplexity), true
+	case "StepNode.uniqueId":
+		if e.ComplexityRoot.StepNode.UniqueID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StepNode.UniqueID(childComplexity), true
+
+	case "StepNodeConnection.attempt":
+		if e.ComplexityRoot.StepNodeConnection.Attempt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StepNodeConnection.Attempt(childComplexity), true
+	case "StepNodeConnection.edges":
+		if e.ComplexityRoot.StepNodeConnection.Edges == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StepNodeConnection.Edges(childComplexity), true
+	case "StepNodeConnection.omitted":
+		if e.ComplexityRoot.StepNodeConnection.Omitted == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StepNodeConnection.Omitted(childComplexity), true
+	case "StepNodeConnection.pageInfo":
+		if e.ComplexityRoot.StepNodeConnection.PageInfo == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StepNodeConnection.PageInfo(childComplexity), true
+	case "StepNodeConnection.seq":
+		if e.ComplexityRoot.StepNodeConnection.Seq == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StepNodeConnection.Seq(childComplexity), true
+	case "StepNodeConnection.total":
+		if e.ComplexityRoot.StepNodeConnection.Total == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StepNodeConnection.Total(childComplexity), true
+
+	case "StepNodeCounts.failed":
+		if e.ComplexityRoot.StepNodeCounts.Failed == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StepNodeCounts.Failed(childComplexity), true
+	case "StepNodeCounts.running":
+		if e.ComplexityRoot.StepNodeCounts.Running == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StepNodeCounts.Running(childComplexity), true
+	case "StepNodeCounts.skipped":
+		if e.ComplexityRoot.StepNodeCounts.Skipped == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StepNodeCounts.Skipped(childComplexity), true
+	case "StepNodeCounts.success":
+		if e.ComplexityRoot.StepNodeCounts.Success == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StepNodeCounts.Success(childComplexity), true
+	case "StepNodeCounts.total":
+		if e.ComplexityRoot.StepNodeCounts.Total == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StepNodeCounts.Total(childComplexity), true
+	case "StepNodeCounts.unfinished":
+		if e.ComplexityRoot.StepNodeCounts.Unfinished == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StepNodeCounts.Unfinished(childComplexity), true
+	case "StepNodeCounts.warn":
+		if e.ComplexityRoot.StepNodeCounts.Warn == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StepNodeCounts.Warn(childComplexity), true
+
+	case "StepNodeEdge.cursor":
+		if e.ComplexityRoot.StepNodeEdge.Cursor == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StepNodeEdge.Cursor(childComplexity), true
+	case "StepNodeEdge.node":
+		if e.ComplexityRoot.StepNodeEdge.Node == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StepNodeEdge.Node(childComplexity), true
 
 	case "StepOutput.artifactRefs":
 		if e.ComplexityRoot.StepOutput.ArtifactRefs == nil {
@@ -13746,6 +13993,20 @@ type Step {
   "Not available inside runUpdates and runListUpdates."
   actions: [ActionAvailability!]!
   """
+  The nodes of dbt in the attempt shown, by status, while dbt runs and afterwards. Null for an attempt that reported none: another
+  type of step, or a worker of an earlier version.
+  """
+  nodeCounts: StepNodeCounts
+  """
+  The nodes of dbt in an attempt (default: the one shown), from the log of the run, in the order in which they started. It is known
+  while dbt runs: a node appears when it starts. ` + "`" + `changedAfter` + "`" + ` selects the nodes that changed after an event, so that a viewer
+  reads only the changes: give it the ` + "`" + `seq` + "`" + ` of the page before. Null when the attempt reported none. ` + "`" + `first` + "`" + ` is at most 200.
+  Available only on ` + "`" + `Run.step` + "`" + `: not in lists, also not in lists of steps, nor in subscriptions.
+  Example: ` + "`" + `nodes(status: [FAILED, SKIPPED]) { total edges { node { uniqueId status error skippedBy } } }` + "`" + `.
+  Errors: BAD_USER_INPUT, CURSOR_INVALID.
+  """
+  nodes(status: [NodeStatus!], attempt: Int, changedAfter: Seq, first: Int = 50, after: String): StepNodeConnection
+  """
   dbt's results for its models, tests and other nodes after an attempt (default: the one shown), successful or failed, in the
   order in which the nodes ended; ` + "`" + `status` + "`" + ` uses dbt's words. Null when the attempt has no run_results.json: it is not a
   dbt step, has not ended, or dbt failed early. ` + "`" + `first` + "`" + ` is at most 200. Available only on ` + "`" + `Run.step` + "`" + `: not in lists, also not in
@@ -13910,6 +14171,77 @@ type SecretRef {
   version: String
 }
 
+"Nodes of dbt by status. ` + "`" + `total` + "`" + ` also counts the nodes that have not started."
+type StepNodeCounts {
+  total: Int!
+  running: Int!
+  success: Int!
+  warn: Int!
+  failed: Int!
+  skipped: Int!
+  "The nodes that had not ended when the attempt ended, for example because somebody stopped it."
+  unfinished: Int!
+}
+"The status of a node, the same for every version of dbt."
+enum NodeStatus {
+  RUNNING
+  "Also of a test that passed."
+  SUCCESS
+  WARN
+  "Also of a test that failed."
+  FAILED
+  SKIPPED
+  "The attempt ended before the node did."
+  UNFINISHED
+}
+type StepNodeConnection {
+  edges: [StepNodeEdge!]!
+  pageInfo: PageInfo!
+  "The logical attempt of the nodes."
+  attempt: Int!
+  "The number of nodes that match."
+  total: Int!
+  "runSeq of the event up to which the page shows the nodes; see ` + "`" + `changedAfter` + "`" + `."
+  seq: Seq!
+  "The nodes that were reported and are not listed, because the log lists at most 10,000 of an attempt."
+  omitted: Int!
+}
+type StepNodeEdge {
+  cursor: String!
+  node: StepNode!
+}
+"A node of dbt as its attempt reported it: a model, a test, a seed, …"
+type StepNode {
+  uniqueId: String!
+  "The name within its package; that of a test lacks the digest that dbt adds."
+  name: String!
+  "dbt's type of the node. A string, because later versions of dbt may add types."
+  resourceType: String!
+  status: NodeStatus!
+  "By the clock of dbt; null when dbt did not report it."
+  startedAt: Time
+  endedAt: Time
+  durationMs: Duration
+  "Rows that the adapter or the project reported; null when nobody did."
+  rowsAffected: Float
+  "Bytes that the warehouse processed; null when the adapter does not report them."
+  bytesProcessed: Float
+  "The number of rows that a test found."
+  failures: Float
+  "In dbt's words, without stack traces, at most 2 KiB."
+  error: String
+  "The unique id of the failed node that made dbt skip this one."
+  skippedBy: String
+  "The name of its table or view in the warehouse."
+  relation: String
+  """
+  Where its compiled SQL is: the address of the run results among the artifacts of the step, with the node as fragment; see also
+  ` + "`" + `dbtNodes` + "`" + `. Null until the attempt has ended, and without results.
+  """
+  compiledIn: String
+  "runSeq of the event that last changed the node."
+  changedSeq: Seq!
+}
 type DbtNodeConnection {
   edges: [DbtNodeEdge!]!
   pageInfo: PageInfo!
@@ -20349,6 +20681,10 @@ func (ec *executionContext) childFields_Step(ctx context.Context, field graphql.
 		return ec.fieldContext_Step_notBefore(ctx, field)
 	case "actions":
 		return ec.fieldContext_Step_actions(ctx, field)
+	case "nodeCounts":
+		return ec.fieldContext_Step_nodeCounts(ctx, field)
+	case "nodes":
+		return ec.fieldContext_Step_nodes(ctx, field)
 	case "dbtNodes":
 		return ec.fieldContext_Step_dbtNodes(ctx, field)
 	case "inputs":
@@ -20587,6 +20923,90 @@ func (ec *executionContext) childFields_StepMetrics(ctx context.Context, field g
 		return ec.fieldContext_StepMetrics_costUnits(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type StepMetrics", field.Name)
+}
+
+func (ec *executionContext) childFields_StepNode(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "uniqueId":
+		return ec.fieldContext_StepNode_uniqueId(ctx, field)
+	case "name":
+		return ec.fieldContext_StepNode_name(ctx, field)
+	case "resourceType":
+		return ec.fieldContext_StepNode_resourceType(ctx, field)
+	case "status":
+		return ec.fieldContext_StepNode_status(ctx, field)
+	case "startedAt":
+		return ec.fieldContext_StepNode_startedAt(ctx, field)
+	case "endedAt":
+		return ec.fieldContext_StepNode_endedAt(ctx, field)
+	case "durationMs":
+		return ec.fieldContext_StepNode_durationMs(ctx, field)
+	case "rowsAffected":
+		return ec.fieldContext_StepNode_rowsAffected(ctx, field)
+	case "bytesProcessed":
+		return ec.fieldContext_StepNode_bytesProcessed(ctx, field)
+	case "failures":
+		return ec.fieldContext_StepNode_failures(ctx, field)
+	case "error":
+		return ec.fieldContext_StepNode_error(ctx, field)
+	case "skippedBy":
+		return ec.fieldContext_StepNode_skippedBy(ctx, field)
+	case "relation":
+		return ec.fieldContext_StepNode_relation(ctx, field)
+	case "compiledIn":
+		return ec.fieldContext_StepNode_compiledIn(ctx, field)
+	case "changedSeq":
+		return ec.fieldContext_StepNode_changedSeq(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type StepNode", field.Name)
+}
+
+func (ec *executionContext) childFields_StepNodeConnection(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "edges":
+		return ec.fieldContext_StepNodeConnection_edges(ctx, field)
+	case "pageInfo":
+		return ec.fieldContext_StepNodeConnection_pageInfo(ctx, field)
+	case "attempt":
+		return ec.fieldContext_StepNodeConnection_attempt(ctx, field)
+	case "total":
+		return ec.fieldContext_StepNodeConnection_total(ctx, field)
+	case "seq":
+		return ec.fieldContext_StepNodeConnection_seq(ctx, field)
+	case "omitted":
+		return ec.fieldContext_StepNodeConnection_omitted(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type StepNodeConnection", field.Name)
+}
+
+func (ec *executionContext) childFields_StepNodeCounts(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "total":
+		return ec.fieldContext_StepNodeCounts_total(ctx, field)
+	case "running":
+		return ec.fieldContext_StepNodeCounts_running(ctx, field)
+	case "success":
+		return ec.fieldContext_StepNodeCounts_success(ctx, field)
+	case "warn":
+		return ec.fieldContext_StepNodeCounts_warn(ctx, field)
+	case "failed":
+		return ec.fieldContext_StepNodeCounts_failed(ctx, field)
+	case "skipped":
+		return ec.fieldContext_StepNodeCounts_skipped(ctx, field)
+	case "unfinished":
+		return ec.fieldContext_StepNodeCounts_unfinished(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type StepNodeCounts", field.Name)
+}
+
+func (ec *executionContext) childFields_StepNodeEdge(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "cursor":
+		return ec.fieldContext_StepNodeEdge_cursor(ctx, field)
+	case "node":
+		return ec.fieldContext_StepNodeEdge_node(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type StepNodeEdge", field.Name)
 }
 
 func (ec *executionContext) childFields_StepOutput(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -23082,6 +23502,52 @@ func (ec *executionContext) field_Step_inputs_args(ctx context.Context, rawArgs 
 		return nil, err
 	}
 	args["attempt"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Step_nodes_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "status",
+		func(ctx context.Context, v any) ([]model.NodeStatus, error) {
+			return ec.unmarshalONodeStatus2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐNodeStatusᚄ(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["status"] = arg0
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "attempt",
+		func(ctx context.Context, v any) (*int, error) {
+			return ec.unmarshalOInt2ᚖint(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["attempt"] = arg1
+	arg2, err := graphql.ProcessArgField(ctx, rawArgs, "changedAfter",
+		func(ctx context.Context, v any) (*run.Seq, error) {
+			return ec.unmarshalOSeq2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋrunᚐSeq(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["changedAfter"] = arg2
+	arg3, err := graphql.ProcessArgField(ctx, rawArgs, "first",
+		func(ctx context.Context, v any) (*int, error) {
+			return ec.unmarshalOInt2ᚖint(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["first"] = arg3
+	arg4, err := graphql.ProcessArgField(ctx, rawArgs, "after",
+		func(ctx context.Context, v any) (*string, error) {
+			return ec.unmarshalOString2ᚖstring(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["after"] = arg4
 	return args, nil
 }
 
@@ -57404,6 +57870,82 @@ func (ec *executionContext) fieldContext_Step_actions(_ context.Context, field g
 	return fc, nil
 }
 
+func (ec *executionContext) _Step_nodeCounts(ctx context.Context, field graphql.CollectedField, obj *model.Step) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Step_nodeCounts(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.NodeCounts, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.StepNodeCounts) graphql.Marshaler {
+			return ec.marshalOStepNodeCounts2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐStepNodeCounts(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Step_nodeCounts(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Step",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_StepNodeCounts(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Step_nodes(ctx context.Context, field graphql.CollectedField, obj *model.Step) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Step_nodes(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Step().Nodes(ctx, obj, fc.Args["status"].([]model.NodeStatus), fc.Args["attempt"].(*int), fc.Args["changedAfter"].(*run.Seq), fc.Args["first"].(*int), fc.Args["after"].(*string))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.StepNodeConnection) graphql.Marshaler {
+			return ec.marshalOStepNodeConnection2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐStepNodeConnection(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Step_nodes(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Step",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_StepNodeConnection(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Step_nodes_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _Step_dbtNodes(ctx context.Context, field graphql.CollectedField, obj *model.Step) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -59528,6 +60070,723 @@ func (ec *executionContext) _StepMetrics_costUnits(ctx context.Context, field gr
 }
 func (ec *executionContext) fieldContext_StepMetrics_costUnits(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("StepMetrics", field, false, false, errors.New("field of type Float does not have child fields"))
+}
+
+func (ec *executionContext) _StepNode_uniqueId(ctx context.Context, field graphql.CollectedField, obj *model.StepNode) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_StepNode_uniqueId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.UniqueID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_StepNode_uniqueId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("StepNode", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _StepNode_name(ctx context.Context, field graphql.CollectedField, obj *model.StepNode) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_StepNode_name(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Name, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_StepNode_name(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("StepNode", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _StepNode_resourceType(ctx context.Context, field graphql.CollectedField, obj *model.StepNode) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_StepNode_resourceType(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ResourceType, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_StepNode_resourceType(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("StepNode", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _StepNode_status(ctx context.Context, field graphql.CollectedField, obj *model.StepNode) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_StepNode_status(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Status, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v model.NodeStatus) graphql.Marshaler {
+			return ec.marshalNNodeStatus2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐNodeStatus(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_StepNode_status(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("StepNode", field, false, false, errors.New("field of type NodeStatus does not have child fields"))
+}
+
+func (ec *executionContext) _StepNode_startedAt(ctx context.Context, field graphql.CollectedField, obj *model.StepNode) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_StepNode_startedAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.StartedAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_StepNode_startedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("StepNode", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _StepNode_endedAt(ctx context.Context, field graphql.CollectedField, obj *model.StepNode) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_StepNode_endedAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.EndedAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_StepNode_endedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("StepNode", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _StepNode_durationMs(ctx context.Context, field graphql.CollectedField, obj *model.StepNode) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_StepNode_durationMs(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.DurationMs, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Duration) graphql.Marshaler {
+			return ec.marshalODuration2ᚖtimeᚐDuration(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_StepNode_durationMs(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("StepNode", field, false, false, errors.New("field of type Duration does not have child fields"))
+}
+
+func (ec *executionContext) _StepNode_rowsAffected(ctx context.Context, field graphql.CollectedField, obj *model.StepNode) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_StepNode_rowsAffected(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.RowsAffected, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *float64) graphql.Marshaler {
+			return ec.marshalOFloat2ᚖfloat64(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_StepNode_rowsAffected(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("StepNode", field, false, false, errors.New("field of type Float does not have child fields"))
+}
+
+func (ec *executionContext) _StepNode_bytesProcessed(ctx context.Context, field graphql.CollectedField, obj *model.StepNode) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_StepNode_bytesProcessed(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.BytesProcessed, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *float64) graphql.Marshaler {
+			return ec.marshalOFloat2ᚖfloat64(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_StepNode_bytesProcessed(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("StepNode", field, false, false, errors.New("field of type Float does not have child fields"))
+}
+
+func (ec *executionContext) _StepNode_failures(ctx context.Context, field graphql.CollectedField, obj *model.StepNode) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_StepNode_failures(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Failures, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *float64) graphql.Marshaler {
+			return ec.marshalOFloat2ᚖfloat64(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_StepNode_failures(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("StepNode", field, false, false, errors.New("field of type Float does not have child fields"))
+}
+
+func (ec *executionContext) _StepNode_error(ctx context.Context, field graphql.CollectedField, obj *model.StepNode) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_StepNode_error(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Error, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_StepNode_error(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("StepNode", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _StepNode_skippedBy(ctx context.Context, field graphql.CollectedField, obj *model.StepNode) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_StepNode_skippedBy(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.SkippedBy, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_StepNode_skippedBy(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("StepNode", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _StepNode_relation(ctx context.Context, field graphql.CollectedField, obj *model.StepNode) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_StepNode_relation(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Relation, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_StepNode_relation(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("StepNode", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _StepNode_compiledIn(ctx context.Context, field graphql.CollectedField, obj *model.StepNode) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_StepNode_compiledIn(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.CompiledIn, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_StepNode_compiledIn(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("StepNode", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _StepNode_changedSeq(ctx context.Context, field graphql.CollectedField, obj *model.StepNode) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_StepNode_changedSeq(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ChangedSeq, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v run.Seq) graphql.Marshaler {
+			return ec.marshalNSeq2githubᚗcomᚋdvtᚑengineᚋdvtᚋrunᚐSeq(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_StepNode_changedSeq(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("StepNode", field, false, false, errors.New("field of type Seq does not have child fields"))
+}
+
+func (ec *executionContext) _StepNodeConnection_edges(ctx context.Context, field graphql.CollectedField, obj *model.StepNodeConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_StepNodeConnection_edges(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Edges, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []model.StepNodeEdge) graphql.Marshaler {
+			return ec.marshalNStepNodeEdge2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐStepNodeEdgeᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_StepNodeConnection_edges(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "StepNodeConnection",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_StepNodeEdge(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _StepNodeConnection_pageInfo(ctx context.Context, field graphql.CollectedField, obj *model.StepNodeConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_StepNodeConnection_pageInfo(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.PageInfo, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.PageInfo) graphql.Marshaler {
+			return ec.marshalNPageInfo2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐPageInfo(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_StepNodeConnection_pageInfo(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "StepNodeConnection",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_PageInfo(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _StepNodeConnection_attempt(ctx context.Context, field graphql.CollectedField, obj *model.StepNodeConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_StepNodeConnection_attempt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Attempt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_StepNodeConnection_attempt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("StepNodeConnection", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _StepNodeConnection_total(ctx context.Context, field graphql.CollectedField, obj *model.StepNodeConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_StepNodeConnection_total(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Total, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_StepNodeConnection_total(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("StepNodeConnection", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _StepNodeConnection_seq(ctx context.Context, field graphql.CollectedField, obj *model.StepNodeConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_StepNodeConnection_seq(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Seq, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v run.Seq) graphql.Marshaler {
+			return ec.marshalNSeq2githubᚗcomᚋdvtᚑengineᚋdvtᚋrunᚐSeq(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_StepNodeConnection_seq(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("StepNodeConnection", field, false, false, errors.New("field of type Seq does not have child fields"))
+}
+
+func (ec *executionContext) _StepNodeConnection_omitted(ctx context.Context, field graphql.CollectedField, obj *model.StepNodeConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_StepNodeConnection_omitted(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Omitted, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_StepNodeConnection_omitted(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("StepNodeConnection", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _StepNodeCounts_total(ctx context.Context, field graphql.CollectedField, obj *model.StepNodeCounts) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_StepNodeCounts_total(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Total, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_StepNodeCounts_total(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("StepNodeCounts", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _StepNodeCounts_running(ctx context.Context, field graphql.CollectedField, obj *model.StepNodeCounts) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_StepNodeCounts_running(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Running, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_StepNodeCounts_running(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("StepNodeCounts", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _StepNodeCounts_success(ctx context.Context, field graphql.CollectedField, obj *model.StepNodeCounts) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_StepNodeCounts_success(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Success, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_StepNodeCounts_success(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("StepNodeCounts", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _StepNodeCounts_warn(ctx context.Context, field graphql.CollectedField, obj *model.StepNodeCounts) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_StepNodeCounts_warn(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Warn, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_StepNodeCounts_warn(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("StepNodeCounts", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _StepNodeCounts_failed(ctx context.Context, field graphql.CollectedField, obj *model.StepNodeCounts) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_StepNodeCounts_failed(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Failed, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_StepNodeCounts_failed(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("StepNodeCounts", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _StepNodeCounts_skipped(ctx context.Context, field graphql.CollectedField, obj *model.StepNodeCounts) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_StepNodeCounts_skipped(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Skipped, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_StepNodeCounts_skipped(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("StepNodeCounts", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _StepNodeCounts_unfinished(ctx context.Context, field graphql.CollectedField, obj *model.StepNodeCounts) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_StepNodeCounts_unfinished(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Unfinished, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_StepNodeCounts_unfinished(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("StepNodeCounts", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _StepNodeEdge_cursor(ctx context.Context, field graphql.CollectedField, obj *model.StepNodeEdge) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_StepNodeEdge_cursor(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Cursor, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_StepNodeEdge_cursor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("StepNodeEdge", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _StepNodeEdge_node(ctx context.Context, field graphql.CollectedField, obj *model.StepNodeEdge) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_StepNodeEdge_node(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Node, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.StepNode) graphql.Marshaler {
+			return ec.marshalNStepNode2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐStepNode(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_StepNodeEdge_node(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "StepNodeEdge",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_StepNode(ctx, field)
+		},
+	}
+	return fc, nil
 }
 
 func (ec *executionContext) _StepOutput_logicalAttemptId(ctx context.Context, field graphql.CollectedField, obj *model.StepOutput) (ret graphql.Marshaler) {
@@ -83369,6 +84628,49 @@ func (ec *executionContext) _Step(ctx context.Context, sel ast.SelectionSet, obj
 			}
 
 			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+		case "nodeCounts":
+			out.Values[i] = ec._Step_nodeCounts(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "nodes":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Step_nodes(ctx, field, obj)
+				if res == graphql.RequiredNull {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		case "dbtNodes":
 			field := field
 
@@ -84338,6 +85640,288 @@ func (ec *executionContext) _StepMetrics(ctx context.Context, sel ast.SelectionS
 		case "costUnits":
 			out.Values[i] = ec._StepMetrics_costUnits(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var stepNodeImplementors = []string{"StepNode"}
+
+func (ec *executionContext) _StepNode(ctx context.Context, sel ast.SelectionSet, obj *model.StepNode) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, stepNodeImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("StepNode")
+		case "uniqueId":
+			out.Values[i] = ec._StepNode_uniqueId(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "name":
+			out.Values[i] = ec._StepNode_name(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "resourceType":
+			out.Values[i] = ec._StepNode_resourceType(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "status":
+			out.Values[i] = ec._StepNode_status(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "startedAt":
+			out.Values[i] = ec._StepNode_startedAt(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "endedAt":
+			out.Values[i] = ec._StepNode_endedAt(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "durationMs":
+			out.Values[i] = ec._StepNode_durationMs(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "rowsAffected":
+			out.Values[i] = ec._StepNode_rowsAffected(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "bytesProcessed":
+			out.Values[i] = ec._StepNode_bytesProcessed(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "failures":
+			out.Values[i] = ec._StepNode_failures(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "error":
+			out.Values[i] = ec._StepNode_error(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "skippedBy":
+			out.Values[i] = ec._StepNode_skippedBy(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "relation":
+			out.Values[i] = ec._StepNode_relation(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "compiledIn":
+			out.Values[i] = ec._StepNode_compiledIn(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "changedSeq":
+			out.Values[i] = ec._StepNode_changedSeq(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var stepNodeConnectionImplementors = []string{"StepNodeConnection"}
+
+func (ec *executionContext) _StepNodeConnection(ctx context.Context, sel ast.SelectionSet, obj *model.StepNodeConnection) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, stepNodeConnectionImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("StepNodeConnection")
+		case "edges":
+			out.Values[i] = ec._StepNodeConnection_edges(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "pageInfo":
+			out.Values[i] = ec._StepNodeConnection_pageInfo(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "attempt":
+			out.Values[i] = ec._StepNodeConnection_attempt(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "total":
+			out.Values[i] = ec._StepNodeConnection_total(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "seq":
+			out.Values[i] = ec._StepNodeConnection_seq(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "omitted":
+			out.Values[i] = ec._StepNodeConnection_omitted(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var stepNodeCountsImplementors = []string{"StepNodeCounts"}
+
+func (ec *executionContext) _StepNodeCounts(ctx context.Context, sel ast.SelectionSet, obj *model.StepNodeCounts) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, stepNodeCountsImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("StepNodeCounts")
+		case "total":
+			out.Values[i] = ec._StepNodeCounts_total(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "running":
+			out.Values[i] = ec._StepNodeCounts_running(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "success":
+			out.Values[i] = ec._StepNodeCounts_success(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "warn":
+			out.Values[i] = ec._StepNodeCounts_warn(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "failed":
+			out.Values[i] = ec._StepNodeCounts_failed(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "skipped":
+			out.Values[i] = ec._StepNodeCounts_skipped(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "unfinished":
+			out.Values[i] = ec._StepNodeCounts_unfinished(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var stepNodeEdgeImplementors = []string{"StepNodeEdge"}
+
+func (ec *executionContext) _StepNodeEdge(ctx context.Context, sel ast.SelectionSet, obj *model.StepNodeEdge) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, stepNodeEdgeImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("StepNodeEdge")
+		case "cursor":
+			out.Values[i] = ec._StepNodeEdge_cursor(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "node":
+			out.Values[i] = ec._StepNodeEdge_node(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		default:
@@ -88071,6 +89655,16 @@ func (ec *executionContext) marshalNNextStep2ᚕgithubᚗcomᚋdvtᚑengineᚋdv
 	return ret
 }
 
+func (ec *executionContext) unmarshalNNodeStatus2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐNodeStatus(ctx context.Context, v any) (model.NodeStatus, error) {
+	var res model.NodeStatus
+	err := res.UnmarshalGQL(v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNNodeStatus2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐNodeStatus(ctx context.Context, sel ast.SelectionSet, v model.NodeStatus) graphql.Marshaler {
+	return v
+}
+
 func (ec *executionContext) marshalNPageInfo2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐPageInfo(ctx context.Context, sel ast.SelectionSet, v *model.PageInfo) graphql.Marshaler {
 	if v == nil {
 		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
@@ -89892,6 +91486,36 @@ func (ec *executionContext) marshalNStepMetrics2ᚖgithubᚗcomᚋdvtᚑengine�
 	return ec._StepMetrics(ctx, sel, v)
 }
 
+func (ec *executionContext) marshalNStepNode2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐStepNode(ctx context.Context, sel ast.SelectionSet, v *model.StepNode) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._StepNode(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNStepNodeEdge2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐStepNodeEdge(ctx context.Context, sel ast.SelectionSet, v model.StepNodeEdge) graphql.Marshaler {
+	return ec._StepNodeEdge(ctx, sel, &v)
+}
+
+func (ec *executionContext) marshalNStepNodeEdge2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐStepNodeEdgeᚄ(ctx context.Context, sel ast.SelectionSet, v []model.StepNodeEdge) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNStepNodeEdge2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐStepNodeEdge(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
 func (ec *executionContext) marshalNStepSecret2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐStepSecret(ctx context.Context, sel ast.SelectionSet, v model.StepSecret) graphql.Marshaler {
 	return ec._StepSecret(ctx, sel, &v)
 }
@@ -90914,6 +92538,42 @@ func (ec *executionContext) marshalONode2githubᚗcomᚋdvtᚑengineᚋdvtᚋgra
 	return ec._Node(ctx, sel, v)
 }
 
+func (ec *executionContext) unmarshalONodeStatus2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐNodeStatusᚄ(ctx context.Context, v any) ([]model.NodeStatus, error) {
+	if v == nil {
+		return nil, nil
+	}
+	vSlice := graphql.CoerceList(v)
+	var err error
+	res := make([]model.NodeStatus, len(vSlice))
+	for i := range vSlice {
+		ctx := graphql.WithPathContext(ctx, graphql.NewPathWithIndex(i))
+		res[i], err = ec.unmarshalNNodeStatus2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐNodeStatus(ctx, vSlice[i])
+		if err != nil {
+			return nil, err
+		}
+	}
+	return res, nil
+}
+
+func (ec *executionContext) marshalONodeStatus2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐNodeStatusᚄ(ctx context.Context, sel ast.SelectionSet, v []model.NodeStatus) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNNodeStatus2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐNodeStatus(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
 func (ec *executionContext) marshalOPastAttempt2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐPastAttempt(ctx context.Context, sel ast.SelectionSet, v *model.PastAttempt) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
@@ -91413,6 +93073,20 @@ func (ec *executionContext) marshalOStepLog2ᚖgithubᚗcomᚋdvtᚑengineᚋdvt
 		return graphql.Null
 	}
 	return ec._StepLog(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalOStepNodeConnection2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐStepNodeConnection(ctx context.Context, sel ast.SelectionSet, v *model.StepNodeConnection) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._StepNodeConnection(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalOStepNodeCounts2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐStepNodeCounts(ctx context.Context, sel ast.SelectionSet, v *model.StepNodeCounts) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._StepNodeCounts(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalOStepOutput2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐStepOutput(ctx context.Context, sel ast.SelectionSet, v *model.StepOutput) graphql.Marshaler {

@@ -65,6 +65,7 @@ func (g *Graph) WriteStep(out *model.Step, s *run.Step) {
 		g.mapAttempt(&a, &s.Attempts[n-1])
 		out.EngineAttemptID, out.StartedAt, out.CompletedAt, out.DurationMs = nonZero(&s.Attempts[n-1].EngineAttempt),
 			a.StartedAt, a.CompletedAt, a.DurationMs
+		out.NodeCounts = nodeCounts(s.Attempts[n-1].Nodes)
 		if r := s.Attempts[n-1].Reused; r != nil {
 			out.KeptFrom = &r.RunID
 		}
@@ -90,6 +91,14 @@ func (g *Graph) mapAttempt(out *model.StepAttempt, a *run.Attempt) {
 	if a.Skip != nil {
 		out.Skip = &model.Skip{Reason: nonZero(&a.Skip.Reason), ReasonCode: string(a.Skip.ReasonCode)}
 	}
+}
+
+func nodeCounts(p *run.NodeProgress) *model.StepNodeCounts {
+	if p == nil {
+		return nil
+	}
+	return &model.StepNodeCounts{Total: p.Total, Running: p.Running, Success: p.Success, Warn: p.Warn, Failed: p.Failed,
+		Skipped: p.Skipped, Unfinished: p.Unfinished}
 }
 
 func mapStepError(e *run.StepError) *model.StepError {

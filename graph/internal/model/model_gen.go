@@ -3182,6 +3182,16 @@ type Step struct {
 	NotBefore *time.Time `json:"notBefore,omitempty"`
 	// Not available inside runUpdates and runListUpdates.
 	Actions []ActionAvailability `json:"actions"`
+	// The nodes of dbt in the attempt shown, by status, while dbt runs and afterwards. Null for an attempt that reported none: another
+	// type of step, or a worker of an earlier version.
+	NodeCounts *StepNodeCounts `json:"nodeCounts,omitempty"`
+	// The nodes of dbt in an attempt (default: the one shown), from the log of the run, in the order in which they started. It is known
+	// while dbt runs: a node appears when it starts. `changedAfter` selects the nodes that changed after an event, so that a viewer
+	// reads only the changes: give it the `seq` of the page before. Null when the attempt reported none. `first` is at most 200.
+	// Available only on `Run.step`: not in lists, also not in lists of steps, nor in subscriptions.
+	// Example: `nodes(status: [FAILED, SKIPPED]) { total edges { node { uniqueId status error skippedBy } } }`.
+	// Errors: BAD_USER_INPUT, CURSOR_INVALID.
+	Nodes *StepNodeConnection `json:"nodes,omitempty"`
 	// dbt's results for its models, tests and other nodes after an attempt (default: the one shown), successful or failed, in the
 	// order in which the nodes ended; `status` uses dbt's words. Null when the attempt has no run_results.json: it is not a
 	// dbt step, has not ended, or dbt failed early. `first` is at most 200. Available only on `Run.step`: not in lists, also not in
@@ -3359,6 +3369,67 @@ type StepMetrics struct {
 	BytesProcessed *float64 `json:"bytesProcessed,omitempty"`
 	// Null: dvt measures no cost yet.
 	CostUnits *float64 `json:"costUnits,omitempty"`
+}
+
+// A node of dbt as its attempt reported it: a model, a test, a seed, …
+type StepNode struct {
+	UniqueID string `json:"uniqueId"`
+	// The name within its package; that of a test lacks the digest that dbt adds.
+	Name string `json:"name"`
+	// dbt's type of the node. A string, because later versions of dbt may add types.
+	ResourceType string     `json:"resourceType"`
+	Status       NodeStatus `json:"status"`
+	// By the clock of dbt; null when dbt did not report it.
+	StartedAt  *time.Time     `json:"startedAt,omitempty"`
+	EndedAt    *time.Time     `json:"endedAt,omitempty"`
+	DurationMs *time.Duration `json:"durationMs,omitempty"`
+	// Rows that the adapter or the project reported; null when nobody did.
+	RowsAffected *float64 `json:"rowsAffected,omitempty"`
+	// Bytes that the warehouse processed; null when the adapter does not report them.
+	BytesProcessed *float64 `json:"bytesProcessed,omitempty"`
+	// The number of rows that a test found.
+	Failures *float64 `json:"failures,omitempty"`
+	// In dbt's words, without stack traces, at most 2 KiB.
+	Error *string `json:"error,omitempty"`
+	// The unique id of the failed node that made dbt skip this one.
+	SkippedBy *string `json:"skippedBy,omitempty"`
+	// The name of its table or view in the warehouse.
+	Relation *string `json:"relation,omitempty"`
+	// Where its compiled SQL is: the address of the run results among the artifacts of the step, with the node as fragment; see also
+	// `dbtNodes`. Null until the attempt has ended, and without results.
+	CompiledIn *string `json:"compiledIn,omitempty"`
+	// runSeq of the event that last changed the node.
+	ChangedSeq run.Seq `json:"changedSeq"`
+}
+
+type StepNodeConnection struct {
+	Edges    []StepNodeEdge `json:"edges"`
+	PageInfo *PageInfo      `json:"pageInfo"`
+	// The logical attempt of the nodes.
+	Attempt int `json:"attempt"`
+	// The number of nodes that match.
+	Total int `json:"total"`
+	// runSeq of the event up to which the page shows the nodes; see `changedAfter`.
+	Seq run.Seq `json:"seq"`
+	// The nodes that were reported and are not listed, because the log lists at most 10,000 of an attempt.
+	Omitted int `json:"omitted"`
+}
+
+// Nodes of dbt by status. `total` also counts the nodes that have not started.
+type StepNodeCounts struct {
+	Total   int `json:"total"`
+	Running int `json:"running"`
+	Success int `json:"success"`
+	Warn    int `json:"warn"`
+	Failed  int `json:"failed"`
+	Skipped int `json:"skipped"`
+	// The nodes that had not ended when the attempt ended, for example because somebody stopped it.
+	Unfinished int `json:"unfinished"`
+}
+
+type StepNodeEdge struct {
+	Cursor string    `json:"cursor"`
+	Node   *StepNode `json:"node"`
 }
 
 // What one attempt of a step gave.
@@ -5309,6 +5380,73 @@ func (e *ManualOutcome) UnmarshalJSON(b []byte) error {
 }
 
 func (e ManualOutcome) MarshalJSON() ([]byte, error) {
+	var buf bytes.Buffer
+	e.MarshalGQL(&buf)
+	return buf.Bytes(), nil
+}
+
+// The status of a node, the same for every version of dbt.
+type NodeStatus string
+
+const (
+	NodeStatusRunning NodeStatus = "RUNNING"
+	// Also of a test that passed.
+	NodeStatusSuccess NodeStatus = "SUCCESS"
+	NodeStatusWarn    NodeStatus = "WARN"
+	// Also of a test that failed.
+	NodeStatusFailed  NodeStatus = "FAILED"
+	NodeStatusSkipped NodeStatus = "SKIPPED"
+	// The attempt ended before the node did.
+	NodeStatusUnfinished NodeStatus = "UNFINISHED"
+)
+
+var AllNodeStatus = []NodeStatus{
+	NodeStatusRunning,
+	NodeStatusSuccess,
+	NodeStatusWarn,
+	NodeStatusFailed,
+	NodeStatusSkipped,
+	NodeStatusUnfinished,
+}
+
+func (e NodeStatus) IsValid() bool {
+	switch e {
+	case NodeStatusRunning, NodeStatusSuccess, NodeStatusWarn, NodeStatusFailed, NodeStatusSkipped, NodeStatusUnfinished:
+		return true
+	}
+	return false
+}
+
+func (e NodeStatus) String() string {
+	return string(e)
+}
+
+func (e *NodeStatus) UnmarshalGQL(v any) error {
+	str, ok := v.(string)
+	if !ok {
+		return fmt.Errorf("enums must be strings")
+	}
+
+	*e = NodeStatus(str)
+	if !e.IsValid() {
+		return fmt.Errorf("%s is not a valid NodeStatus", str)
+	}
+	return nil
+}
+
+func (e NodeStatus) MarshalGQL(w io.Writer) {
+	_, _ = fmt.Fprint(w, strconv.Quote(e.String()))
+}
+
+func (e *NodeStatus) UnmarshalJSON(b []byte) error {
+	s, err := strconv.Unquote(string(b))
+	if err != nil {
+		return err
+	}
+	return e.UnmarshalGQL(s)
+}
+
+func (e NodeStatus) MarshalJSON() ([]byte, error) {
 	var buf bytes.Buffer
 	e.MarshalGQL(&buf)
 	return buf.Bytes(), nil

@@ -376,13 +376,13 @@ func TestCheck_FindsEachFault(t *testing.T) {
 func TestKey_HasTheValuesOfTheTestVectors(t *testing.T) {
 	t.Parallel()
 	for want, s := range map[run.Key]subject{
-		"60977858e4ebb84692607c2b13ba5a1377fc19f83cfb39c74b7d884b5585efcc": {run.RunStarted, "", "", 1},
-		"e19c8d6ebb559eaf8ba50c5d56e0b1d613ec1fe904620f40a05845323fdddd2f": {run.StepStartedEvent, "s1", "", 1},
-		"5ef3315cc7e01c86b5c8c87f864d2ca8c76b0c2a915eda7774e58666aefbe646": {run.StepStartedEvent, "s1", "", 2},
-		"14c90ae39078fc93bbe4b1a2fca8e6b8093278467a23404d497d221374da05d6": {run.RunPaused, "", "", 1},
-		"db23099b5b320c3409ef9b8dd80a8c4366e1873749c5bca56b3c581f5f7f388d": {run.RunPaused, "", "", 2},
+		"60977858e4ebb84692607c2b13ba5a1377fc19f83cfb39c74b7d884b5585efcc": {run.RunStarted, "", "", 1, ""},
+		"e19c8d6ebb559eaf8ba50c5d56e0b1d613ec1fe904620f40a05845323fdddd2f": {run.StepStartedEvent, "s1", "", 1, ""},
+		"5ef3315cc7e01c86b5c8c87f864d2ca8c76b0c2a915eda7774e58666aefbe646": {run.StepStartedEvent, "s1", "", 2, ""},
+		"14c90ae39078fc93bbe4b1a2fca8e6b8093278467a23404d497d221374da05d6": {run.RunPaused, "", "", 1, ""},
+		"db23099b5b320c3409ef9b8dd80a8c4366e1873749c5bca56b3c581f5f7f388d": {run.RunPaused, "", "", 2, ""},
 		"6bcb18ac2bfd68fe7ce5abf7ecc25a100c6412a7e1ac58db3d298a174ee80fe5": {run.SignalAccepted, "",
-			"11111111-1111-4111-8111-111111111111", 1},
+			"11111111-1111-4111-8111-111111111111", 1, ""},
 	} {
 		if got := s.key(runtest.ID); got != want {
 			t.Errorf("key of %v is %s, want %s", s, got, want)

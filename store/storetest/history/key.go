@@ -3,6 +3,7 @@ package history
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 
 	"github.com/dvt-engine/dvt/run"
@@ -13,16 +14,29 @@ type subject struct {
 	kind           run.EventType
 	stepID, signal string
 	logical        int
+	batch          string // of nodes: the engine attempt and the number
 }
 
-func ofDraft(d run.Draft) subject { return subject{d.Type, d.StepID, d.SignalID, d.LogicalAttempt} }
+func ofDraft(d run.Draft) subject {
+	return subject{d.Type, d.StepID, d.SignalID, d.LogicalAttempt, batchOf(d.Type, d.EngineAttempt, d.Payload)}
+}
 
-func ofEvent(e run.Event) subject { return subject{e.Type, e.StepID, e.SignalID, e.LogicalAttempt} }
+func ofEvent(e run.Event) subject {
+	return subject{e.Type, e.StepID, e.SignalID, e.LogicalAttempt, batchOf(e.Type, e.EngineAttempt, e.Payload)}
+}
+
+func batchOf(t run.EventType, engineAttempt int, payload json.RawMessage) string {
+	var p struct{ Batch int }
+	if t != run.StepNodesReported || json.Unmarshal(payload, &p) != nil {
+		return ""
+	}
+	return fmt.Sprintf(":%d:%d", engineAttempt, p.Batch)
+}
 
 // key computes the idempotency key (contract T05). It does not call run.Draft.Key, so that the checker finds an error
 // in that function.
 func (s subject) key(id run.Identity) run.Key {
-	normalized := s.stepID
+	normalized := s.stepID + s.batch
 	switch s.kind {
 	case run.SignalAccepted, run.SignalRejected:
 		normalized = "SIGNAL:" + s.signal

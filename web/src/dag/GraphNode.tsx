@@ -1,6 +1,7 @@
 import { Fragment, memo } from "react";
 import { useRunStore, useStep } from "../runstate/context";
 import { duration, ticking } from "../format/format";
+import { m } from "../messages";
 import { stepLook } from "../status/look";
 import { Name } from "../ui/Name";
 import { useTick } from "../ui/Time";
@@ -73,7 +74,8 @@ export const GraphNode = memo(function GraphNode({
         ? null
         : duration(step.durationMs);
   const kept = step.keptFrom ? look.word.toLowerCase() : null;
-  const below = [kept, attemptWord(step), took].filter((part) => part !== null).join(" · ");
+  const nodes = step.nodeCounts && (runs || step.status === "FAILED") ? m.step.nodes(step.nodeCounts) : null;
+  const below = [kept, attemptWord(step), nodes, took].filter((part) => part !== null).join(" · ");
   const name = stepWords(step, blocked.count(i), behind, held, took);
   return (
     <button

@@ -18,6 +18,7 @@ const PENDING: Partial<Step> = {
   durationMs: null,
   error: null,
   skip: null,
+  nodeCounts: null,
 };
 
 function text(value: unknown): string | null {

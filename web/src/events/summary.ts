@@ -109,6 +109,8 @@ function sentence(
       return is.asked(actor, asked(said, nameOf), said.text("code"));
     case "StepAwaitingManualCompletion":
       return is.waits(step);
+    case "StepNodesReported":
+      return is.nodes(step, said.list("nodes").length);
     case "StepCompensated":
       return is.undone(nameOf(said.text("stepId")) || step);
     case "StepCompensationFailed":

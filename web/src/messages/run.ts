@@ -237,6 +237,7 @@ export const events = {
     asked: (who: string, what: string, refused: string) =>
       `${who} sent: ${what}.${refused === "" ? "" : ` It was refused: ${refused}`}`,
     waits: (step: string) => `${step} waits for a person.`,
+    nodes: (step: string, n: number) => `${step} reports ${plural(n, "node")}.`,
     undone: (step: string) => `${step} was undone.`,
     notUndone: (step: string, error: string) => `${step} could not be undone: ${error}`,
     undoing: (steps: number) => `dvt undoes ${plural(steps, "step")}, the last one first.`,

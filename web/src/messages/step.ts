@@ -28,6 +28,15 @@ export const step = {
     `${cached ? "remembered from" : "read from"} ${provider}${version === null ? "" : `, version ${version}`}`,
   median: (ms: string) => `usually ${ms}`,
   inTries: (n: number, last: string | null) => `in ${count(n)} tries${last === null ? "" : `, the last ${last}`}`,
+  /** The nodes of dbt in a step that ended, of how many. */
+  nodes: ({
+    total,
+    success,
+    warn,
+    failed,
+    skipped,
+  }: Record<"total" | "success" | "warn" | "failed" | "skipped", number>) =>
+    `${count(success + warn + failed + skipped)} of ${plural(total, "node")}${failed > 0 ? `, ${count(failed)} failed` : ""}`,
   models: {
     none: "No dbt results: the step has not ended, or dbt failed before its first model.",
     all: "All",
@@ -42,6 +51,12 @@ export const step = {
           fail: "Failed",
           warn: "Warning",
           skipped: "Skipped",
+          SUCCESS: "Succeeded",
+          FAILED: "Failed",
+          WARN: "Warning",
+          SKIPPED: "Skipped",
+          RUNNING: "Running",
+          UNFINISHED: "Unfinished",
         }) as Readonly<Record<string, string>>
       )[status] ?? status,
     more: (n: string) => `Show more of ${n}`,
@@ -54,6 +69,8 @@ export const step = {
     needs: (names: readonly string[]) => `reads ${names.join(", ")}`,
     usedBy: (names: readonly string[]) => `read by ${names.join(", ")}`,
     tests: (n: number) => plural(n, "test"),
+    skippedBy: (name: string) => `Skipped because ${name} failed.`,
+    notShown: (n: string) => `${n} more are not listed here: filter by status.`,
     skippedWhy: "dbt did not run it, because something that it reads failed.",
     noLineage: "What reads what is not shown: this attempt has no manifest.json among its artifacts.",
     largeManifest: (size: string) => `What reads what is in the manifest, which has ${size}.`,

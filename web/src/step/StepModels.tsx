@@ -1,4 +1,3 @@
-import { CircleCheck, CircleQuestionMark, OctagonX, SkipForward, TriangleAlert } from "lucide-react";
 import { useEffect, useMemo, useRef } from "react";
 import { StepNodesDocument, type StepNodesQuery } from "../api/gen/graphql";
 import { useConnection } from "../api/useConnection";
@@ -6,35 +5,19 @@ import type { Step } from "../api/model";
 import { m } from "../messages";
 import { useStep } from "../runstate/context";
 import { countedRows, DBT_TONES } from "./dbt";
+import { LiveNodes } from "./LiveNodes";
 import { type ManifestNode, nodeName } from "./manifest";
+import { Status } from "./NodeStatus";
 import { type ManifestState, useManifest } from "./useManifest";
 import { Button } from "../ui/Button";
 import { bytes, count, duration } from "../format/format";
 import { Problem } from "../page/Problem";
 import { Skeleton } from "../ui/Page";
-import type { Look, Tone } from "../ui/tones";
+import type { Tone } from "../ui/tones";
 import pills from "../styles/Pill.module.css";
 import prose from "../styles/Prose.module.css";
 import css from "./StepModels.module.css";
 import type { StepMove } from "./stepPlace";
-
-const ICONS: Partial<Record<Tone, Look["icon"]>> = {
-  success: CircleCheck,
-  failed: OctagonX,
-  person: TriangleAlert,
-  skipped: SkipForward,
-};
-
-/** A status of dbt, as icon and word. */
-function Status({ status }: { status: string }) {
-  const tone = DBT_TONES[status];
-  const Icon = (tone && ICONS[tone]) ?? CircleQuestionMark;
-  return (
-    <span data-tone={tone} className={css.word}>
-      <Icon size={14} aria-hidden="true" /> {m.step.models.word(status)}
-    </span>
-  );
-}
 
 type Nodes = NonNullable<NonNullable<NonNullable<StepNodesQuery["run"]>["step"]>["dbtNodes"]>;
 type Node = Nodes["edges"][number]["node"];
@@ -85,6 +68,16 @@ export default function StepModels({ runId, stepId, attempt, statuses, sql, open
   const counts = useMemo(() => countedRows(latest ? step.result : null), [latest, step?.result]);
   if (error) return <Problem error={error} retry={refresh} />;
   if (nodes === undefined || rows === null) return <Skeleton rows={4} label={m.step.tabs.models} />;
+  if (nodes === null && latest && step.nodeCounts)
+    return (
+      <LiveNodes
+        runId={runId}
+        stepId={stepId}
+        attempt={attempt === 0 ? null : attempt}
+        counts={step.nodeCounts}
+        changedSeq={step.changedSeq}
+      />
+    );
   if (nodes === null) return <p className={css.quiet}>{m.step.models.none}</p>;
   return (
     <div className={css.models}>

@@ -159,6 +159,7 @@ export function step(stepId: string, over: Partial<Step> = {}): Step {
     skip: null,
     result: null,
     keptFrom: null,
+    nodeCounts: null,
     pendingRetry: false,
     attempts: [attempt({ status: "SUCCESS", statusRaw: "SUCCESS", error: null })],
     taskQueue: "tq-data-prod",

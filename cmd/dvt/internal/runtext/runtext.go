@@ -65,6 +65,24 @@ func Steps(r client.RunRow) string {
 	return out
 }
 
+// Nodes returns how many nodes of a step ended, of how many, and how many failed, warned and were skipped; "" for a
+// step without nodes.
+func Nodes(n *client.StepRowNodeCountsStepNodeCounts) string {
+	if n == nil {
+		return ""
+	}
+	out := fmt.Sprintf("%d of %d nodes", n.Success+n.Warn+n.Failed+n.Skipped, n.Total)
+	for _, part := range []struct {
+		n    int
+		word string
+	}{{n.Failed, "failed"}, {n.Warn, "with warnings"}, {n.Skipped, "skipped"}, {n.Unfinished, "unfinished"}} {
+		if part.n > 0 {
+			out += fmt.Sprintf(", %d %s", part.n, part.word)
+		}
+	}
+	return out
+}
+
 // Moment returns a time in UTC, to the second; "-" for none.
 func Moment(t *time.Time) string {
 	if t == nil {

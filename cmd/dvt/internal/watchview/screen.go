@@ -234,7 +234,7 @@ func (v *View) runningLine(st client.StepRow, idWidth int, now time.Time) consol
 	}
 	return console.Line{{Text: look.Text + console.Pad(word, 14) + " ", Style: look.Style},
 		{Text: fitID(st.StepId, idWidth), Style: console.Plain},
-		{Text: "  " + v.elapsed(st.StartedAt, now) + Attempt(st), Style: console.Plain}}
+		{Text: "  " + v.elapsed(st.StartedAt, now) + Attempt(st) + nodes(st), Style: console.Plain}}
 }
 
 // failedLines returns the lines of a failed step: its error, and the steps that cannot start because of it.
@@ -246,7 +246,7 @@ func (v *View) failedLines(st client.StepRow, idWidth, width int) (out []console
 		first = append(first, console.Span{
 			Text: "  " + ShortDuration(time.Duration(*st.DurationMs*float64(time.Millisecond))), Style: console.Plain})
 	}
-	first = append(first, console.Span{Text: Attempt(st), Style: console.Plain})
+	first = append(first, console.Span{Text: Attempt(st) + nodes(st), Style: console.Plain})
 	if st.PendingRetry {
 		first = append(first, console.Span{Text: "  a retry is accepted", Style: console.Plain})
 	}
@@ -283,6 +283,14 @@ func (v *View) heldWords(failed string) string {
 		}
 	}
 	return out + ": " + strings.Join(blocked[:min(len(blocked), 20)], ", ")
+}
+
+// nodes returns how many nodes of the step ended, behind two spaces; "" for a step without nodes.
+func nodes(st client.StepRow) string {
+	if words := runtext.Nodes(st.NodeCounts); words != "" {
+		return "  " + words
+	}
+	return ""
 }
 
 // Attempt returns the number of the retry that the step is in; "" for the first attempt.

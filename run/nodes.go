@@ -1,0 +1,207 @@
+package run
+
+import (
+	"slices"
+	"time"
+)
+
+// Bounds of the nodes that one engine attempt reports. A step with more nodes is executed all the same: the further
+// nodes are counted and not listed.
+const (
+	MaxNodes        = 10_000 // nodes of one attempt
+	MaxNodesOfBatch = 200    // nodes in one StepNodesReported
+	MaxNodesBatches = 2*MaxNodes + 100
+	MaxNodesPayload = 128 << 10 // bytes of one StepNodesReported
+	MaxNodeID       = 512       // bytes
+	MaxNodeText     = 2 << 10   // bytes of an error
+)
+
+// NodeStatus is the status of a node, the same for every version of dbt.
+type NodeStatus string
+
+// Statuses of a node. No event carries NodeUnfinished: a node has it when its attempt ended before the node did.
+const (
+	NodeRunning    NodeStatus = "RUNNING"
+	NodeSuccess    NodeStatus = "SUCCESS" // also of a test that passed
+	NodeWarn       NodeStatus = "WARN"
+	NodeFailed     NodeStatus = "FAILED" // also of a test that failed
+	NodeSkipped    NodeStatus = "SKIPPED"
+	NodeUnfinished NodeStatus = "UNFINISHED"
+)
+
+// Ended reports whether the node itself ended.
+func (s NodeStatus) Ended() bool {
+	return s == NodeSuccess || s == NodeWarn || s == NodeFailed || s == NodeSkipped
+}
+
+// NodeCounts counts the nodes of an attempt by status. Total is at least their sum: it includes the nodes that have not
+// started.
+type NodeCounts struct {
+	Total   int `json:"total"`
+	Running int `json:"running,omitempty"`
+	Success int `json:"success,omitempty"`
+	Warn    int `json:"warn,omitempty"`
+	Failed  int `json:"failed,omitempty"`
+	Skipped int `json:"skipped,omitempty"`
+}
+
+// Done returns the number of nodes that ended.
+func (c NodeCounts) Done() int { return c.Success + c.Warn + c.Failed + c.Skipped }
+
+// Add adds by to the count of a status.
+func (c *NodeCounts) Add(s NodeStatus, by int) {
+	switch s {
+	case NodeRunning:
+		c.Running += by
+	case NodeSuccess:
+		c.Success += by
+	case NodeWarn:
+		c.Warn += by
+	case NodeFailed:
+		c.Failed += by
+	case NodeSkipped:
+		c.Skipped += by
+	case NodeUnfinished:
+	}
+}
+
+// NodeProgress counts the nodes of the newest engine attempt that reported any.
+type NodeProgress struct {
+	NodeCounts
+	EngineAttempt int `json:"engineAttemptId"`
+	Batch         int `json:"batch"` // the newest one
+	Seq           Seq `json:"seq"`   // of its event
+	// Unfinished counts the nodes that had not ended when the attempt ended.
+	Unfinished int `json:"unfinished,omitempty"`
+}
+
+// ended returns the progress after the end of the attempt.
+func (p *NodeProgress) ended() *NodeProgress {
+	if p == nil || p.Running == 0 {
+		return p
+	}
+	out := *p
+	out.Unfinished, out.Running = p.Running, 0
+	return &out
+}
+
+// StepNode is what a worker reports of one node when the node started or ended.
+type StepNode struct {
+	ID     string     `json:"id"`             // dbt's unique_id
+	Type   string     `json:"type,omitempty"` // dbt's resource type, such as model or test
+	Status NodeStatus `json:"status"`
+	At     time.Time  `json:"at"` // when it started or ended, by the clock of dbt
+	// DurationMS, Rows, Bytes and Failures are set for a node that ended; nil when dbt did not report the figure.
+	// Failures are the rows that a test found.
+	DurationMS *int64 `json:"durationMs,omitempty"`
+	Rows       *int64 `json:"rows,omitempty"`
+	Bytes      *int64 `json:"bytes,omitempty"`
+	Failures   *int64 `json:"failures,omitempty"`
+	Error      string `json:"error,omitempty"` // in dbt's words, without a stack trace
+	// SkippedBy is the id of the failed node that made dbt skip this one.
+	SkippedBy string `json:"skippedBy,omitempty"`
+	Relation  string `json:"relation,omitempty"` // the name of its table or view in the warehouse
+}
+
+// StepNodesPayload of StepNodesReported: the nodes that started or ended since the batch before. Counts are those after
+// the batch, so that a reader that only counts needs only the newest batch.
+type StepNodesPayload struct {
+	Batch  int        `json:"batch"` // from 1 within the engine attempt
+	Counts NodeCounts `json:"counts"`
+	Nodes  []StepNode `json:"nodes"`
+}
+
+// nodesBatch is the part of a StepNodesPayload that keys and counts need.
+type nodesBatch struct {
+	Batch  int        `json:"batch"`
+	Counts NodeCounts `json:"counts"`
+}
+
+// nodes applies StepNodesReported: only the counts become part of the state. A report about an attempt that the log
+// does not have, or that ended, changes nothing, and neither does one of an earlier engine attempt or batch.
+func (f *folding) nodes(e *Event) {
+	ord, known := f.find(e.StepID)
+	if !known {
+		return
+	}
+	a, existed := f.s.Steps[ord].attempt(e.LogicalAttempt)
+	if !existed || a.Status.Terminal() {
+		return
+	}
+	p, _ := PayloadOf[nodesBatch](e.Payload)
+	if old := a.Nodes; old != nil && (e.EngineAttempt < old.EngineAttempt ||
+		e.EngineAttempt == old.EngineAttempt && p.Batch <= old.Batch) {
+		return
+	}
+	a.Nodes = &NodeProgress{NodeCounts: p.Counts, EngineAttempt: e.EngineAttempt, Batch: p.Batch, Seq: e.Seq}
+	f.put(e, ord, a)
+}
+
+// Node is a node as the log has it.
+type Node struct {
+	StepNode
+	StartedAt, EndedAt *time.Time
+	ChangedSeq         Seq // of the last event that changed it
+}
+
+// Nodes is the fold of the StepNodesReported of one logical attempt: the nodes of its newest engine attempt, in the
+// order in which the log first has them. The zero value is that of an attempt without reports. It is not safe for
+// concurrent use.
+type Nodes struct {
+	EngineAttempt int
+	Seq           Seq // of the last event that was applied
+	List          []Node
+	Omitted       int // nodes beyond MaxNodes
+	index         map[string]int
+}
+
+// Apply applies an event of the attempt. Events with Seq <= n.Seq, of other types and of earlier engine attempts change
+// nothing. A node that ended does not run again within an engine attempt, but a later report may complete its figures.
+func (n *Nodes) Apply(e *Event) {
+	if e.Seq <= n.Seq {
+		return
+	}
+	n.Seq = e.Seq
+	if e.Type != StepNodesReported || e.EngineAttempt < n.EngineAttempt {
+		return
+	}
+	if e.EngineAttempt > n.EngineAttempt || n.index == nil {
+		n.EngineAttempt, n.List, n.Omitted, n.index = e.EngineAttempt, nil, 0, map[string]int{}
+	}
+	p, _ := PayloadOf[StepNodesPayload](e.Payload)
+	for _, report := range p.Nodes {
+		n.report(report, e.Seq)
+	}
+}
+
+func (n *Nodes) report(r StepNode, seq Seq) {
+	i, known := n.index[r.ID]
+	if !known {
+		if len(n.List) >= MaxNodes {
+			n.Omitted++
+			return
+		}
+		i = len(n.List)
+		n.index[r.ID] = i
+		n.List = append(n.List, Node{})
+	}
+	was := n.List[i]
+	if was.Status.Ended() && !r.Status.Ended() {
+		return
+	}
+	now := Node{StepNode: r, StartedAt: was.StartedAt, EndedAt: was.EndedAt, ChangedSeq: seq}
+	at := instantOf(r.At)
+	if !r.Status.Ended() {
+		now.StartedAt = &at
+	} else if now.EndedAt == nil {
+		now.EndedAt = &at
+	}
+	n.List[i] = now
+}
+
+// Clone returns a copy that later calls of Apply on n do not change.
+func (n *Nodes) Clone() Nodes {
+	out := *n
+	out.List, out.index = slices.Clone(n.List), nil
+	return out
+}
