@@ -13,6 +13,8 @@ export DBT_SEND_ANONYMOUS_USAGE_STATS := false
 
 PREPARE := tools/prepare
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+# Of a release: the tag of the commit where nothing is given.
+RELEASE_VERSION = $(if $(filter command line environment,$(origin VERSION)),$(VERSION))
 
 .PHONY: help
 help: ## list the targets
@@ -35,6 +37,30 @@ build: ## build the UI, then bin/dvt with the UI in it
 bin/dvt:
 	@[ -x bin/dvt ] || echo "==> building bin/dvt (1 to 3 minutes the first time)"
 	@go build -tags disable_grpc_modules -ldflags "-s -w -X main.version=$(VERSION)" -o bin/dvt ./cmd/dvt
+
+# --- ship it ---
+
+RELEASE = go run -C tools/release .
+
+.PHONY: image
+image: ## build the image of dvt for linux on amd64 and arm64 into dist/image, without a container engine
+	@$(PREPARE) go web
+	@mkdir -p dist
+	@$(RELEASE) image -root "$(CURDIR)" "$(CURDIR)/dist/image"
+
+.PHONY: release
+release: ## build everything of a release into dist/release; VERSION=1.2.3 names it
+	@$(PREPARE) go web
+	@mkdir -p dist
+	@$(RELEASE) build -root "$(CURDIR)" -version "$(RELEASE_VERSION)" "$(CURDIR)/dist/release"
+
+.PHONY: release/check
+release/check: ## check the configuration of releases, the changelog and the licences, and list the files of a release
+	@$(RELEASE) check -root "$(CURDIR)" -version "$(RELEASE_VERSION)"
+
+.PHONY: release/verify
+release/verify: ## verify the release in DIR with the public key KEY, without a network
+	@$(RELEASE) verify -key "$(abspath $(KEY))" "$(abspath $(DIR))"
 
 # --- check it ---
 

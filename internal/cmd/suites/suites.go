@@ -134,6 +134,8 @@ func suites(root string) ([]task, error) {
 		},
 		{name: "vuln", what: "known vulnerabilities of dependencies", goTest: true, needs: []string{"govulncheck", "web"},
 			argv: goTestOf(nil, []string{"./internal/vulncheck"})},
+		{name: "release", what: "image, bill of materials, signature of a release", goTest: true, tests: true,
+			dir: "tools/release", needs: []string{"binary"}, argv: goTestOf(nil, []string{"./..."})},
 		{name: "web-types", what: "types of the UI", needs: []string{"npm"}, dir: "web",
 			argv: []string{"npm", "run", "--silent", "typecheck"}},
 		{name: "web-lint", what: "linter of the UI", needs: []string{"npm"}, dir: "web",
@@ -210,6 +212,11 @@ func longSuites(root string) ([]task, error) {
 			env:   []string{path, binary, "TEST_LONG=1"},
 			needs: []string{"temporal", "postgres", "redis", "dbt", "binary"},
 			argv:  goTestOf([]string{"-run=Doctor_Names"}, []string{"./server"}),
+		},
+		{
+			name: "two-builds", what: "two checkouts give the same image", heavy: true, goTest: true,
+			dir: "tools/release", env: []string{"TEST_LONG=1"}, needs: []string{"binary"},
+			argv: goTestOf([]string{"-run=TwoCheckouts"}, []string{"./..."}),
 		},
 	}, nil
 }
