@@ -48,6 +48,12 @@ image: ## build the image of dvt for linux on amd64 and arm64 into dist/image, w
 	@mkdir -p dist
 	@$(RELEASE) image -root "$(CURDIR)" "$(CURDIR)/dist/image"
 
+.PHONY: image/worker
+image/worker: ## build the image of data workers with dbt for this architecture into dist/worker-image, from Debian's packages
+	@$(PREPARE) go web dbt
+	@mkdir -p dist
+	@$(RELEASE) worker-image -root "$(CURDIR)" "$(CURDIR)/dist/worker-image"
+
 .PHONY: release
 release: ## build everything of a release into dist/release; VERSION=1.2.3 names it
 	@$(PREPARE) go web
@@ -61,6 +67,10 @@ release/check: ## check the configuration of releases, the changelog and the lic
 .PHONY: release/verify
 release/verify: ## verify the release in DIR with the public key KEY, without a network
 	@$(RELEASE) verify -key "$(abspath $(KEY))" "$(abspath $(DIR))"
+
+.PHONY: chart/table
+chart/table: ## write docs/helm-values.md, the table of the values of the chart
+	@go run -C tools/chart . table -root "$(CURDIR)" >docs/helm-values.md
 
 # --- check it ---
 
@@ -145,7 +155,7 @@ clean: ## remove what was built; what was fetched (.tools) and your runs (.dvt) 
 
 # --- the parts, one by one ---
 
-.PHONY: tools/temporal tools/postgres tools/redis tools/bench tools/browser tools/dbt tools/lint tools/workflowcheck tools/govulncheck tools/promcheck tools/webhooks tools/openbao tools/buckets web
+.PHONY: tools/temporal tools/postgres tools/redis tools/bench tools/browser tools/dbt tools/lint tools/workflowcheck tools/govulncheck tools/promcheck tools/webhooks tools/openbao tools/buckets tools/runc web
 tools/temporal: ## the Temporal CLI, whose dev server runs the workflows
 tools/postgres: ## a PostgreSQL for the tests
 tools/redis: ## a Redis for the tests
@@ -158,6 +168,7 @@ tools/govulncheck: ## the check for known vulnerabilities
 tools/promcheck: ## the check of rules and dashboards, on the engine of Prometheus
 tools/webhooks: ## three verifiers of webhooks that are not ours
 tools/openbao: ## an OpenBao, the store of secrets, for the tests
+tools/runc: ## runc, which runs containers of the images in tests
 web: ## the UI into web/dist
-tools/temporal tools/postgres tools/redis tools/bench tools/browser tools/dbt tools/lint tools/workflowcheck tools/govulncheck tools/promcheck tools/webhooks tools/openbao tools/buckets web:
+tools/temporal tools/postgres tools/redis tools/bench tools/browser tools/dbt tools/lint tools/workflowcheck tools/govulncheck tools/promcheck tools/webhooks tools/openbao tools/buckets tools/runc web:
 	@$(PREPARE) $(@F)

@@ -12,6 +12,7 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+	"time"
 )
 
 // compile builds the program for a platform into a file. Two calls for the same commit, version and toolchain give the
@@ -52,6 +53,7 @@ type entry struct {
 	file    string // its content is that of this file
 	link    string // target of a symbolic link
 	uid     int
+	time    time.Time // zero: that of the source
 }
 
 // writeTar writes entries with the time of the source and with no names of users, so that the bytes depend on nothing
@@ -69,6 +71,9 @@ func (s *source) writeTar(w io.Writer, entries []entry) error {
 func (s *source) writeEntry(t *tar.Writer, e entry) error {
 	h := &tar.Header{Name: e.name, Mode: e.mode, Uid: e.uid, Gid: e.uid, ModTime: s.time, Format: tar.FormatPAX,
 		Typeflag: tar.TypeReg, Size: int64(len(e.content))}
+	if !e.time.IsZero() {
+		h.ModTime = e.time
+	}
 	content := io.Reader(bytes.NewReader(e.content))
 	switch {
 	case strings.HasSuffix(e.name, "/"):

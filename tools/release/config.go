@@ -30,6 +30,17 @@ type config struct {
 	Platforms []string `yaml:"platforms"`
 	Files     []string `yaml:"files"` // files beside the program in each archive
 	Image     image    `yaml:"image"`
+	Worker    worker   `yaml:"worker"`
+}
+
+// worker describes the image of data workers, which adds dbt and the programs that it needs to the image of dvt.
+type worker struct {
+	Title       string            `yaml:"title"`
+	Description string            `yaml:"description"`
+	Python      string            `yaml:"python"`   // the program of the distribution, such as python3.11
+	DBT         string            `yaml:"dbt"`      // virtual environment of that version of Python
+	Packages    []string          `yaml:"packages"` // of Debian
+	Env         map[string]string `yaml:"env"`
 }
 
 // image describes the images of the program.

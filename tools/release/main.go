@@ -5,6 +5,8 @@
 //	release build DIR               archives, images, bills of materials, checksums, notes and the provenance
 //	release sign -key FILE DIR      signs the provenance, with a private key of ECDSA on P-256
 //	release verify -key FILE DIR    verifies a release with the public key, without a network
+//	release worker-image DIR        the image of data workers with dbt, for the platform of this machine
+//	release bundle LAYOUT DIR       unpacks an image into a bundle for runc
 //	release bill PROGRAM            prints the bill of materials of a program of dvt
 //
 // deploy/release.yaml says what is built. The same commit, version and toolchain give the same bytes in any directory:
@@ -46,6 +48,7 @@ func run(ctx context.Context, args []string) error {
 	root := flags.String("root", ".", "root of the repository")
 	version := flags.String("version", "", "version of the release; default: that of the tag of the commit")
 	only := flags.String("platform", "", "platforms to build, separated by commas; default: those of "+configFile)
+	program := flags.String("program", "", "a program that was built before, for one platform")
 	key := flags.String("key", "", "file of the key that signs or verifies, in PEM")
 	if err := flags.Parse(args[1:]); err != nil {
 		return err
@@ -53,6 +56,8 @@ func run(ctx context.Context, args []string) error {
 	arg := flags.Arg(0)
 	switch {
 	case command == "check" && flags.NArg() == 0:
+	case command == "bundle" && flags.NArg() == 2:
+		return makeBundle(arg, flags.Arg(1))
 	case flags.NArg() != 1:
 		return errUsage
 	case command == "sign":
@@ -85,7 +90,9 @@ func run(ctx context.Context, args []string) error {
 			strings.Join(s.fileNames(), "\n  "))
 		return nil
 	case "image":
-		return s.image(ctx, arg)
+		return s.image(ctx, arg, *program)
+	case "worker-image":
+		return s.workerImage(ctx, arg, *program)
 	case "build":
 		return s.build(ctx, arg)
 	case "bill":
@@ -94,17 +101,14 @@ func run(ctx context.Context, args []string) error {
 	return errUsage
 }
 
-// image builds the image of the product.
-func (s *source) image(ctx context.Context, dir string) error {
-	if err := s.built(); err != nil {
-		return err
-	}
+// image builds the image of the product. A program that was built before stands for the only platform.
+func (s *source) image(ctx context.Context, dir, program string) error {
 	work, err := os.MkdirTemp("", "dvt-image-")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(work)
-	programs, err := s.compileAll(ctx, platforms(s.Image.Platforms), work)
+	programs, err := s.programs(ctx, platforms(s.Image.Platforms), work, program)
 	if err != nil {
 		return err
 	}
@@ -114,6 +118,20 @@ func (s *source) image(ctx context.Context, dir string) error {
 	}
 	fmt.Printf("%s:%s@%s in %s\n", s.Name, s.version, digest, dir)
 	return nil
+}
+
+// programs compiles the program for each platform, or takes the one that was built before for the only one.
+func (s *source) programs(ctx context.Context, all []platform, work, before string) (map[platform]string, error) {
+	if before == "" {
+		if err := s.built(); err != nil {
+			return nil, err
+		}
+		return s.compileAll(ctx, all, work)
+	}
+	if len(all) != 1 {
+		return nil, fmt.Errorf("-program is for one platform, but there are %d: choose it with -platform", len(all))
+	}
+	return map[platform]string{all[0]: before}, nil
 }
 
 // compileAll compiles the program for each platform into a directory and returns the files.

@@ -80,6 +80,7 @@ func preparations() []task {
 		prepare("webhooks", "verifiers of webhooks", false),
 		prepare("openbao", "OpenBao", false),
 		prepare("buckets", "servers of buckets", true),
+		prepare("runc", "runc", false),
 		{name: "binary", what: "bin/dvt", needs: []string{"web"}, heavy: true, argv: []string{"make", "bin/dvt"}},
 	}
 }
@@ -136,6 +137,8 @@ func suites(root string) ([]task, error) {
 			argv: goTestOf(nil, []string{"./internal/vulncheck"})},
 		{name: "release", what: "image, bill of materials, signature of a release", goTest: true, tests: true,
 			dir: "tools/release", needs: []string{"binary"}, argv: goTestOf(nil, []string{"./..."})},
+		{name: "chart", what: "the chart for Kubernetes in every pair of its choices", goTest: true, tests: true,
+			dir: "tools/chart", needs: []string{"binary"}, argv: goTestOf(nil, []string{"./..."})},
 		{name: "web-types", what: "types of the UI", needs: []string{"npm"}, dir: "web",
 			argv: []string{"npm", "run", "--silent", "typecheck"}},
 		{name: "web-lint", what: "linter of the UI", needs: []string{"npm"}, dir: "web",
@@ -212,6 +215,12 @@ func longSuites(root string) ([]task, error) {
 			env:   []string{path, binary, "TEST_LONG=1"},
 			needs: []string{"temporal", "postgres", "redis", "dbt", "binary"},
 			argv:  goTestOf([]string{"-run=Doctor_Names"}, []string{"./server"}),
+		},
+		{
+			name: "images", what: "the sample in containers of the images", heavy: true, goTest: true, tests: true,
+			env:   []string{path, binary, "TEST_LONG=1"},
+			needs: []string{"temporal", "postgres", "redis", "dbt", "binary", "runc"},
+			argv:  goTestOf([]string{"-run=Images_"}, []string{"./server"}),
 		},
 		{
 			name: "two-builds", what: "two checkouts give the same image", heavy: true, goTest: true,
