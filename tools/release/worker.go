@@ -86,9 +86,14 @@ func (s *source) unpackPackages(ctx context.Context, work, to string) error {
 			return fmt.Errorf("unpack %s: %w\n%s", filepath.Base(f), err, out)
 		}
 	}
-	shell := filepath.Join(to, "usr", "bin", "sh")
-	if _, err := os.Lstat(shell); errors.Is(err, fs.ErrNotExist) {
-		return os.Symlink("dash", shell)
+	// What the scripts of these packages would link.
+	for name, program := range map[string]string{"sh": "dash", "awk": "mawk"} {
+		link := filepath.Join(to, "usr", "bin", name)
+		if _, err := os.Lstat(link); errors.Is(err, fs.ErrNotExist) {
+			if err := os.Symlink(program, link); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }
