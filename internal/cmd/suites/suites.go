@@ -96,7 +96,7 @@ func suites(root string) ([]task, error) {
 		{
 			name: "servers", what: "Go packages on real servers", heavy: true, goTest: true, tests: true,
 			env:   []string{path, binary},
-			needs: []string{"temporal", "postgres", "redis", "dbt", "promcheck", "binary"},
+			needs: []string{"temporal", "postgres", "redis", "dbt", "promcheck", "buckets", "binary"},
 			// These tests mostly wait for servers, so more of them run at once than there are cores.
 			argv: goTestOf([]string{"-shuffle=on", fmt.Sprintf("-p=%d", runtime.NumCPU()+1), fmt.Sprintf("-parallel=%d",
 				3*runtime.NumCPU())}, servers),
