@@ -13,6 +13,8 @@ export DBT_SEND_ANONYMOUS_USAGE_STATS := false
 
 PREPARE := tools/prepare
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+# Of a release: the tag of the commit where nothing is given.
+RELEASE_VERSION = $(if $(filter command line environment,$(origin VERSION)),$(VERSION))
 
 .PHONY: help
 help: ## list the targets
@@ -35,6 +37,40 @@ build: ## build the UI, then bin/dvt with the UI in it
 bin/dvt:
 	@[ -x bin/dvt ] || echo "==> building bin/dvt (1 to 3 minutes the first time)"
 	@go build -tags disable_grpc_modules -ldflags "-s -w -X main.version=$(VERSION)" -o bin/dvt ./cmd/dvt
+
+# --- ship it ---
+
+RELEASE = go run -C tools/release .
+
+.PHONY: image
+image: ## build the image of dvt for linux on amd64 and arm64 into dist/image, without a container engine
+	@$(PREPARE) go web
+	@mkdir -p dist
+	@$(RELEASE) image -root "$(CURDIR)" "$(CURDIR)/dist/image"
+
+.PHONY: image/worker
+image/worker: ## build the image of data workers with dbt for this architecture into dist/worker-image, from Debian's packages
+	@$(PREPARE) go web dbt
+	@mkdir -p dist
+	@$(RELEASE) worker-image -root "$(CURDIR)" "$(CURDIR)/dist/worker-image"
+
+.PHONY: release
+release: ## build everything of a release into dist/release; VERSION=1.2.3 names it
+	@$(PREPARE) go web
+	@mkdir -p dist
+	@$(RELEASE) build -root "$(CURDIR)" -version "$(RELEASE_VERSION)" "$(CURDIR)/dist/release"
+
+.PHONY: release/check
+release/check: ## check the configuration of releases, the changelog and the licences, and list the files of a release
+	@$(RELEASE) check -root "$(CURDIR)" -version "$(RELEASE_VERSION)"
+
+.PHONY: release/verify
+release/verify: ## verify the release in DIR with the public key KEY, without a network
+	@$(RELEASE) verify -key "$(abspath $(KEY))" "$(abspath $(DIR))"
+
+.PHONY: chart/table
+chart/table: ## write docs/helm-values.md, the table of the values of the chart
+	@go run -C tools/chart . table -root "$(CURDIR)" >docs/helm-values.md
 
 # --- check it ---
 
@@ -125,7 +161,7 @@ clean: ## remove what was built; what was fetched (.tools) and your runs (.dvt) 
 
 # --- the parts, one by one ---
 
-.PHONY: tools/temporal tools/postgres tools/redis tools/bench tools/browser tools/dbt tools/lint tools/workflowcheck tools/govulncheck tools/promcheck tools/webhooks tools/openbao tools/moto tools/buckets web
+.PHONY: tools/temporal tools/postgres tools/redis tools/bench tools/browser tools/dbt tools/lint tools/workflowcheck tools/govulncheck tools/promcheck tools/webhooks tools/openbao tools/moto tools/buckets tools/runc web
 tools/temporal: ## the Temporal CLI, whose dev server runs the workflows
 tools/postgres: ## a PostgreSQL for the tests
 tools/redis: ## a Redis for the tests
@@ -139,6 +175,7 @@ tools/promcheck: ## the check of rules and dashboards, on the engine of Promethe
 tools/webhooks: ## three verifiers of webhooks that are not ours
 tools/openbao: ## an OpenBao, the store of secrets, for the tests
 tools/moto: ## a server with the APIs of AWS that is not ours, for the tests
+tools/runc: ## runc, which runs containers of the images in tests
 web: ## the UI into web/dist
-tools/temporal tools/postgres tools/redis tools/bench tools/browser tools/dbt tools/lint tools/workflowcheck tools/govulncheck tools/promcheck tools/webhooks tools/openbao tools/moto tools/buckets web:
+tools/temporal tools/postgres tools/redis tools/bench tools/browser tools/dbt tools/lint tools/workflowcheck tools/govulncheck tools/promcheck tools/webhooks tools/openbao tools/moto tools/buckets tools/runc web:
 	@$(PREPARE) $(@F)

@@ -105,35 +105,7 @@ func startDeploymentOn(t *testing.T, dsn string, more ...string) *deployment {
 	must(t, os.Mkdir(p.shop, 0o700))
 	config := filepath.Join(dir, "dvt.yaml")
 	p.config = config
-	must(t, os.WriteFile(config, fmt.Appendf(nil, `
-store: %s
-redis: redis://%s/0
-temporal: %s
-temporal-namespace: %s
-artifacts: file://%s?create_dir=true&no_tmp_dir=true
-heartbeat: 5s
-quotas: {tiers: {default: {startRunPerMinute: 6000, heavyStepsPerMinute: 600, signalOpsPerMinute: 6000}}}
-accounts:
-  - id: ada
-    tenant: acme
-    tokenSha256: %s
-    grants: [{role: ENGINEER, project: shop, environment: dev}]
-  - id: sam
-    tenant: acme
-    tokenSha256: %s
-    grants: [{role: SRE, project: "*", environment: "*"}]
-  - id: mallory
-    tenant: globex
-    tokenSha256: %s
-    grants: [{role: ADMIN, project: "*", environment: "*"}]
-    expiresAt: 2100-01-01T00:00:00Z
-  - id: steps-1
-    worker: true
-    serves: [acme]
-    tokenSha256: %s
-%s
-`, dsn, redis.Addr, engine.Addr, engine.Namespace, p.artifacts, tokenHash(adaToken), tokenHash(samToken),
-		tokenHash(malloryToken), tokenHash(workerToken), strings.Join(more, "\n")), 0o600))
+	must(t, os.WriteFile(config, p.settings(dsn, engine.Namespace, more), 0o600))
 	if out := expectFailure(t, "server", "--config", config, "--listen",
 		testserver.FreeAddress(t)); !strings.Contains(out,
 		"dvt migrate") {
@@ -164,6 +136,39 @@ accounts:
 	waitUntilReady(t, p.urlA)
 	waitUntilReady(t, p.urlB)
 	return p
+}
+
+// settings returns the settings file of servers and control workers, with further lines.
+func (p *deployment) settings(dsn, namespace string, more []string) []byte {
+	return fmt.Appendf(nil, `
+store: %s
+redis: redis://%s/0
+temporal: %s
+temporal-namespace: %s
+artifacts: file://%s?create_dir=true&no_tmp_dir=true
+heartbeat: 5s
+quotas: {tiers: {default: {startRunPerMinute: 6000, heavyStepsPerMinute: 600, signalOpsPerMinute: 6000}}}
+accounts:
+  - id: ada
+    tenant: acme
+    tokenSha256: %s
+    grants: [{role: ENGINEER, project: shop, environment: dev}]
+  - id: sam
+    tenant: acme
+    tokenSha256: %s
+    grants: [{role: SRE, project: "*", environment: "*"}]
+  - id: mallory
+    tenant: globex
+    tokenSha256: %s
+    grants: [{role: ADMIN, project: "*", environment: "*"}]
+    expiresAt: 2100-01-01T00:00:00Z
+  - id: steps-1
+    worker: true
+    serves: [acme]
+    tokenSha256: %s
+%s
+`, dsn, p.redis, p.temporal.Addr, namespace, p.artifacts, tokenHash(adaToken), tokenHash(samToken),
+		tokenHash(malloryToken), tokenHash(workerToken), strings.Join(more, "\n"))
 }
 
 // findDBT returns the path of the dbt program that `make tools/dbt` installs, and fails the test when it is missing.

@@ -2,6 +2,7 @@ package archtest_test
 
 import (
 	"encoding/json"
+	"os"
 	"os/exec"
 	"regexp"
 	"slices"
@@ -39,13 +40,16 @@ func TestNotice_NamesWhatTheBinaryCarries(t *testing.T) {
 	t.Parallel()
 	root, _ := repository(t)
 	const module = "{{with .Module}}{{if not .Main}}{{.Path}}{{end}}{{end}}"
-	list := exec.Command("go", "list", "-deps", "-f", module, "./cmd/dvt")
-	list.Dir = root
-	out, err := list.Output()
-	if err != nil {
-		t.Fatalf("list the modules of cmd/dvt: %v", err)
+	var want []string
+	for _, system := range []string{"linux", "darwin"} { // those of a release
+		list := exec.Command("go", "list", "-deps", "-f", module, "./cmd/dvt")
+		list.Dir, list.Env = root, append(os.Environ(), "GOOS="+system)
+		out, err := list.Output()
+		if err != nil {
+			t.Fatalf("list the modules of cmd/dvt on %s: %v", system, err)
+		}
+		want = append(want, strings.Fields(string(out))...)
 	}
-	want := strings.Fields(string(out))
 	var manifest struct{ Dependencies map[string]string }
 	if err := json.Unmarshal([]byte(text(t, "web/package.json")), &manifest); err != nil {
 		t.Fatal(err)

@@ -81,6 +81,7 @@ func preparations() []task {
 		prepare("openbao", "OpenBao", false),
 		prepare("moto", "a server with the APIs of AWS", false),
 		prepare("buckets", "servers of buckets", true),
+		prepare("runc", "runc", false),
 		{name: "binary", what: "bin/dvt", needs: []string{"web"}, heavy: true, argv: []string{"make", "bin/dvt"}},
 	}
 }
@@ -96,7 +97,7 @@ func suites(root string) ([]task, error) {
 		{
 			name: "servers", what: "Go packages on real servers", heavy: true, goTest: true, tests: true,
 			env:   []string{path, binary},
-			needs: []string{"temporal", "postgres", "redis", "dbt", "promcheck", "binary"},
+			needs: []string{"temporal", "postgres", "redis", "dbt", "promcheck", "buckets", "binary"},
 			// These tests mostly wait for servers, so more of them run at once than there are cores.
 			argv: goTestOf([]string{"-shuffle=on", fmt.Sprintf("-p=%d", runtime.NumCPU()+1), fmt.Sprintf("-parallel=%d",
 				3*runtime.NumCPU())}, servers),
@@ -135,6 +136,10 @@ func suites(root string) ([]task, error) {
 		},
 		{name: "vuln", what: "known vulnerabilities of dependencies", goTest: true, needs: []string{"govulncheck", "web"},
 			argv: goTestOf(nil, []string{"./internal/vulncheck"})},
+		{name: "release", what: "image, bill of materials, signature of a release", goTest: true, tests: true,
+			dir: "tools/release", needs: []string{"binary"}, argv: goTestOf(nil, []string{"./..."})},
+		{name: "chart", what: "the chart for Kubernetes in every pair of its choices", goTest: true, tests: true,
+			dir: "tools/chart", needs: []string{"binary"}, argv: goTestOf(nil, []string{"./..."})},
 		{name: "web-types", what: "types of the UI", needs: []string{"npm"}, dir: "web",
 			argv: []string{"npm", "run", "--silent", "typecheck"}},
 		{name: "web-lint", what: "linter of the UI", needs: []string{"npm"}, dir: "web",
@@ -211,6 +216,17 @@ func longSuites(root string) ([]task, error) {
 			env:   []string{path, binary, "TEST_LONG=1"},
 			needs: []string{"temporal", "postgres", "redis", "dbt", "binary"},
 			argv:  goTestOf([]string{"-run=Doctor_Names"}, []string{"./server"}),
+		},
+		{
+			name: "images", what: "the sample in containers of the images", heavy: true, goTest: true, tests: true,
+			env:   []string{path, binary, "TEST_LONG=1"},
+			needs: []string{"temporal", "postgres", "redis", "dbt", "binary", "runc"},
+			argv:  goTestOf([]string{"-run=Images_"}, []string{"./server"}),
+		},
+		{
+			name: "two-builds", what: "two checkouts give the same image", heavy: true, goTest: true,
+			dir: "tools/release", env: []string{"TEST_LONG=1"}, needs: []string{"binary"},
+			argv: goTestOf([]string{"-run=TwoCheckouts"}, []string{"./..."}),
 		},
 	}, nil
 }
