@@ -8960,6 +8960,80 @@ var AllRunOrder = []RunOrder{
 	RunOrderTimeLeftDesc,
 }
 
+// RunPlanRef includes the requested fields of the GraphQL type PlanRef.
+type RunPlanRef struct {
+	PlanId        string `json:"planId"`
+	PlanVersion   string `json:"planVersion"`
+	SchemaVersion string `json:"schemaVersion"`
+	// The day until which dvt reads plans of schemaVersion at least; null for a version that is not deprecated.
+	SchemaEnd *string `json:"schemaEnd"`
+	Uri       *string `json:"uri"`
+	// `gzip` or `none`, as the request said; null when it said nothing, as for a plan without compression.
+	Compression *string `json:"compression"`
+	// Further addresses of the same bytes, which are tried when `uri` does not give them.
+	Mirrors []string `json:"mirrors"`
+	// The mirror that gave the bytes; null when `uri` gave them, when dvt had them already, and for runs that an earlier version started.
+	AnsweredBy *string `json:"answeredBy"`
+	// The time after which the bytes need not be at their addresses any more; null: they stay. dvt keeps its own copy from the start of the run on.
+	ExpiresAt *time.Time `json:"expiresAt"`
+	// The versions through which the planner brought the document to schemaVersion.
+	SchemaEvolutionPath *string                  `json:"schemaEvolutionPath"`
+	MigrationHint       *RunPlanRefMigrationHint `json:"migrationHint"`
+}
+
+// GetPlanId returns RunPlanRef.PlanId, and is useful for accessing the field via an interface.
+func (v *RunPlanRef) GetPlanId() string { return v.PlanId }
+
+// GetPlanVersion returns RunPlanRef.PlanVersion, and is useful for accessing the field via an interface.
+func (v *RunPlanRef) GetPlanVersion() string { return v.PlanVersion }
+
+// GetSchemaVersion returns RunPlanRef.SchemaVersion, and is useful for accessing the field via an interface.
+func (v *RunPlanRef) GetSchemaVersion() string { return v.SchemaVersion }
+
+// GetSchemaEnd returns RunPlanRef.SchemaEnd, and is useful for accessing the field via an interface.
+func (v *RunPlanRef) GetSchemaEnd() *string { return v.SchemaEnd }
+
+// GetUri returns RunPlanRef.Uri, and is useful for accessing the field via an interface.
+func (v *RunPlanRef) GetUri() *string { return v.Uri }
+
+// GetCompression returns RunPlanRef.Compression, and is useful for accessing the field via an interface.
+func (v *RunPlanRef) GetCompression() *string { return v.Compression }
+
+// GetMirrors returns RunPlanRef.Mirrors, and is useful for accessing the field via an interface.
+func (v *RunPlanRef) GetMirrors() []string { return v.Mirrors }
+
+// GetAnsweredBy returns RunPlanRef.AnsweredBy, and is useful for accessing the field via an interface.
+func (v *RunPlanRef) GetAnsweredBy() *string { return v.AnsweredBy }
+
+// GetExpiresAt returns RunPlanRef.ExpiresAt, and is useful for accessing the field via an interface.
+func (v *RunPlanRef) GetExpiresAt() *time.Time { return v.ExpiresAt }
+
+// GetSchemaEvolutionPath returns RunPlanRef.SchemaEvolutionPath, and is useful for accessing the field via an interface.
+func (v *RunPlanRef) GetSchemaEvolutionPath() *string { return v.SchemaEvolutionPath }
+
+// GetMigrationHint returns RunPlanRef.MigrationHint, and is useful for accessing the field via an interface.
+func (v *RunPlanRef) GetMigrationHint() *RunPlanRefMigrationHint { return v.MigrationHint }
+
+// RunPlanRefMigrationHint includes the requested fields of the GraphQL type MigrationHint.
+// The GraphQL type's documentation follows.
+//
+// How a document of another schema version becomes one of targetVersion. dvt records it for people and runs nothing of it.
+type RunPlanRefMigrationHint struct {
+	SourceVersion string `json:"sourceVersion"`
+	TargetVersion string `json:"targetVersion"`
+	// The address of a script of the planner.
+	TransformScript *string `json:"transformScript"`
+}
+
+// GetSourceVersion returns RunPlanRefMigrationHint.SourceVersion, and is useful for accessing the field via an interface.
+func (v *RunPlanRefMigrationHint) GetSourceVersion() string { return v.SourceVersion }
+
+// GetTargetVersion returns RunPlanRefMigrationHint.TargetVersion, and is useful for accessing the field via an interface.
+func (v *RunPlanRefMigrationHint) GetTargetVersion() string { return v.TargetVersion }
+
+// GetTransformScript returns RunPlanRefMigrationHint.TransformScript, and is useful for accessing the field via an interface.
+func (v *RunPlanRefMigrationHint) GetTransformScript() *string { return v.TransformScript }
+
 // RunRow includes the GraphQL fields of Run requested by the fragment RunRow.
 type RunRow struct {
 	RunId         string    `json:"runId"`
@@ -9244,6 +9318,12 @@ type RunWait struct {
 	Help string `json:"help"`
 	// Principals who can help, at most 10; empty for what only the operators of the installation can mend.
 	WhoCould []string `json:"whoCould"`
+	// The steps that wait, in plan order, at most 20.
+	Steps []string `json:"steps"`
+	// With kind PLAN_FETCH: the current try of `tries`; null before the first try has reported. With kind RETRY of one step: the
+	// next try and the last one.
+	Try   *int `json:"try"`
+	Tries *int `json:"tries"`
 }
 
 // GetKind returns RunWait.Kind, and is useful for accessing the field via an interface.
@@ -9263,6 +9343,15 @@ func (v *RunWait) GetHelp() string { return v.Help }
 
 // GetWhoCould returns RunWait.WhoCould, and is useful for accessing the field via an interface.
 func (v *RunWait) GetWhoCould() []string { return v.WhoCould }
+
+// GetSteps returns RunWait.Steps, and is useful for accessing the field via an interface.
+func (v *RunWait) GetSteps() []string { return v.Steps }
+
+// GetTry returns RunWait.Try, and is useful for accessing the field via an interface.
+func (v *RunWait) GetTry() *int { return v.Try }
+
+// GetTries returns RunWait.Tries, and is useful for accessing the field via an interface.
+func (v *RunWait) GetTries() *int { return v.Tries }
 
 // SearchLogsLogSearchLogSearchConnection includes the requested fields of the GraphQL type LogSearchConnection.
 // The GraphQL type's documentation follows.
@@ -10738,6 +10827,7 @@ type ShowRunRun struct {
 	TraceId string `json:"traceId"`
 	// When the run was requested, which is before `createdAt` when it had to be approved. Null in lists and subscriptions.
 	RequestedAt *time.Time `json:"requestedAt"`
+	Plan        RunPlanRef `json:"plan"`
 	// The approval and its decisions; null when the run needs none. Not available in lists and subscriptions.
 	Approval *ApprovalRow `json:"approval"`
 	// Null unless the run waits to be started, and in lists and subscriptions.
@@ -10766,6 +10856,9 @@ func (v *ShowRunRun) GetTraceId() string { return v.TraceId }
 
 // GetRequestedAt returns ShowRunRun.RequestedAt, and is useful for accessing the field via an interface.
 func (v *ShowRunRun) GetRequestedAt() *time.Time { return v.RequestedAt }
+
+// GetPlan returns ShowRunRun.Plan, and is useful for accessing the field via an interface.
+func (v *ShowRunRun) GetPlan() RunPlanRef { return v.Plan }
 
 // GetApproval returns ShowRunRun.Approval, and is useful for accessing the field via an interface.
 func (v *ShowRunRun) GetApproval() *ApprovalRow { return v.Approval }
@@ -10805,9 +10898,6 @@ func (v *ShowRunRun) GetMessage() *string { return v.RunRow.Message }
 
 // GetRunSeq returns ShowRunRun.RunSeq, and is useful for accessing the field via an interface.
 func (v *ShowRunRun) GetRunSeq() int64 { return v.RunRow.RunSeq }
-
-// GetPlan returns ShowRunRun.Plan, and is useful for accessing the field via an interface.
-func (v *ShowRunRun) GetPlan() RunRowPlanPlanRef { return v.RunRow.Plan }
 
 // GetStepCounts returns ShowRunRun.StepCounts, and is useful for accessing the field via an interface.
 func (v *ShowRunRun) GetStepCounts() RunRowStepCounts { return v.RunRow.StepCounts }
@@ -10877,6 +10967,8 @@ type __premarshalShowRunRun struct {
 
 	RequestedAt *time.Time `json:"requestedAt"`
 
+	Plan RunPlanRef `json:"plan"`
+
 	Approval *ApprovalRow `json:"approval"`
 
 	Queue *ShowRunRunQueueQueueEntry `json:"queue"`
@@ -10902,8 +10994,6 @@ type __premarshalShowRunRun struct {
 	Message *string `json:"message"`
 
 	RunSeq int64 `json:"runSeq"`
-
-	Plan RunRowPlanPlanRef `json:"plan"`
 
 	StepCounts RunRowStepCounts `json:"stepCounts"`
 
@@ -10942,6 +11032,7 @@ func (v *ShowRunRun) __premarshalJSON() (*__premarshalShowRunRun, error) {
 	retval.ParentRunId = v.ParentRunId
 	retval.TraceId = v.TraceId
 	retval.RequestedAt = v.RequestedAt
+	retval.Plan = v.Plan
 	retval.Approval = v.Approval
 	retval.Queue = v.Queue
 	retval.Waits = v.Waits
@@ -10955,7 +11046,6 @@ func (v *ShowRunRun) __premarshalJSON() (*__premarshalShowRunRun, error) {
 	retval.Substatus = v.RunRow.Substatus
 	retval.Message = v.RunRow.Message
 	retval.RunSeq = v.RunRow.RunSeq
-	retval.Plan = v.RunRow.Plan
 	retval.StepCounts = v.RunRow.StepCounts
 	retval.TriggeredBy = v.RunRow.TriggeredBy
 	retval.CreatedAt = v.RunRow.CreatedAt
@@ -12453,7 +12543,7 @@ var AllStepStatus = []StepStatus{
 // StepWait includes the requested fields of the GraphQL type Wait.
 // The GraphQL type's documentation follows.
 //
-// Why a step is not running.
+// Why nothing works on a step.
 type StepWait struct {
 	Kind  WaitKind   `json:"kind"`
 	Since *time.Time `json:"since"`
@@ -12468,6 +12558,9 @@ type StepWait struct {
 	// With kind WORKER: when a worker last polled that queue, as this server knew at most 15 s ago; null when no poll is known.
 	// A worker without a free slot does not poll. Not available in subscriptions, which send nothing while the run does not change.
 	PollerSeenAt *time.Time `json:"pollerSeenAt"`
+	// With kind RETRY of a running step: the next try of its attempt, and the last one.
+	Try   *int `json:"try"`
+	Tries *int `json:"tries"`
 }
 
 // GetKind returns StepWait.Kind, and is useful for accessing the field via an interface.
@@ -12490,6 +12583,12 @@ func (v *StepWait) GetTaskQueue() *string { return v.TaskQueue }
 
 // GetPollerSeenAt returns StepWait.PollerSeenAt, and is useful for accessing the field via an interface.
 func (v *StepWait) GetPollerSeenAt() *time.Time { return v.PollerSeenAt }
+
+// GetTry returns StepWait.Try, and is useful for accessing the field via an interface.
+func (v *StepWait) GetTry() *int { return v.Try }
+
+// GetTries returns StepWait.Tries, and is useful for accessing the field via an interface.
+func (v *StepWait) GetTries() *int { return v.Tries }
 
 // StoreTimeResponse is returned by StoreTime on success.
 type StoreTimeResponse struct {
@@ -12809,7 +12908,8 @@ func (v *UpdateTargetInput) GetNewTarget() TargetInput { return v.NewTarget }
 // GetReason returns UpdateTargetInput.Reason, and is useful for accessing the field via an interface.
 func (v *UpdateTargetInput) GetReason() string { return v.Reason }
 
-// QUOTA, JOURNAL and STORE of a step are known only on run(runId:); in subscriptions and lists of runs such a step waits for a WORKER.
+// QUOTA, JOURNAL and STORE of a step, and RETRY of a running one, are known only on run(runId:); in subscriptions and lists of
+// runs such a step waits for a WORKER, or runs.
 type WaitKind string
 
 const (
@@ -12821,7 +12921,9 @@ const (
 	WaitKindFailFast WaitKind = "FAIL_FAST"
 	WaitKindWorker   WaitKind = "WORKER"
 	WaitKindPerson   WaitKind = "PERSON"
-	WaitKindRetry    WaitKind = "RETRY"
+	// A person retried the failed step, and its new attempt has not started. Or a try of a running step failed, and the engine
+	// tries it again at `until`, or when a worker is free; then nothing works on the step.
+	WaitKindRetry WaitKind = "RETRY"
 	// The quota of heavy steps, or that of starts, is used up for now.
 	WaitKindQuota WaitKind = "QUOTA"
 	// A worker does not reach the journal of the server, or has no access to it.
@@ -21052,6 +21154,8 @@ query ShowRun ($runId: String!, $at: Seq) {
 				who
 				taskQueue
 				pollerSeenAt
+				try
+				tries
 			}
 		}
 		pause {
@@ -21063,6 +21167,23 @@ query ShowRun ($runId: String!, $at: Seq) {
 		parentRunId
 		traceId
 		requestedAt
+		plan {
+			planId
+			planVersion
+			schemaVersion
+			schemaEnd
+			uri
+			compression
+			mirrors
+			answeredBy
+			expiresAt
+			schemaEvolutionPath
+			migrationHint {
+				sourceVersion
+				targetVersion
+				transformScript
+			}
+		}
 		approval {
 			... ApprovalRow
 		}
@@ -21084,6 +21205,9 @@ query ShowRun ($runId: String!, $at: Seq) {
 			message
 			help
 			whoCould
+			steps
+			try
+			tries
 		}
 		request {
 			params

@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
+	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store"
 )
@@ -120,7 +121,7 @@ func (s *AuditLinker) measureBacklog(ctx context.Context, before map[string]bool
 		a.Note = fmt.Sprintf(
 			"An audit row of %s has no link after %s. Look for \"audit rows were not linked\" in the log of servers with the "+
 				"duty reconcile.",
-			b.Oldest.UTC().Format(time.RFC3339), b.Waiting.Round(time.Second))
+			b.Oldest.UTC().Format(time.RFC3339), plan.DurationWords(b.Waiting))
 		if _, err := s.alerts.Raise(ctx, a); err != nil {
 			return late, err
 		}

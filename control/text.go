@@ -59,20 +59,3 @@ func Plural(n int, one, many string) string {
 
 // TimeWords returns a time as a sentence for people names it, such as "2026-11-21 03:12:07 UTC".
 func TimeWords(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }
-
-// DurationWords returns a duration to the second as a sentence for people names it, such as "9 m 32 s" or "2 h 5 m".
-func DurationWords(d time.Duration) string {
-	d = max(0, d.Round(time.Second))
-	h, m, sec := int(d.Hours()), int(d.Minutes())%60, int(d.Seconds())%60
-	switch {
-	case h > 0 && m == 0:
-		return fmt.Sprintf("%d h", h)
-	case h > 0:
-		return fmt.Sprintf("%d h %d m", h, m)
-	case m > 0 && sec == 0:
-		return fmt.Sprintf("%d m", m)
-	case m > 0:
-		return fmt.Sprintf("%d m %d s", m, sec)
-	}
-	return fmt.Sprintf("%d s", sec)
-}

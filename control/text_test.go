@@ -128,14 +128,3 @@ func TestInput_TextThatATerminalObeysIsRefused(t *testing.T) {
 func quoted(text string) string {
 	return `"` + strings.NewReplacer("\x1b", `\u001b`, "\x07", `\u0007`).Replace(text) + `"`
 }
-
-func TestDurationWords_OneUnitBelowTheLargest(t *testing.T) {
-	t.Parallel()
-	for d, want := range map[time.Duration]string{0: "0 s", -time.Second: "0 s", 400 * time.Millisecond: "0 s",
-		59 * time.Second: "59 s", 5 * time.Minute: "5 m", 9*time.Minute + 32*time.Second: "9 m 32 s", 2 * time.Hour: "2 h",
-		26*time.Hour + 5*time.Minute + 7*time.Second: "26 h 5 m"} {
-		if got := control.DurationWords(d); got != want {
-			t.Errorf("%s is written %q, want %q", d, got, want)
-		}
-	}
-}

@@ -40,7 +40,8 @@ type PlanLoad struct {
 	Try, Tries int
 }
 
-// StepWait is the reason why a step has not started, or why its end is not in the log.
+// StepWait is the reason why a step has not started, why its end is not in the log, or why nothing works on it between
+// two tries.
 type StepWait struct {
 	StepID string    `json:"stepId"`
 	Cause  WaitCause `json:"cause"`
@@ -51,6 +52,9 @@ type StepWait struct {
 	// Ended says that the work of the attempt has ended, and that its worker cannot report that. Since is when it first
 	// tried.
 	Ended bool `json:"ended,omitempty"`
+	// Try is the next try of the attempt and Tries the last one, both from 1; only with WaitRetry, else 0.
+	Try   int `json:"try,omitempty"`
+	Tries int `json:"tries,omitempty"`
 }
 
 // WaitCause is what a step waits for.
@@ -62,6 +66,8 @@ const (
 	WaitJournal WaitCause = "JOURNAL" // its worker has no access to the Journal, or does not reach it
 	WaitStore   WaitCause = "STORE"   // the store did not answer the start or the end in time
 	WaitWorker  WaitCause = "WORKER"  // its worker does not serve the run, or the tenant's share of slots is used
+	// WaitRetry is the time between two tries of an attempt. The log says that the step runs.
+	WaitRetry WaitCause = "RETRY"
 )
 
 // DeniedError is an ErrDenied with the HTTP status of the answer.

@@ -219,6 +219,7 @@ func (d *draws) header(seq run.Seq) run.Header {
 		Mirrors: []string{d.text()}[:d.n(2)], ExpiresAt: pick(d, time.Time{}, time.Unix(1_800_000_000, 0)),
 		SchemaEvolutionPath: d.text(), MigrationHint: maybe(d, plan.MigrationHint{SourceVersion: d.text(),
 			TargetVersion: d.text(), TransformScript: d.text()})})
+	h.PlanMirror = d.text()
 	h.Engine = maybe(d, run.EngineRunRef{Provider: d.text(), Namespace: d.text(), WorkflowID: d.text(),
 		EngineRunID: d.text()})
 	h.Pause = maybe(d, run.PauseInfo{SignalID: d.text(), RequestedBy: d.text(), Reason: d.text(), Since: d.moment(),

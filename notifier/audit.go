@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 // AuditReader is the part of a store that has the audit.
 type AuditReader interface {
 	AuditHeads(ctx context.Context, afterTenant string, limit int) ([]store.AuditHead, error)
+	AuditEnds(ctx context.Context, tenantIDs []string) (map[string]int64, error)
 	AuditLinks(ctx context.Context, f store.AuditFilter) ([]store.AuditLink, error)
 	AuditCut(ctx context.Context, tenantID string) (store.AuditCutState, error)
 }
@@ -32,10 +34,13 @@ type auditReader struct {
 	hashes map[string][32]byte // of the last record that was read; absent after a start
 	buried bool                // the last outcome of records was a dead letter
 	behind time.Time           // since then old records wait; zero when none does
+	// rev is how far the session knows which chains grew, and grown are those that it has not read to their ends.
+	rev   int64
+	grown map[string]bool
 }
 
 func newAuditReader(read map[string]int64) auditReader {
-	out := auditReader{read: maps.Clone(read), hashes: map[string][32]byte{}}
+	out := auditReader{read: maps.Clone(read), hashes: map[string][32]byte{}, grown: map[string]bool{}}
 	if out.read == nil {
 		out.read = map[string]int64{}
 	}
@@ -53,29 +58,30 @@ func (s *session) readAudit(ctx context.Context) (more bool, err error) {
 			return false, err
 		}
 	}
-	for after := ""; ; {
-		heads, err := s.cfg.Store.AuditHeads(ctx, after, store.MaxPage)
+	grown, rev, err := s.heads.since(ctx, s.audit.rev)
+	if err != nil {
+		return false, err
+	}
+	for tenant, end := range grown {
+		if end > s.audit.read[tenant] && s.dest.SelectsAudit(tenant) {
+			s.audit.grown[tenant] = true
+		}
+	}
+	s.audit.rev = rev
+	for _, tenant := range slices.Sorted(maps.Keys(s.audit.grown)) {
+		if !s.hasRoom() {
+			return true, nil
+		}
+		left, err := s.readChain(ctx, tenant)
 		if err != nil {
 			return false, err
 		}
-		for _, h := range heads {
-			after = h.TenantID
-			if h.No <= s.audit.read[h.TenantID] || !s.dest.SelectsAudit(h.TenantID) {
-				continue
-			}
-			if !s.hasRoom() {
-				return true, nil
-			}
-			left, err := s.readChain(ctx, h.TenantID)
-			if err != nil {
-				return false, err
-			}
-			more = more || left
+		if !left {
+			delete(s.audit.grown, tenant)
 		}
-		if len(heads) < store.MaxPage {
-			return more, nil
-		}
+		more = more || left
 	}
+	return more, nil
 }
 
 // readChain reads the next records of a tenant.

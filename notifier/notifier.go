@@ -139,6 +139,7 @@ type Notifier struct {
 	nextMark time.Time
 
 	feed     *feed.Cache
+	heads    *auditHeads
 	messages *sizedlru.Cache[destination.Message] // of events, by epoch and id
 }
 
@@ -156,6 +157,7 @@ func New(cfg Config) *Notifier {
 	}
 	n := &Notifier{cfg: cfg, log: cfg.Logger, metrics: newMetrics(cfg.Metrics), workers: map[string]*worker{},
 		feed:     feed.NewCache(cfg.Store, store.RunFilter{EveryTenant: true}, cfg.Timing.Idle/2),
+		heads:    newAuditHeads(cfg.Store, cfg.Timing.Idle/2, time.Now),
 		messages: sizedlru.New[destination.Message](maxShared, maxSharedBytes)}
 	if n.log == nil {
 		n.log = slog.New(slog.DiscardHandler)

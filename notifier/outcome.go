@@ -12,6 +12,7 @@ import (
 
 	"github.com/dvt-engine/dvt/destination"
 	"github.com/dvt-engine/dvt/internal/contain"
+	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store"
 )
@@ -174,10 +175,10 @@ func (s *session) failingAlert() store.Alert {
 			"enables it or its entry in the file of destinations changes.", s.dest.Name)
 	case s.failingSince == nil && s.isBehind():
 		a.Note = fmt.Sprintf("The destination %s accepts records of the audit, but slower than they come: the oldest that "+
-			"waits is older than %s. None is lost.", s.dest.Name, s.cfg.Timing.FailingAfter)
+			"waits is older than %s. None is lost.", s.dest.Name, plan.DurationWords(s.cfg.Timing.FailingAfter))
 	default:
 		a.Note = fmt.Sprintf("The destination %s has accepted nothing for %s or longer. Messages that it refused are dead "+
-			"letters; the others wait until it accepts them.", s.dest.Name, s.cfg.Timing.FailingAfter)
+			"letters; the others wait until it accepts them.", s.dest.Name, plan.DurationWords(s.cfg.Timing.FailingAfter))
 	}
 	if s.missed > 0 {
 		a.Note += fmt.Sprintf(" Runs that the retention deleted before it took all their messages: %d. These messages are "+

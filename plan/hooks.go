@@ -32,7 +32,8 @@ func (o *object) wait(t StepType) *Wait {
 	}
 	if v, vp, ok := of.take("timeout"); ok {
 		if w.Timeout = o.r.duration(v, vp); w.Timeout > 0 && w.Timeout < minWait {
-			o.r.report(vp, CodeRange, "write at least %s, or remove the field to wait without a limit", minWait)
+			o.r.report(vp, CodeRange, "write at least %s, or remove the field to wait without a limit",
+				DurationText(minWait))
 		}
 	}
 	of.end()

@@ -313,7 +313,7 @@ func (r *reader) duration(v value, p *at) time.Duration {
 		return 0
 	}
 	if d <= 0 || d > MaxTimeout {
-		r.report(p, CodeRange, "write a duration above 0 and at most %d days", MaxTimeout/(24*time.Hour))
+		r.report(p, CodeRange, "write a duration above 0 and at most %s", DurationWords(MaxTimeout))
 		return 0
 	}
 	return d

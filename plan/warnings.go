@@ -25,7 +25,7 @@ func (p Plan) Warnings() []Warning {
 		out = append(out, Warning{
 			Path: fmt.Sprintf("steps[%d].timeout", i),
 			Message: fmt.Sprintf("step %s waits for a person without a limit: its timeout of %s does not end the wait. "+
-				"To limit the wait, write manual: {timeout: %[2]s}", s.StepID, s.Timeout),
+				"To limit the wait, write manual: {timeout: %s}", s.StepID, DurationWords(s.Timeout), DurationText(s.Timeout)),
 		})
 	}
 	return out

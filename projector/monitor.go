@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/dvt-engine/dvt/live"
+	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store"
 )
@@ -142,8 +143,8 @@ func (w *monitor) alert(runID string, code run.Code, why string) {
 // again only after more than idleSweeps sweeps without one (contract P15, T34).
 func (w *monitor) observeLag(runID string, age time.Duration) {
 	if age > w.cfg.LagHigh {
-		w.alert("", run.CodeLagHigh, fmt.Sprintf("An event of run %s waits for its view since %s.", runID,
-			age.Round(time.Second)))
+		w.alert("", run.CodeLagHigh, fmt.Sprintf("An event of run %s has waited %s for its view.", runID,
+			plan.DurationWords(age)))
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -130,6 +130,9 @@ func (f *folding) start(e *Event) {
 	}
 	f.s.StartedAt = &at
 	f.s.PlanRef, f.s.Engine, f.s.Policy = &p.PlanRef, &p.Engine, &p.Policy
+	if p.Context != nil {
+		f.s.PlanMirror = p.Context.PlanMirror
+	}
 	if p.TriggeredBy != "" {
 		f.s.TriggeredBy = p.TriggeredBy
 	}

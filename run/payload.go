@@ -65,6 +65,9 @@ type (
 	// RunContext is what the envelope of RunStarted does not say about the request of a run.
 	RunContext struct {
 		TriggerSource string `json:"triggerSource"` // api or rerun
+		// PlanMirror is the further address of the plan's reference that gave the document. It is empty when the first one
+		// gave it, and when the store had it.
+		PlanMirror string `json:"planMirror,omitempty"`
 	}
 
 	// PlanRef names the plan document that the run executes. The other fields are what the request said of it (contract

@@ -166,6 +166,7 @@ var payloads = map[EventType]shape{
 		may("engineType", text),
 		may("context", object(
 			must("triggerSource", text),
+			may("planMirror", text),
 		)),
 		may("triggeredBy", text),
 	),

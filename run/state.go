@@ -26,6 +26,8 @@ type Header struct {
 	PlanRef *PlanRef      `json:"planRef,omitempty"`
 	Engine  *EngineRunRef `json:"engine,omitempty"`
 	Policy  *Policy       `json:"policy,omitempty"`
+	// PlanMirror is that of RunContext.
+	PlanMirror string `json:"planMirror,omitempty"`
 
 	PausedEpoch  int        `json:"pausedEpoch,omitempty"`  // of the newest RunPaused (contract T53)
 	ResumedEpoch int        `json:"resumedEpoch,omitempty"` // of the newest RunResumed

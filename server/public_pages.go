@@ -13,10 +13,10 @@ import (
 	"github.com/klauspost/compress/gzhttp"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/dvt-engine/dvt/control"
 	"github.com/dvt-engine/dvt/control/runs"
 	"github.com/dvt-engine/dvt/graph"
 	"github.com/dvt-engine/dvt/graph/limit"
+	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/run"
 )
 
@@ -185,7 +185,7 @@ func (p *parts) sharedPage(s runs.SharedRun, token string) sharedPage {
 			end, took = *s.EndedAt, "took "
 		}
 		facts = append(facts, "Started "+s.StartedAt.UTC().Format("2006-01-02 15:04 UTC"),
-			took+control.DurationWords(end.Sub(*s.StartedAt)))
+			took+plan.DurationWords(end.Sub(*s.StartedAt)))
 	}
 	if failed != "" {
 		facts = append(facts, failed)

@@ -78,6 +78,9 @@ type AuditProofs interface {
 	// AuditHeads lists the newest link of each tenant, for tenants after afterTenant by id, at most limit (≤ MaxPage).
 	// Tenants without a link are absent.
 	AuditHeads(ctx context.Context, afterTenant string, limit int) ([]AuditHead, error)
+	// AuditEnds returns the number of the newest link of each of at most MaxPage tenants. Tenants without a link are
+	// absent.
+	AuditEnds(ctx context.Context, tenantIDs []string) (map[string]int64, error)
 }
 
 // AuditFilter selects links of one tenant. Empty fields do not restrict.

@@ -48,8 +48,8 @@ const (
 	maxCandidates = 1_000
 )
 
-// expand replaces short ids and names in the arguments RUN and BULK and in --run by whole ids. words are the arguments
-// of the usage line.
+// expand replaces short ids and names in the arguments RUN and BULK, in --run and in --failed-of by whole ids. words
+// are the arguments of the usage line.
 func (s *session) expand(c *cobra.Command, words, args []string) error {
 	for i, arg := range args {
 		if i >= len(words) {
@@ -70,12 +70,19 @@ func (s *session) expand(c *cobra.Command, words, args []string) error {
 			return err
 		}
 	}
-	if f := c.Flag("run"); f != nil && f.Changed {
-		id, err := s.runID(c.Context(), f.Value.String())
+	for name, find := range map[string]func(context.Context, string) (string, error){"run": s.runID,
+		"failed-of": s.bulkID} {
+		f := c.Flag(name)
+		if f == nil || !f.Changed {
+			continue
+		}
+		id, err := find(c.Context(), f.Value.String())
 		if err != nil {
 			return err
 		}
-		return f.Value.Set(id)
+		if err := f.Value.Set(id); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -316,9 +323,9 @@ func (s *session) bulkID(ctx context.Context, given string) (string, error) {
 	return "", cmdline.Usage(fmt.Errorf("%d bulks end with %s:\n  %s", len(found), given, strings.Join(found, "\n  ")))
 }
 
-// shortBulk returns the short id of a bulk.
+// shortBulk returns the short id of a bulk, which each command takes. Pipes get it too: a whole id has 56 characters.
 func (s *session) shortBulk(id string) string {
-	if s.whole() || !s.display.IsTerminal() {
+	if s.whole() {
 		return id
 	}
 	return id[max(0, len(id)-shortBulkID):]

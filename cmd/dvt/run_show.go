@@ -19,6 +19,7 @@ import (
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/runtext"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/stepcmd"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/watchview"
+	"github.com/dvt-engine/dvt/plan"
 	log "github.com/dvt-engine/dvt/run"
 )
 
@@ -144,13 +145,14 @@ func (s *session) show(ctx context.Context, run *client.ShowRunRun, titles map[s
 		began = fmt.Sprintf("requested by %s %s, not started", by, s.when(&r.CreatedAt))
 	}
 	fmt.Fprintf(s.out, "%s  %s@%s  %s/%s\n%s %s %d, %s\n", r.RunId, r.Plan.PlanId, r.Plan.PlanVersion,
-		r.ProjectId, r.EnvironmentId, runtext.Status(r)+skippedFailures(run), is, r.RunSeq, began)
+		r.ProjectId, r.EnvironmentId, runtext.Status(r)+restingStatus(run)+skippedFailures(run), is, r.RunSeq, began)
 	if parent := runtext.Deref(run.ParentRunId); parent != "" {
 		fmt.Fprintln(s.out, "rerun of", parent)
 	}
 	if s.output == document.Wide {
 		fmt.Fprintln(s.out, "trace", run.TraceId)
 	}
+	s.showPlanRef(run.Plan)
 	if run.Request.Params != nil {
 		fmt.Fprintln(s.out, "parameters:", paramsInWords(*run.Request.Params))
 	}
@@ -205,6 +207,41 @@ func (s *session) show(ctx context.Context, run *client.ShowRunRun, titles map[s
 		s.stepRow(t, st, titles, named, past)
 	}
 	return t.Print()
+}
+
+// ownPlan begins the address of a plan that came with the request of its run.
+const ownPlan = "dvt:"
+
+// showPlanRef prints what a reference to a plan says beside its name, and the end of a deprecated schema version.
+func (s *session) showPlanRef(p client.RunPlanRef) {
+	if p.Uri != nil && *p.Uri != "" && !strings.HasPrefix(*p.Uri, ownPlan) {
+		line := "plan from " + *p.Uri
+		if mirror := runtext.Deref(p.AnsweredBy); mirror != "" {
+			line = "plan from the mirror " + mirror + ", because " + *p.Uri + " did not give it"
+		} else if len(p.Mirrors) > 0 {
+			line += ", mirrors: " + strings.Join(p.Mirrors, ", ")
+		}
+		if packed := runtext.Deref(p.Compression); packed != "" && packed != "none" {
+			line += ", " + packed
+		}
+		if p.ExpiresAt != nil {
+			line += ", the reference expires " + s.when(p.ExpiresAt)
+		}
+		fmt.Fprintln(s.out, console.OneLine(line))
+	}
+	if path := runtext.Deref(p.SchemaEvolutionPath); path != "" {
+		fmt.Fprintln(s.out, "schema evolution:", console.OneLine(path))
+	}
+	if h := p.MigrationHint; h != nil {
+		line := fmt.Sprintf("migration: %s to %s", h.SourceVersion, h.TargetVersion)
+		if script := runtext.Deref(h.TransformScript); script != "" {
+			line += " by " + script
+		}
+		fmt.Fprintln(s.out, console.OneLine(line))
+	}
+	if p.SchemaEnd != nil {
+		fmt.Fprintf(s.out, "schema %s of the plan is deprecated: dvt reads it until %s\n", p.SchemaVersion, *p.SchemaEnd)
+	}
 }
 
 // skippedAfterFailure reports whether a person skipped a step that had failed: the skip is an attempt of its own.
@@ -288,6 +325,8 @@ func (s *session) stepRow(t *console.Table, st client.ShowRunRunStepsStep, title
 	case st.KeptFrom != nil: // its work was done in another run
 		status, took = console.Span{Text: "KEPT", Style: console.Dim}, "-"
 		why = "kept from " + shortID(*st.KeptFrom)
+	case triesAgain(st): // the log says that it runs
+		status = console.Span{Text: "WAITING", Style: console.Dim}
 	case st.Error != nil && runtext.IsStop(st.Error.Code): // it has not failed by itself
 		status.Style = console.Dim
 		why = console.OneLine(runtext.Deref(st.Error.Message))
@@ -334,6 +373,9 @@ func (s *session) waitWords(st client.ShowRunRunStepsStep, titles map[string]str
 		}
 		return "waits for a person to complete it"
 	case client.WaitKindRetry:
+		if st.Status == client.StepStatusRunning {
+			return "waits to try again: " + nextTry(w.Try, w.Tries, w.Until)
+		}
 		return "waits to be retried"
 	case client.WaitKindQuota:
 		return "waits for the quota of heavy steps" + s.again(w.Until)
@@ -343,6 +385,35 @@ func (s *session) waitWords(st client.ShowRunRunStepsStep, titles map[string]str
 		return "its worker gets no answer from the store"
 	}
 	return "waits: " + string(w.Kind) // a kind of a newer server
+}
+
+// nextTry says which automatic try of a step comes next, and when.
+func nextTry(no, of *int, until *time.Time) string {
+	if no == nil || of == nil {
+		return "the next try"
+	}
+	try := fmt.Sprintf("try %d of %d", *no, *of)
+	if until == nil {
+		return try + " waits for a worker"
+	}
+	return try + " in " + plan.DurationWords(max(time.Until(*until), time.Second).Truncate(time.Second))
+}
+
+// triesAgain reports whether a running step waits for its next automatic try, so that nothing works on it.
+func triesAgain(st client.ShowRunRunStepsStep) bool {
+	return st.Status == client.StepStatusRunning && st.Wait != nil && st.Wait.Kind == client.WaitKindRetry
+}
+
+// restingStatus says, behind the status of a run, that all its running steps wait for their next try.
+func restingStatus(run *client.ShowRunRun) string {
+	working := slices.ContainsFunc(run.Steps, func(st client.ShowRunRunStepsStep) bool {
+		return st.Status == client.StepStatusRunning && !triesAgain(st)
+	})
+	if run.Status != client.RunStatusRunning || run.Substatus != nil || working ||
+		!slices.ContainsFunc(run.Steps, triesAgain) {
+		return ""
+	}
+	return " (waits to try again)"
 }
 
 // again says when a wait ends or is tried again.

@@ -158,6 +158,10 @@ func TestRunShow_PrintsWhatAStepWaitsFor(t *testing.T) {
 		{"failed, retry window open", "FAILED", `"kind":"PERSON"`, "",
 			"EXIT_1: boom; waits for a person to retry or skip it\n", ""},
 		{"failed, to be retried", "FAILED", `"kind":"RETRY"`, "", "EXIT_1: boom; waits to be retried\n", ""},
+		{"between two tries", "RUNNING", `"kind":"RETRY","try":3,"tries":5,"until":"2026-11-21T02:12:07.123Z"`, "",
+			"WAITING  -        -     waits to try again: try 3 of 5 in 1 s\n", "RUNNING  -"},
+		{"a try without a worker", "RUNNING", `"kind":"RETRY","try":3,"tries":5`, "",
+			" (waits to try again) at seq", "RUNNING  -"},
 		{"a kind of a newer server", "PENDING", `"kind":"WEATHER"`, "", "waits: WEATHER\n", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -25,6 +25,7 @@ func (s *session) showWaiting(ctx context.Context, run *client.ShowRunRun) {
 		s.showPause(run)
 	}
 	s.showWaits(run)
+	s.showRetries(run)
 	for _, st := range run.Steps {
 		if st.Wait != nil && st.Wait.Kind == client.WaitKindPerson && st.Status == client.StepStatusRunning {
 			s.showTasks(ctx, run.RunId)
@@ -38,7 +39,7 @@ func (s *session) showWaits(run *client.ShowRunRun) {
 	for _, w := range run.Waits {
 		switch w.Kind {
 		case client.WaitKindApproval, client.WaitKindQueue, client.WaitKindPaused, client.WaitKindDrain,
-			client.WaitKindPerson:
+			client.WaitKindPerson, client.WaitKindRetry:
 			continue
 		}
 		if run.Queue != nil && w.Kind == client.WaitKindQuota {
@@ -55,6 +56,20 @@ func (s *session) showWaits(run *client.ShowRunRun) {
 		if w.Help != "" {
 			fmt.Fprintln(s.out, "  "+withNames(w.Help, w.WhoCould))
 		}
+	}
+}
+
+// showRetries prints the steps that failed and wait for their next automatic try.
+func (s *session) showRetries(run *client.ShowRunRun) {
+	for _, w := range run.Waits {
+		if w.Kind != client.WaitKindRetry {
+			continue
+		}
+		what := w.Message
+		if len(w.Steps) == 1 {
+			what = w.Steps[0] + ": " + nextTry(w.Try, w.Tries, w.Until)
+		}
+		fmt.Fprintln(s.out, "waiting to try again: "+console.OneLine(what))
 	}
 }
 

@@ -152,6 +152,9 @@ func TestBreakGlass_OnlyForPrincipalsThatThePolicyNames(t *testing.T) {
 	}
 	if v := w.Viewer(ola); len(v.BreakGlass) != 1 || v.BreakGlass[0].MaxMinutes != 60 {
 		t.Errorf("the viewer may take %+v, want ADMIN for 60 minutes", v.BreakGlass)
+	} else if allows := v.BreakGlass[0].Actions; !slices.Contains(allows, authz.SetPolicy) ||
+		slices.Contains(allows, authz.Debug) {
+		t.Errorf("the role that the viewer may take allows %v, want SET_POLICY and not DEBUG, which an SRE has", allows)
 	}
 	w.Clock.Advance(31 * time.Minute)
 	w.Authz.Confirm()

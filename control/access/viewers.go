@@ -2,6 +2,7 @@ package access
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/dvt-engine/dvt/authz"
@@ -18,7 +19,13 @@ type Viewer struct {
 	// BreakGlassUntil is the end of the last role that the viewer took by break-glass; zero when there is none.
 	BreakGlassUntil time.Time
 	// BreakGlass lists the roles that the policy lets the viewer take by break-glass; none for an API token.
-	BreakGlass []authz.BreakGlass
+	BreakGlass []BreakGlassRole
+}
+
+// BreakGlassRole is a role that a viewer may take by break-glass, with the actions that it allows on the whole tenant.
+type BreakGlassRole struct {
+	authz.BreakGlass
+	Actions []authz.Action
 }
 
 // ViewerGrant is a grant with the actions that it allows.
@@ -62,10 +69,16 @@ func (s *Viewers) Viewer(p authz.Principal) Viewer {
 	doc, _ := s.rights.Authz.Policy(p.TenantID)
 	for _, b := range doc.BreakGlass {
 		if b.Principal == p.ID {
-			v.BreakGlass = append(v.BreakGlass, b)
+			v.BreakGlass = append(v.BreakGlass, BreakGlassRole{BreakGlass: b, Actions: s.allowedBy(p, b.Role)})
 		}
 	}
 	return v
+}
+
+// allowedBy returns what p could do with a role on the whole tenant.
+func (s *Viewers) allowedBy(p authz.Principal, role authz.Role) []authz.Action {
+	return slices.DeleteFunc(s.rights.Authz.Allows(p, authz.Grant{Role: role, ProjectID: "*", EnvironmentID: "*"}),
+		func(a authz.Action) bool { return a == authz.SetEngineMode && p.TenantID != s.rights.Operators })
 }
 
 // Capabilities returns the capability matrix of the engine in use. Every principal may read it.

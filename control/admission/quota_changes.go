@@ -7,6 +7,7 @@ import (
 
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/store"
 )
 
@@ -138,7 +139,7 @@ func (s *Allowances) quotaLines(tenantID string, doc QuotaDocument) (out []strin
 		out = append(out, "runs over a limit are delayed")
 	}
 	if doc.TTLMS != 0 {
-		out = append(out, "longest wait of a run: "+control.DurationWords(time.Duration(doc.TTLMS)*time.Millisecond))
+		out = append(out, "longest wait of a run: "+plan.DurationWords(time.Duration(doc.TTLMS)*time.Millisecond))
 	}
 	return out
 }

@@ -86,7 +86,8 @@ func (q *Quotas) Check() error {
 		bad("strategy must be QUEUE, REJECT or DELAY")
 	}
 	if ms := q.TTL.Milliseconds(); ms < minTTLMS || ms > maxTTLMS {
-		bad("ttl must be between %s and %s", minTTLMS*time.Millisecond, maxTTLMS*time.Millisecond)
+		bad("ttl must be between %s and %s", plan.DurationText(minTTLMS*time.Millisecond),
+			plan.DurationText(maxTTLMS*time.Millisecond))
 	}
 	return errors.Join(errs...)
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store"
 )
@@ -50,6 +51,6 @@ func (w *pass) checkDrain(ctx context.Context, r store.QuietRun) error {
 	}
 	why := fmt.Sprintf("The run was paused at %s, and %s later it still runs %s%s. Resume the run, or cancel it to stop "+
 		"what runs. If the step should have ended, check its worker.",
-		control.TimeWords(p.Since), control.DurationWords(w.cfg.PauseDrain), strings.Join(names, ", "), more)
+		control.TimeWords(p.Since), plan.DurationWords(w.cfg.PauseDrain), strings.Join(names, ", "), more)
 	return w.escalate(ctx, store.Alert{Code: run.CodePauseDrain, Note: why}, r.Identity, pauseDrains)
 }

@@ -39,7 +39,7 @@ func TestReconcile_APauseThatDoesNotDrainRaisesOneAlert(t *testing.T) {
 	w.looksOn()
 	a := w.alerts()
 	if len(a) != 1 || a[0].RunID != id || a[0].Code != "PAUSE_DRAIN_TIMEOUT" || a[0].Level != store.AlertHigh ||
-		!strings.Contains(a[0].Note, "UTC, and 5 m later it still runs step s1") {
+		!strings.Contains(a[0].Note, "UTC, and 5 min later it still runs step s1") {
 		t.Errorf("the alerts are %+v, want one of %s that names s1 and the time in words, and none of %s", a, id, other)
 	}
 	w.counted("pause_drains", "escalated", 1)

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/run"
 )
 
@@ -94,13 +95,13 @@ func findHung(rules HungRules, f hungFacts) (out []hungFinding) {
 		if limit := time.Duration(rules.HeartbeatFactor) * rules.Heartbeat; a.Silent > limit {
 			out = append(out, hungFinding{kind: attemptHung, stepID: a.StepID, logicalAttempt: a.LogicalAttempt,
 				why: fmt.Sprintf("its last heartbeat was %s ago, and the engine has not given it up",
-					a.Silent.Round(time.Second))})
+					plan.DurationWords(a.Silent))})
 		}
 	}
 	if limit := time.Duration(rules.DurationFactor) * f.Usual; !f.Manual && f.Runs >= rules.MinRuns && f.Age > limit {
 		out = append(out, hungFinding{kind: runOverdue, why: fmt.Sprintf(
 			"The run has taken %s, longer than %d times what 99 %% of the last %d runs of its plan took (%s).",
-			f.Age.Round(time.Second), rules.DurationFactor, f.Runs, f.Usual.Round(time.Second))})
+			plan.DurationWords(f.Age), rules.DurationFactor, f.Runs, plan.DurationWords(f.Usual))})
 	}
 	return out
 }

@@ -88,7 +88,7 @@ func (s *Launcher) observeStart(ctx context.Context, took time.Duration, err err
 		return
 	}
 	why := "The P95 of the engine's last " + strconv.Itoa(n) + " starts within a minute is " +
-		p95.Round(time.Millisecond).String() + ": new runs are refused."
+		plan.DurationWords(p95) + ": new runs are refused."
 	if err != nil {
 		why = "The engine does not answer: the last of " + strconv.Itoa(n) + " starts within a minute failed. New runs are " +
 			"refused."

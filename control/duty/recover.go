@@ -15,6 +15,7 @@ import (
 	"github.com/dvt-engine/dvt/control/admission"
 	"github.com/dvt-engine/dvt/control/runs"
 	"github.com/dvt-engine/dvt/engine"
+	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store"
 )
@@ -250,7 +251,7 @@ func (w *pass) recoverAttempt(ctx context.Context, r store.QuietRun, x hungFindi
 	// The retry is under way. Nobody takes it when the queue of the step has no worker.
 	if own.AppliedAt != nil && r.Now.Sub(*own.AppliedAt) > w.rules.Unpolled && w.isUnpolled(ctx, r, x.stepID) {
 		return w.endHung(ctx, r, x, what+fmt.Sprintf("No worker of its queue has taken the retry for %s.",
-			w.rules.Unpolled))
+			plan.DurationWords(w.rules.Unpolled)))
 	}
 	return nil
 }
@@ -375,7 +376,7 @@ func (w *pass) checkFailures(ctx context.Context) error {
 			Subject: kind, Shared: true, Actor: control.EngineActor, Note: fmt.Sprintf(
 				"%d of %d steps of type %s failed within %s, and %.0f %% in the day before. Look for what they share: "+
 					"`dvt run list --status FAILED` and `dvt doctor`.", recent.failed, recent.all, kind,
-				w.rules.FailureWindow, 100*before.rate())})
+				plan.DurationWords(w.rules.FailureWindow), 100*before.rate())})
 		if err != nil {
 			return err
 		}

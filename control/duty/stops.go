@@ -10,6 +10,7 @@ import (
 	"github.com/dvt-engine/dvt/control"
 	"github.com/dvt-engine/dvt/control/runs"
 	"github.com/dvt-engine/dvt/engine"
+	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store"
 )
@@ -82,7 +83,7 @@ func (x *stopLoop) end(ctx context.Context, r store.StoppingRun) error {
 			return err
 		}
 		why = fmt.Sprintf("The engine had not carried out the stop %s of %s within %s: %s.",
-			stop.Signal.ID, stop.ReceivedAt.UTC().Format(time.RFC3339), within, describeDelivery(stop))
+			stop.Signal.ID, stop.ReceivedAt.UTC().Format(time.RFC3339), plan.DurationWords(within), describeDelivery(stop))
 		if err := s.stopper.CompleteStop(ctx, tx, stop, cutByStop(stop), appliedBySweep(within)); err != nil {
 			return err
 		}
@@ -124,7 +125,7 @@ func describeDelivery(stop run.SignalReceipt) string {
 // appliedBySweep returns the reason for the receipt of a stop that a sweep carried out.
 func appliedBySweep(within time.Duration) string {
 	const why = "dvt ended the run by itself, because the engine had not carried out the order within %s"
-	return fmt.Sprintf(why, within)
+	return fmt.Sprintf(why, plan.DurationWords(within))
 }
 
 // cutByStop returns the failure of attempts that a stop ends without waiting for their workers. It equals the failure

@@ -142,7 +142,7 @@ func (w *pass) reportStuckStep(ctx context.Context, r store.QuietRun, step *run.
 		return err
 	}
 	alert.Note = fmt.Sprintf("Step %s runs as attempt %d since %s, for longer than its %d tries of %s may take: %s",
-		step.StepID, a.LogicalAttempt, a.StartedAt.UTC().Format(time.RFC3339), f.Tries, f.Timeout,
+		step.StepID, a.LogicalAttempt, a.StartedAt.UTC().Format(time.RFC3339), f.Tries, plan.DurationWords(f.Timeout),
 		diagnosis(d, subject, f.Queue))
 	return w.escalate(ctx, alert, r.Identity, stepStuck)
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/dvt-engine/dvt/control"
 	"github.com/dvt-engine/dvt/control/runs"
+	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store"
 )
@@ -54,7 +55,7 @@ func (s *Reconciler) expireWaiting(ctx context.Context, q store.QueueRow) error 
 			ErrorCode: string(run.CodeQueueTTL), Retryable: true, FailureCategory: run.CategorySystem,
 			FailureSource: string(run.ByAdmission),
 			ErrorMessage: fmt.Sprintf("The run waited for %s and was not started.",
-				control.DurationWords(until.Sub(now.CreatedAt))),
+				plan.DurationWords(until.Sub(now.CreatedAt))),
 		}})
 		if err != nil {
 			return err

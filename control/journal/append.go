@@ -273,6 +273,7 @@ func (j *Journal) completeStarted(ctx context.Context, runID string, d *run.Draf
 	default:
 		p.Policy = r.Policy.For(f.plan)
 		p.Steps = run.Outline(f.plan, j.cfg.Queues)
+		p.Context.PlanMirror = f.mirror
 	}
 	d.Payload, err = json.Marshal(p)
 	return err

@@ -152,9 +152,9 @@ func (a *attempts) checkTicket(ctx context.Context, b engine.StartAttempt, hook 
 	}
 	switch ahead := b.EmittedAt.Sub(now); {
 	case ahead > maxSkew:
-		return d, newRefusal("clock", "the worker's clock is %s ahead", ahead.Round(time.Second))
+		return d, newRefusal("clock", "the worker's clock is %s ahead", plan.DurationWords(ahead))
 	case ahead < -maxSkew:
-		return d, newRefusal("clock", "the worker's clock is %s behind", (-ahead).Round(time.Second))
+		return d, newRefusal("clock", "the worker's clock is %s behind", plan.DurationWords(-ahead))
 	}
 	return d, nil
 }

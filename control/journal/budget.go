@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"github.com/dvt-engine/dvt/engine"
+	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/store"
 )
 
@@ -218,7 +219,7 @@ func (w *writes) timeout(ctx context.Context, what write, took time.Duration) {
 	if alert {
 		w.log.LogAttrs(ctx, slog.LevelError, "alert", slog.String("alert", "STATE_STORE_WRITE_TIMEOUTS"),
 			slog.String("why", fmt.Sprintf("more than %d writes in %s took longer than the write budget of %s", alertTimeouts,
-				alertSpan, w.budget)))
+				plan.DurationWords(alertSpan), plan.DurationWords(w.budget))))
 	}
 }
 

@@ -88,6 +88,8 @@ type RunFacts struct {
 	Steps map[string]int
 	Log   *KnownLog
 	nodes nodesBytes
+
+	mirror string // that gave the document to this process
 }
 
 // New makes a Journal.
@@ -215,11 +217,12 @@ func (j *Journal) factsBy(ctx context.Context, runID string, fetch fetchFunc) (*
 	if err != nil {
 		return nil, err
 	}
-	pl, size, err := j.plan(ctx, r, fetch)
+	pl, mirror, size, err := j.plan(ctx, r, fetch)
 	if err != nil {
 		return nil, err
 	}
-	f := &RunFacts{run: r, plan: pl, Steps: make(map[string]int, len(pl.Steps)), Log: NewKnownLog(len(pl.Steps))}
+	f := &RunFacts{run: r, plan: pl, mirror: mirror, Steps: make(map[string]int, len(pl.Steps)),
+		Log: NewKnownLog(len(pl.Steps))}
 	for i, s := range pl.Steps {
 		f.Steps[s.StepID] = i
 	}
@@ -228,36 +231,40 @@ func (j *Journal) factsBy(ctx context.Context, runID string, fetch fetchFunc) (*
 }
 
 // plan reads the document of a run's plan, of size bytes. It fetches and stores a plan by reference that is not stored
-// yet.
-func (j *Journal) plan(ctx context.Context, r store.Run, fetch fetchFunc) (pl plan.Plan, size int, err error) {
+// yet; mirror is the further address that gave it, if one did.
+func (j *Journal) plan(ctx context.Context, r store.Run, fetch fetchFunc) (pl plan.Plan, mirror string, size int,
+	err error) {
 	doc, err := j.cfg.Store.Runs.Plan(ctx, r.PlanRef.SHA256)
 	if errors.Is(err, store.ErrNotFound) {
 		var from string
 		doc, from, err = j.fetchUnlessEnded(ctx, r, fetch)
 		j.tellAboutHost(ctx, r, from, err)
 		if err != nil {
-			return plan.Plan{}, 0, err
+			return plan.Plan{}, "", 0, err
+		}
+		if from != r.PlanRef.URI {
+			mirror = from
 		}
 		if err := j.cfg.Store.Runs.PutPlan(ctx, r.PlanRef.SHA256, doc); err != nil {
-			return plan.Plan{}, 0, err
+			return plan.Plan{}, "", 0, err
 		}
 	} else if err != nil {
-		return plan.Plan{}, 0, err
+		return plan.Plan{}, "", 0, err
 	}
 	body, err := r.PlanRef.Open(doc)
 	if err != nil {
-		return plan.Plan{}, 0, planError(err)
+		return plan.Plan{}, "", 0, planError(err)
 	}
 	pl, err = plan.Parse(body, j.cfg.Queues)
 	if err != nil {
-		return plan.Plan{}, 0, planError(err)
+		return plan.Plan{}, "", 0, planError(err)
 	}
 	if err := runs.CheckScope(pl, r.Identity, j.cfg.MaxSteps); err != nil {
-		return plan.Plan{}, 0, planError(err)
+		return plan.Plan{}, "", 0, planError(err)
 	}
 	if pl.Metadata.PlanID != r.PlanID || pl.Metadata.PlanVersion != r.PlanVersion {
-		return plan.Plan{}, 0, &PlanError{Code: run.CodePlanInvalid,
+		return plan.Plan{}, "", 0, &PlanError{Code: run.CodePlanInvalid,
 			Message: "The document has another planId or planVersion than the reference.", Category: run.CategoryUser}
 	}
-	return pl, len(body), nil
+	return pl, mirror, len(body), nil
 }

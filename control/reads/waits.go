@@ -36,6 +36,7 @@ const (
 	WaitDrain    WaitKind = "DRAIN"
 	WaitPaused   WaitKind = "PAUSED"
 	WaitPerson   WaitKind = "PERSON"
+	WaitRetry    WaitKind = "RETRY"
 )
 
 // RunWait is one thing that a run waits for.
@@ -49,15 +50,17 @@ type RunWait struct {
 	StepCount    int
 	TaskQueue    string
 	PollerSeen   time.Time // last known poll of TaskQueue, zero if none is known
-	Try, Tries   int       // of WaitPlan; 0 if unknown
+	Try, Tries   int       // of WaitPlan, and of WaitRetry of one step; 0 if unknown
 	Status       int       // HTTP status of WaitJournal; 0 if nothing answers
 }
 
-// StepWait is what the engine knows about a step that has not started: Kind is WaitQuota, WaitJournal, WaitStore or
-// WaitWorker, and Until is when it is offered to a worker again.
+// StepWait is what the engine knows about a step that nothing works on. Kind is WaitRetry for a running step between
+// two tries; for a step that has not started it is WaitQuota, WaitJournal, WaitStore or WaitWorker. Until is when the
+// step is offered to a worker again.
 type StepWait struct {
 	Kind         WaitKind
 	Since, Until time.Time // zero if unknown
+	Try, Tries   int       // the next try and the last one; only of WaitRetry
 }
 
 // Limits on the waits of one run.
@@ -116,7 +119,7 @@ type knownWaits struct {
 }
 
 // RunWaits returns what an open run waits for, the cause that stops the most first. It is empty for a run that has
-// ended or that only its running steps hold up. Errors: NOT_FOUND.
+// ended, and for one on whose running steps workers work. Errors: NOT_FOUND.
 func (s *WaitReader) RunWaits(ctx context.Context, p authz.Principal, runID string) ([]RunWait, error) {
 	v, err := s.views.Run(ctx, p, runID, nil)
 	if err != nil {
@@ -145,8 +148,8 @@ func (s *WaitReader) WaitsOf(ctx context.Context, v control.RunView) []RunWait {
 	return out
 }
 
-// StepWaits returns what the engine knows about the steps of a run that has started and not ended, by their ids. It is
-// empty when the engine does not answer.
+// StepWaits returns what the engine knows about the waits of the steps of an open run that has started, by their ids.
+// It is empty when the engine does not answer.
 func (s *WaitReader) StepWaits(ctx context.Context, v control.RunView) map[string]StepWait {
 	if v.State.StartedAt == nil || v.State.Status.Terminal() || v.Past {
 		return nil
@@ -157,7 +160,7 @@ func (s *WaitReader) StepWaits(ctx context.Context, v control.RunView) map[strin
 		if w.Ended {
 			continue // the step has started
 		}
-		out[w.StepID] = StepWait{Kind: WaitKind(w.Cause), Since: w.Since, Until: w.Until}
+		out[w.StepID] = StepWait{Kind: WaitKind(w.Cause), Since: w.Since, Until: w.Until, Try: w.Try, Tries: w.Tries}
 	}
 	return out
 }
@@ -299,9 +302,10 @@ func (s *WaitReader) afterStart(ctx context.Context, v control.RunView, known *k
 				w.Message = "The run is paused and waits until a running step ends."
 			}
 		}
-		return append(out, w)
+		return append(append(out, w), retriedSteps(v, known)...)
 	}
 	out = append(out, s.heldSteps(ctx, v, known)...)
+	out = append(out, retriedSteps(v, known)...)
 	if h.RetryDeadline != nil {
 		w := RunWait{Kind: WaitPerson, Until: *h.RetryDeadline,
 			Message: "The run waits until a person retries or skips the failed step. After that time it fails."}
@@ -358,7 +362,7 @@ func (s *WaitReader) heldSteps(ctx context.Context, v control.RunView, known *kn
 	for _, step := range v.State.ReadySteps(func(stepID string) bool { return v.PendingRetry[stepID] }) {
 		g := group{kind: WaitWorker, queue: step.TaskQueue}
 		w, known := held[step.StepID]
-		if w.Ended { // the end of an earlier attempt
+		if w.Ended || w.Cause == engine.WaitRetry { // of an earlier attempt
 			w, known = engine.StepWait{}, false
 		}
 		if known && w.Cause != engine.WaitWorker {
@@ -437,4 +441,5 @@ var waitHelp = map[WaitKind]struct {
 	WaitDrain:  {"Somebody who may cancel the run can end it at once.", authz.Cancel},
 	WaitPaused: {"Somebody who may resume the run can help.", authz.Resume},
 	WaitPerson: {"Somebody who may complete, retry or skip the step can help.", authz.RetryStep},
+	WaitRetry:  {"Nobody has to do anything. Somebody who may cancel the run can end the wait.", authz.Cancel},
 }

@@ -2,6 +2,7 @@ package reads_test
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -197,5 +198,41 @@ func TestRunWaits_AnEndThatCannotBeReported(t *testing.T) {
 		if x.Kind == reads.WaitStore {
 			t.Errorf("the waits name the store for a step that has not started: %+v", x)
 		}
+	}
+}
+
+// A running step between two tries is a wait of its own; one that has ended since the engine answered is none.
+func TestRunWaits_StepsBetweenTwoTriesWaitForTheNextOne(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	until := time.Now().Add(4 * time.Minute)
+	w.Engine.Set(func(e *controltest.FakeEngine) {
+		e.OnWaits = func(run.Identity) (engine.Waits, error) {
+			out := engine.Waits{Steps: []engine.StepWait{{StepID: "ended", Cause: engine.WaitRetry, Try: 2, Tries: 5}}}
+			for i := range 10 {
+				out.Steps = append(out.Steps, engine.StepWait{StepID: fmt.Sprint("s", i), Cause: engine.WaitRetry, Try: 3,
+					Tries: 5, Until: until})
+			}
+			return out, nil
+		}
+	})
+	id := w.CreateQueued("r", "s0")
+	w.HandOver()
+	steps := []runtest.M{{"stepId": "ended", "type": "COMMAND", "taskQueue": "tq-data-dev"}}
+	drafts := []run.Draft{}
+	for i := range 10 {
+		steps = append(steps, runtest.M{"stepId": fmt.Sprint("s", i), "type": "COMMAND", "taskQueue": "tq-data-dev"})
+		drafts = append(drafts, runtest.Draft(run.StepStartedEvent, fmt.Sprint("s", i), 1))
+	}
+	drafts = append(drafts, runtest.Draft(run.StepStartedEvent, "ended", 1),
+		runtest.Draft(run.StepCompletedEvent, "ended", 1))
+	w.AppendEvents(id, append([]run.Draft{runtest.Draft(run.RunStarted, "", 1, runtest.M{"steps": steps})}, drafts...)...)
+	waits, err := w.RunWaits(t.Context(), w.Engineer(), id)
+	if err != nil || len(waits) != 9 || waits[8].StepCount != 2 {
+		t.Fatalf("the waits are %+v with the error %v, want one for each of eight steps and one for the other two", waits, err)
+	}
+	if got := waits[0]; got.Kind != reads.WaitRetry || got.Try != 3 || got.Tries != 5 || !got.Until.Equal(until) ||
+		got.Message != "Step s0 failed and waits to be tried again: try 3 of 5." || got.Help == "" {
+		t.Errorf("the first wait is %+v, want try 3 of 5 of s0", got)
 	}
 }

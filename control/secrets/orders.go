@@ -311,7 +311,7 @@ func (s *Orders) put(ctx context.Context, p authz.Principal, kind store.SecretOr
 		life, most := kind.Bounds()
 		return "", made, control.Refuse(run.CodeTooManyOrders,
 			"The tenant has made %d such requests about its secrets within %s, which is the limit. Try again later.", most,
-			life)
+			plan.DurationWords(life))
 	case err != nil:
 		return "", made, control.Translate(err)
 	case made.TenantID != tenantID || !bytes.Equal(made.Doc, doc):

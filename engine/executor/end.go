@@ -23,6 +23,8 @@ const (
 type RetryError struct {
 	Class string // error class of the retry policy, may be empty
 	Code  string
+	// Try is the next try and Tries the last one, both from 1.
+	Try, Tries int
 }
 
 func (e *RetryError) Error() string {
@@ -37,7 +39,8 @@ func (r *Runner) finish(ctx context.Context, x execution, o outcome) (engine.Ret
 	case o.failed == nil || !o.failed.Retryable || x.EngineAttempt >= x.MaxEngineAttempts:
 		return r.end(ctx, x, o)
 	case ctx.Err() == nil || errors.Is(ctx.Err(), context.DeadlineExceeded) || x.workerStops(ctx):
-		return x.newReturn(""), &RetryError{Class: o.class, Code: o.failed.ErrorCode}
+		return x.newReturn(""), &RetryError{Class: o.class, Code: o.failed.ErrorCode, Try: x.EngineAttempt + 1,
+			Tries: x.MaxEngineAttempts}
 	}
 	// The engine asked to stop this execution, so it must not retry it.
 	return x.newReturn(engine.ReturnCancelled), nil

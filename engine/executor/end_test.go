@@ -108,7 +108,8 @@ func TestEnd_AFailureThatTheEngineRetriesIsNotInTheLog(t *testing.T) {
 			if !ok {
 				t.Fatalf("the execution returned %q, %v, want a RetryError", back.Kind, err)
 			}
-			if diff := cmp.Diff(&executor.RetryError{Code: "BROKEN", Class: c.failure.Class}, retry); diff != "" {
+			if diff := cmp.Diff(&executor.RetryError{Code: "BROKEN", Class: c.failure.Class, Try: 3,
+				Tries: 3}, retry); diff != "" {
 				t.Errorf("error (-want +got):\n%s", diff)
 			}
 			if strings.Contains(err.Error(), "canary") {
@@ -117,7 +118,7 @@ func TestEnd_AFailureThatTheEngineRetriesIsNotInTheLog(t *testing.T) {
 			if len(j.tries) != 0 {
 				t.Errorf("the worker wrote an end: %+v", j.tries)
 			}
-			if !strings.Contains(j.log(), "try 3 of 3 starts in 4s") {
+			if !strings.Contains(j.log(), "try 3 of 3 starts in 4 s") {
 				t.Errorf("the step's log does not say when it is tried again:\n%s", j.log())
 			}
 			if !strings.Contains(j.log(), "BROKEN: canary") {

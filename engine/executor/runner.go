@@ -319,8 +319,9 @@ func (r *Runner) work(ctx context.Context, x execution, t Task) (o outcome) {
 	case errors.As(err, &failure):
 	case timedOut:
 		failure = &Failure{Code: string(run.CodeTimeout), Retryable: true, Category: run.CategoryTimeout,
-			Class:   plan.ClassTimeout,
-			Message: fmt.Sprintf("the attempt took longer than its timeout of %s", t.Step.Timeout)}
+			Class: plan.ClassTimeout,
+			Message: fmt.Sprintf("the attempt took longer than its timeout of %s",
+				plan.DurationWords(t.Step.Timeout))}
 	case ctx.Err() != nil:
 	default:
 		failure = &Failure{Code: CodeUnknown, Message: err.Error(), Retryable: true, Category: run.CategorySystem}
@@ -338,7 +339,7 @@ func (r *Runner) work(ctx context.Context, x execution, t Task) (o outcome) {
 		if o.failed.Retryable && !x.hook && x.EngineAttempt < x.MaxEngineAttempts && ctx.Err() == nil {
 			// The UI reads this sentence (web/src/logs/tries.ts): no event says that a step waits for its next try.
 			out.print("dvt", fmt.Sprintf("try %d of %d starts in %s", x.EngineAttempt+1, x.MaxEngineAttempts,
-				delayBefore(t.Step.Retry, x.Try)))
+				plan.DurationWords(delayBefore(t.Step.Retry, x.Try))))
 		}
 	}
 	flushing, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.flushTimeout(ctx, x))

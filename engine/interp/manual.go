@@ -169,7 +169,7 @@ func (m *Machine) handleManualTimer() {
 		o := w.due[0].ord
 		m.failWait(o, run.FailurePayload{
 			ErrorCode: string(run.CodeTimeout), ErrorMessage: "Nobody completed the step within " +
-				m.sk.Steps[o].WaitTimeout.String() + ".",
+				plan.DurationWords(m.sk.Steps[o].WaitTimeout) + ".",
 			Retryable: true, FailureCategory: run.CategoryTimeout, FailureSource: "engine",
 		}, nil)
 	}

@@ -146,7 +146,7 @@ func TestManual_TimesOutAtItsOwnDeadline(t *testing.T) {
 	w.fire(interp.TimerManual)
 	w.expectWaits("a", "c")
 	if b, _ := w.state.Step("b"); b.Attempts[0].Error == nil || *b.Attempts[0].Error != (run.StepError{
-		Code: "TIMEOUT", Message: "Nobody completed the step within 1m0s.", Retryable: true, Category: run.CategoryTimeout,
+		Code: "TIMEOUT", Message: "Nobody completed the step within 1 min.", Retryable: true, Category: run.CategoryTimeout,
 		Source: "engine",
 	}) {
 		t.Errorf("b ended with %+v, want TIMEOUT", b.Attempts[0].Error)

@@ -156,7 +156,7 @@ func (f *flight) failure() *run.FailurePayload {
 	switch {
 	case f.timedOut():
 		p.ErrorCode, p.FailureCategory = string(run.CodeTimeout), run.CategoryTimeout
-		p.ErrorMessage = "the attempt took longer than its timeout of " + f.step.Timeout.String()
+		p.ErrorMessage = "the attempt took longer than its timeout of " + plan.DurationWords(f.step.Timeout)
 	case failed != nil:
 		p.ErrorCode, p.ErrorMessage = failed.Code, failed.Message
 	default:

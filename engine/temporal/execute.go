@@ -93,7 +93,8 @@ func (x *executeActivity) work(ctx context.Context, run runFunc, in executeInput
 	if again, ok := errors.AsType[*executor.RetryError](err); ok {
 		// Benign: the SDK logs it at DEBUG, because the step failed, not the worker.
 		return out, temporal.NewApplicationErrorWithOptions(again.Error(), again.Class,
-			temporal.ApplicationErrorOptions{Category: temporal.ApplicationErrorCategoryBenign})
+			temporal.ApplicationErrorOptions{Category: temporal.ApplicationErrorCategoryBenign,
+				Details: []any{nextTry{StepID: in.StepID, Try: again.Try, Tries: again.Tries}}})
 	}
 	return out, err
 }

@@ -11,6 +11,7 @@ import (
 	"go.temporal.io/sdk/converter"
 
 	"github.com/dvt-engine/dvt/engine/ticket"
+	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/run"
 )
 
@@ -80,7 +81,7 @@ func (e *Engine) foreignReason(info *workflowpb.WorkflowExecutionInfo) string {
 		executionText(workflowType, id, queue)):
 		return fmt.Sprintf("no server of this installation sealed its start on the queue %.80q", queue)
 	case info.GetExecutionTime().IsValid() && delay > mostBackoff:
-		return fmt.Sprintf("its first task is delayed by %s", delay.Round(time.Second))
+		return fmt.Sprintf("its first task is delayed by %s", plan.DurationWords(delay))
 	}
 	return ""
 }

@@ -137,7 +137,7 @@ func (l *logActivities) wakeUp(ctx context.Context, in wakeUpInput) (engine.Retu
 	if in.TimesOut {
 		end.Completed, end.Failed = nil, &run.FailurePayload{
 			ErrorCode: string(run.CodeTimeout), ErrorMessage: fmt.Sprintf("the attempt took longer than its timeout of %s",
-				in.Slept), Retryable: true,
+				plan.DurationWords(in.Slept)), Retryable: true,
 			FailureCategory: run.CategoryTimeout, FailureSource: string(plan.Sleep), DurationMS: in.Slept.Milliseconds(),
 		}
 	}

@@ -123,6 +123,10 @@ func (e *Engine) pendingWaits(about *workflowservice.DescribeWorkflowExecutionRe
 				out.StoreSince = since
 			}
 		case activityExecute:
+			if w, ok := e.waitForNextTry(a); ok && len(out.Steps) < engine.MaxStepWaits {
+				out.Steps = append(out.Steps, w)
+				continue
+			}
 			var b beat
 			if e.decodeBeat(a, &b) && len(out.Steps) < engine.MaxStepWaits {
 				out.Steps = b.addTo(out.Steps, since)
@@ -130,6 +134,33 @@ func (e *Engine) pendingWaits(about *workflowservice.DescribeWorkflowExecutionRe
 		}
 	}
 	return out
+}
+
+// nextTry is the detail of a try that failed and is repeated: which step is tried again, and how often it may be.
+type nextTry struct {
+	StepID string `json:"stepId"`
+	Try    int    `json:"try"`
+	Tries  int    `json:"tries"`
+}
+
+// waitForNextTry returns the wait of an execution whose last try failed and whose next one has not started. Anybody
+// with access to Temporal can forge its details.
+func (e *Engine) waitForNextTry(a *workflowpb.PendingActivityInfo) (engine.StepWait, bool) {
+	failed := a.GetLastFailure().GetApplicationFailureInfo().GetDetails().GetPayloads()
+	var next nextTry
+	if a.GetState() != enumspb.PENDING_ACTIVITY_STATE_SCHEDULED || len(failed) != 1 ||
+		e.cfg.Payloads.converter().FromPayload(failed[0], &next) != nil || next.StepID == "" || next.Try < 2 ||
+		next.Tries < next.Try {
+		return engine.StepWait{}, false
+	}
+	w := engine.StepWait{StepID: next.StepID, Cause: engine.WaitRetry, Try: next.Try, Tries: next.Tries}
+	if at := a.GetLastAttemptCompleteTime(); at.IsValid() {
+		w.Since = at.AsTime()
+	}
+	if at := a.GetNextAttemptScheduleTime(); at.IsValid() && at.AsTime().After(e.cfg.Now()) {
+		w.Until = at.AsTime()
+	}
+	return w, true
 }
 
 // addTo adds what a heartbeat says about a step that Temporal scheduled at a time; nothing unless it has a meaning.

@@ -88,3 +88,16 @@ func TestWaits_ABlockedJournalIsNamedWithItsStatus(t *testing.T) {
 		t.Errorf("the wait is %+v, want the status 403 and a beginning", w)
 	}
 }
+
+// Between two tries nothing works on a step, although the log says that it runs: only the engine can tell.
+func TestWaits_AStepBetweenTwoTriesIsNamedWithItsNextTry(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, options{payloads: payloadsOf(t, "k1", "d1")}) // its activities have opaque ids
+	h.steps.on("a", func(context.Context, executor.Task) error { return failure("FLAKY", true, "transport") })
+	id := h.start(document(0, step{id: "a", extra: retry(3, 60_000)}))
+	w := h.waitsFor(id, "a", engine.WaitRetry)
+	if w.Try != 2 || w.Tries != 3 || w.Since.IsZero() || time.Until(w.Until) < 10*time.Second {
+		t.Errorf("the wait is %+v, want try 2 of 3 in about a minute", w)
+	}
+	h.cancel(id)
+}

@@ -92,7 +92,7 @@ var imports = map[string][]string{
 	// The exporter of traces is a consumer of the feed, beside the projector.
 	"tracer": {"store", "store/feed", "otlp", "run", "run/trace", "internal/sizedlru"},
 	// So is the delivery to other systems. Senders stand behind a port.
-	"notifier": {"store", "store/auditdoc", "store/feed", "run", "destination", "internal/contain",
+	"notifier": {"store", "store/auditdoc", "store/feed", "run", "plan", "destination", "internal/contain",
 		"internal/sizedlru"},
 	"live":          {"store", "run", "plan", "authz", "internal/contain"},
 	"live/redisbus": {"live", "run"},

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/run"
 )
 
@@ -198,5 +199,7 @@ func (d *diagnosis) add(rank int, c Cause) {
 	d.found = append(d.found, c)
 }
 
-// ago returns how long ago t was, in whole seconds.
-func (d *diagnosis) ago(t time.Time) time.Duration { return d.Now.Sub(t).Truncate(time.Second) }
+// ago returns in words how long ago t was, in whole seconds.
+func (d *diagnosis) ago(t time.Time) string {
+	return plan.DurationWords(d.Now.Sub(t).Truncate(time.Second))
+}

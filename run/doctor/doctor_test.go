@@ -491,7 +491,7 @@ func TestDiagnose_NamesTheDrainThatHoldsStepsUp(t *testing.T) {
 			Since: f.Now.Add(-2 * time.Minute)}}}
 		got := doctor.Diagnose(f)
 		if len(got) != 1 || got[0].Title != "The only worker of the queue tq-data is drained." ||
-			got[0].Evidence[0].Text != "engine/vm was drained by dev-sre 2m0s ago: new kernel" ||
+			got[0].Evidence[0].Text != "engine/vm was drained by dev-sre 2 min ago: new kernel" ||
 			!strings.HasSuffix(got[0].Next[0].Text, "dvt service undrain engine/vm") {
 			t.Errorf("with %+v the causes are %+v, want the drain alone", w, got)
 		}

@@ -145,7 +145,7 @@ func (d *diagnosis) controlQueue() {
 	}
 }
 
-func noWorker(queue string, w Workers, since time.Time, ago time.Duration, steps []string) Cause {
+func noWorker(queue string, w Workers, since time.Time, ago string, steps []string) Cause {
 	text := fmt.Sprintf("%s: the last poll was %s ago; %d tasks wait.", queue, ago, w.Waiting)
 	if w.LastPoll.IsZero() {
 		text = fmt.Sprintf("%s: no poll is known; %d tasks wait.", queue, w.Waiting)
@@ -322,7 +322,7 @@ func (d *diagnosis) drained(queue string, steps []string) Cause {
 	for _, x := range drains[:min(len(drains), MaxNamed)] {
 		if x.Worker == "" {
 			c.Evidence = []Evidence{{Source: FromWorkers, Text: "The people who operate this installation drained it " +
-				d.ago(x.Since).String() + " ago."}}
+				d.ago(x.Since) + " ago."}}
 			c.Next = []Next{{Text: "Ask the people who operate this installation."}}
 			break
 		}
@@ -374,9 +374,9 @@ func (d *diagnosis) runningSteps() {
 			d.add(rankWorker, Cause{
 				Code: CodeWorkerSilent, Kind: Fault, Confidence: Likely, Steps: []string{s.StepID},
 				Since: act.LastHeartbeat,
-				Title: "The worker of the step has been silent for " + d.ago(*act.LastHeartbeat).String() + ".",
+				Title: "The worker of the step has been silent for " + d.ago(*act.LastHeartbeat) + ".",
 				Evidence: []Evidence{{Source: FromEngine, Text: "The last heartbeat was " +
-					"" + d.ago(*act.LastHeartbeat).String() + " ago.",
+					d.ago(*act.LastHeartbeat) + " ago.",
 					StepID: s.StepID, Attempt: a.LogicalAttempt}, began},
 				Next: []Next{{Text: "Wait: the engine gives the step to another worker, or fails it so that it " +
 					"can be retried.", Safe: true},
@@ -395,9 +395,9 @@ func (d *diagnosis) runningSteps() {
 			d.add(rankSlow, Cause{
 				Code: CodeStepSlow, Kind: Fault, Confidence: Possible, Steps: []string{s.StepID}, Since: a.StartedAt,
 				Title: fmt.Sprintf("The step has run for %s; it usually takes %s.", d.ago(*a.StartedAt),
-					d.LastGreen.Usual[s.StepID].Truncate(time.Second)),
+					plan.DurationWords(d.LastGreen.Usual[s.StepID])),
 				Evidence: []Evidence{{Source: FromHistory, Text: "Its median in earlier runs is " +
-					d.LastGreen.Usual[s.StepID].Truncate(time.Millisecond).String() + ".", StepID: s.StepID}, began},
+					plan.DurationWords(d.LastGreen.Usual[s.StepID]) + ".", StepID: s.StepID}, began},
 				Next: []Next{{Text: "Read its log to see what it does now.", Safe: true}},
 			})
 		}

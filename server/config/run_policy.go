@@ -35,8 +35,8 @@ func runPolicyDefaults() map[string]any {
 func (c *RunPolicy) verify() (errs []error) {
 	duration := func(name string, is, least, most time.Duration, why string) {
 		if is < least || is > most {
-			errs = append(errs, fmt.Errorf("%s must be between %s and %s, not %s: %s", name, shortDuration(least),
-				shortDuration(most), is, why))
+			errs = append(errs, fmt.Errorf("%s must be between %s and %s, not %s: %s", name, plan.DurationText(least),
+				plan.DurationText(most), is, why))
 		}
 	}
 	count := func(name string, is, most int, why string) {
@@ -60,15 +60,4 @@ func (c *Config) Policy() run.Policy {
 		RetryWindowMS: c.RetryWindow.Milliseconds(), DrainTimeoutMS: c.PauseDrain.Milliseconds(),
 		MaxParallelSteps: c.MaxParallelSteps, MaxLogicalAttemptsManual: c.MaxManualAttempts,
 	}
-}
-
-// shortDuration formats a duration without the parts that are 0.
-func shortDuration(d time.Duration) string {
-	switch {
-	case d%time.Hour == 0:
-		return fmt.Sprintf("%dh", d/time.Hour)
-	case d%time.Minute == 0:
-		return fmt.Sprintf("%dm", d/time.Minute)
-	}
-	return d.String()
 }

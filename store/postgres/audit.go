@@ -151,6 +151,18 @@ func (s *Store) AuditHeads(ctx context.Context, afterTenant string, limit int) (
 	}, `SELECT tenant_id, no, encode(hash, 'hex') FROM audit_head WHERE tenant_id > $1 AND no > 0 ORDER BY tenant_id LIMIT $2`, afterTenant, pageSize(limit))
 }
 
+// AuditEnds implements store.Audits.
+func (s *Store) AuditEnds(ctx context.Context, tenantIDs []string) (map[string]int64, error) {
+	ends, err := collect(ctx, s, "audit ends", func(row pgx.CollectableRow) (h store.AuditHead, err error) {
+		return h, row.Scan(&h.TenantID, &h.No)
+	}, `SELECT tenant_id, no FROM audit_head WHERE tenant_id = ANY ($1) AND no > 0`, tenantIDs)
+	out := make(map[string]int64, len(ends))
+	for _, e := range ends {
+		out[e.TenantID] = e.No
+	}
+	return out, err
+}
+
 // AuditLinks implements store.Audits.
 func (s *Store) AuditLinks(ctx context.Context, af store.AuditFilter) ([]store.AuditLink, error) {
 	var f filter

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
@@ -167,6 +168,23 @@ func (s *Store) AuditHeads(ctx context.Context, afterTenant string, limit int) (
 		return h, row.Scan(&h.TenantID, &h.No, &h.Hash)
 	}, `SELECT tenant_id, max(no), lower(hex(hash)) FROM audit_link WHERE tenant_id > ? AND no BETWEEN 1 AND ?
 		GROUP BY tenant_id ORDER BY tenant_id LIMIT ?`, afterTenant, store.MaxAuditNo-1, clamp(limit, store.MaxPage))
+}
+
+// AuditEnds implements store.Audits.
+func (s *Store) AuditEnds(ctx context.Context, tenantIDs []string) (map[string]int64, error) {
+	ids, err := json.Marshal(tenantIDs)
+	if err != nil {
+		return nil, err
+	}
+	ends, err := readAll(ctx, s, "audit ends", func(row scanner) (h store.AuditHead, err error) {
+		return h, row.Scan(&h.TenantID, &h.No)
+	}, `SELECT tenant_id, no FROM (SELECT value AS tenant_id, (SELECT max(no) FROM audit_link l WHERE l.tenant_id = value
+		AND l.no BETWEEN 1 AND ?) AS no FROM json_each(?)) WHERE no IS NOT NULL`, store.MaxAuditNo-1, string(ids))
+	out := make(map[string]int64, len(ends))
+	for _, e := range ends {
+		out[e.TenantID] = e.No
+	}
+	return out, err
 }
 
 func scanLinkEnd(row scanner) (l store.AuditLink, err error) {

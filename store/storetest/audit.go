@@ -245,6 +245,9 @@ func testAuditLinkOnlyTheNextNumberOfARow(f *fixture) {
 	heads, err = f.store.AuditHeads(f.ctx(), "t1", 10)
 	f.ok(err)
 	f.equal(1, len(heads), "heads after t1")
+	ends, err := f.store.AuditEnds(f.ctx(), []string{"t2", "nobody", "t1"})
+	f.ok(err)
+	f.equal(map[string]int64{"t1": 2, "t2": 2}, ends, "ends of the chains")
 }
 
 func testAuditBacklogNamesTheOldestRow(f *fixture) {

@@ -91,7 +91,7 @@ test("39 the place narrows the list by the address, and production is a band wit
   await expect(place).toHaveValue("prod");
   await expect(place.locator("option:checked")).toHaveText("PROD");
   await expect(page.getByRole("searchbox", { name: "Filter runs" })).toHaveValue("env:prod");
-  await place.selectOption({ label: "All envs" });
+  await place.selectOption({ label: "All environments" });
   await expect(page).not.toHaveURL(/env=/);
   await expect(page).toHaveURL(/tz=local/);
 });

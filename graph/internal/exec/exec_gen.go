@@ -289,6 +289,7 @@ type ComplexityRoot struct {
 	}
 
 	BreakGlassRole struct {
+		Actions    func(childComplexity int) int
 		MaxMinutes func(childComplexity int) int
 		Role       func(childComplexity int) int
 	}
@@ -1128,12 +1129,14 @@ type ComplexityRoot struct {
 	}
 
 	PlanRef struct {
+		AnsweredBy          func(childComplexity int) int
 		Compression         func(childComplexity int) int
 		ExpiresAt           func(childComplexity int) int
 		MigrationHint       func(childComplexity int) int
 		Mirrors             func(childComplexity int) int
 		PlanID              func(childComplexity int) int
 		PlanVersion         func(childComplexity int) int
+		SchemaEnd           func(childComplexity int) int
 		SchemaEvolutionPath func(childComplexity int) int
 		SchemaVersion       func(childComplexity int) int
 		Sha256              func(childComplexity int) int
@@ -2244,6 +2247,8 @@ type ComplexityRoot struct {
 		PollerSeenAt  func(childComplexity int) int
 		Since         func(childComplexity int) int
 		TaskQueue     func(childComplexity int) int
+		Tries         func(childComplexity int) int
+		Try           func(childComplexity int) int
 		Until         func(childComplexity int) int
 		Who           func(childComplexity int) int
 	}
@@ -3490,6 +3495,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.BreakGlassPayload.Until(childComplexity), true
 
+	case "BreakGlassRole.actions":
+		if e.ComplexityRoot.BreakGlassRole.Actions == nil {
+			break
+		}
+
+		return e.ComplexityRoot.BreakGlassRole.Actions(childComplexity), true
 	case "BreakGlassRole.maxMinutes":
 		if e.ComplexityRoot.BreakGlassRole.MaxMinutes == nil {
 			break
@@ -7059,6 +7070,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.PlanPartDiff.To(childComplexity), true
 
+	case "PlanRef.answeredBy":
+		if e.ComplexityRoot.PlanRef.AnsweredBy == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PlanRef.AnsweredBy(childComplexity), true
 	case "PlanRef.compression":
 		if e.ComplexityRoot.PlanRef.Compression == nil {
 			break
@@ -7095,6 +7112,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.PlanRef.PlanVersion(childComplexity), true
+	case "PlanRef.schemaEnd":
+		if e.ComplexityRoot.PlanRef.SchemaEnd == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PlanRef.SchemaEnd(childComplexity), true
 	case "PlanRef.schemaEvolutionPath":
 		if e.ComplexityRoot.PlanRef.SchemaEvolutionPath == nil {
 			break
@@ -12209,6 +12232,18 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Wait.TaskQueue(childComplexity), true
+	case "Wait.tries":
+		if e.ComplexityRoot.Wait.Tries == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Wait.Tries(childComplexity), true
+	case "Wait.try":
+		if e.ComplexityRoot.Wait.Try == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Wait.Try(childComplexity), true
 	case "Wait.until":
 		if e.ComplexityRoot.Wait.Until == nil {
 			break
@@ -13268,6 +13303,8 @@ type Viewer {
 type BreakGlassRole {
   role: Role!
   maxMinutes: Int!
+  "What the role lets the viewer do on the whole tenant, by the tenant's policy."
+  actions: [Action!]!
 }
 
 type Place {
@@ -13546,7 +13583,10 @@ type RunWait {
   taskQueue: String
   "With kind WORKER: when a worker last polled that queue, as this server knew at most 15 s ago; null when no poll is known."
   pollerSeenAt: Time
-  "With kind PLAN_FETCH: the current try of ` + "`" + `tries` + "`" + `; null before the first try has reported."
+  """
+  With kind PLAN_FETCH: the current try of ` + "`" + `tries` + "`" + `; null before the first try has reported. With kind RETRY of one step: the
+  next try and the last one.
+  """
   try: Int
   tries: Int
   "With kind JOURNAL: the HTTP status that the worker got; null when nothing answered."
@@ -13869,6 +13909,10 @@ type PlanRef {
   compression: String
   "Further addresses of the same bytes, which are tried when ` + "`" + `uri` + "`" + ` does not give them."
   mirrors: [String!]!
+  "The mirror that gave the bytes; null when ` + "`" + `uri` + "`" + ` gave them, when dvt had them already, and for runs that an earlier version started."
+  answeredBy: String
+  "The day until which dvt reads plans of schemaVersion at least; null for a version that is not deprecated."
+  schemaEnd: String
   "The time after which the bytes need not be at their addresses any more; null: they stay. dvt keeps its own copy from the start of the run on."
   expiresAt: Time
   "The versions through which the planner brought the document to schemaVersion."
@@ -14316,7 +14360,7 @@ type Skip {
   reasonCode: String!
 }
 
-"Why a step is not running."
+"Why nothing works on a step."
 type Wait {
   kind: WaitKind!
   since: Time
@@ -14335,8 +14379,14 @@ type Wait {
   A worker without a free slot does not poll. Not available in subscriptions, which send nothing while the run does not change.
   """
   pollerSeenAt: Time
+  "With kind RETRY of a running step: the next try of its attempt, and the last one."
+  try: Int
+  tries: Int
 }
-"QUOTA, JOURNAL and STORE of a step are known only on run(runId:); in subscriptions and lists of runs such a step waits for a WORKER."
+"""
+QUOTA, JOURNAL and STORE of a step, and RETRY of a running one, are known only on run(runId:); in subscriptions and lists of
+runs such a step waits for a WORKER, or runs.
+"""
 enum WaitKind {
   DEPENDENCIES
   PAUSED
@@ -14346,6 +14396,10 @@ enum WaitKind {
   FAIL_FAST
   WORKER
   PERSON
+  """
+  A person retried the failed step, and its new attempt has not started. Or a try of a running step failed, and the engine
+  tries it again at ` + "`" + `until` + "`" + `, or when a worker is free; then nothing works on the step.
+  """
   RETRY
   "The quota of heavy steps, or that of starts, is used up for now."
   QUOTA
@@ -17545,6 +17599,8 @@ func (ec *executionContext) childFields_BreakGlassRole(ctx context.Context, fiel
 		return ec.fieldContext_BreakGlassRole_role(ctx, field)
 	case "maxMinutes":
 		return ec.fieldContext_BreakGlassRole_maxMinutes(ctx, field)
+	case "actions":
+		return ec.fieldContext_BreakGlassRole_actions(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type BreakGlassRole", field.Name)
 }
@@ -19135,6 +19191,10 @@ func (ec *executionContext) childFields_PlanRef(ctx context.Context, field graph
 		return ec.fieldContext_PlanRef_compression(ctx, field)
 	case "mirrors":
 		return ec.fieldContext_PlanRef_mirrors(ctx, field)
+	case "answeredBy":
+		return ec.fieldContext_PlanRef_answeredBy(ctx, field)
+	case "schemaEnd":
+		return ec.fieldContext_PlanRef_schemaEnd(ctx, field)
 	case "expiresAt":
 		return ec.fieldContext_PlanRef_expiresAt(ctx, field)
 	case "schemaEvolutionPath":
@@ -21205,6 +21265,10 @@ func (ec *executionContext) childFields_Wait(ctx context.Context, field graphql.
 		return ec.fieldContext_Wait_taskQueue(ctx, field)
 	case "pollerSeenAt":
 		return ec.fieldContext_Wait_pollerSeenAt(ctx, field)
+	case "try":
+		return ec.fieldContext_Wait_try(ctx, field)
+	case "tries":
+		return ec.fieldContext_Wait_tries(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type Wait", field.Name)
 }
@@ -27867,6 +27931,29 @@ func (ec *executionContext) _BreakGlassRole_maxMinutes(ctx context.Context, fiel
 }
 func (ec *executionContext) fieldContext_BreakGlassRole_maxMinutes(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("BreakGlassRole", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _BreakGlassRole_actions(ctx context.Context, field graphql.CollectedField, obj *model.BreakGlassRole) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_BreakGlassRole_actions(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Actions, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []model.Action) graphql.Marshaler {
+			return ec.marshalNAction2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐActionᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_BreakGlassRole_actions(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("BreakGlassRole", field, false, false, errors.New("field of type Action does not have child fields"))
 }
 
 func (ec *executionContext) _Bulk_id(ctx context.Context, field graphql.CollectedField, obj *model.Bulk) (ret graphql.Marshaler) {
@@ -42220,6 +42307,52 @@ func (ec *executionContext) _PlanRef_mirrors(ctx context.Context, field graphql.
 	)
 }
 func (ec *executionContext) fieldContext_PlanRef_mirrors(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PlanRef", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _PlanRef_answeredBy(ctx context.Context, field graphql.CollectedField, obj *model.PlanRef) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PlanRef_answeredBy(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.AnsweredBy, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_PlanRef_answeredBy(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PlanRef", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _PlanRef_schemaEnd(ctx context.Context, field graphql.CollectedField, obj *model.PlanRef) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PlanRef_schemaEnd(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.SchemaEnd, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_PlanRef_schemaEnd(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("PlanRef", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
@@ -63025,6 +63158,52 @@ func (ec *executionContext) fieldContext_Wait_pollerSeenAt(_ context.Context, fi
 	return graphql.NewScalarFieldContext("Wait", field, true, true, errors.New("field of type Time does not have child fields"))
 }
 
+func (ec *executionContext) _Wait_try(ctx context.Context, field graphql.CollectedField, obj *model.Wait) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Wait_try(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Try, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *int) graphql.Marshaler {
+			return ec.marshalOInt2ᚖint(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Wait_try(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Wait", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _Wait_tries(ctx context.Context, field graphql.CollectedField, obj *model.Wait) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Wait_tries(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Tries, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *int) graphql.Marshaler {
+			return ec.marshalOInt2ᚖint(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Wait_tries(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Wait", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
 func (ec *executionContext) _WorkerDrain_actor(ctx context.Context, field graphql.CollectedField, obj *model.WorkerDrain) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -71030,6 +71209,11 @@ func (ec *executionContext) _BreakGlassRole(ctx context.Context, sel ast.Selecti
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
+		case "actions":
+			out.Values[i] = ec._BreakGlassRole_actions(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}
@@ -77247,6 +77431,16 @@ func (ec *executionContext) _PlanRef(ctx context.Context, sel ast.SelectionSet, 
 		case "mirrors":
 			out.Values[i] = ec._PlanRef_mirrors(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "answeredBy":
+			out.Values[i] = ec._PlanRef_answeredBy(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "schemaEnd":
+			out.Values[i] = ec._PlanRef_schemaEnd(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		case "expiresAt":
@@ -86855,6 +87049,16 @@ func (ec *executionContext) _Wait(ctx context.Context, sel ast.SelectionSet, obj
 			}
 
 			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+		case "try":
+			out.Values[i] = ec._Wait_try(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "tries":
+			out.Values[i] = ec._Wait_tries(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}

@@ -97,6 +97,9 @@ func (g *Graph) notBefore(s *run.Step) *time.Time {
 		return nil
 	}
 	w, _ := g.engineWait(s)
+	if w.Kind == reads.WaitRetry { // of an attempt that has ended since
+		return nil
+	}
 	return nonZero(&w.Until)
 }
 
@@ -208,6 +211,16 @@ func (g *Graph) wait(s *run.Step) *model.Wait {
 		return nil
 	case g.View.PendingRetry[s.StepID]:
 		return wait(model.WaitKindRetry)
+	case s.Status == run.StepRunning && s.Substatus != run.WaitingManual:
+		// Streams and lists do not know it: no event says that a try failed and is repeated.
+		held, _ := g.engineWait(s)
+		if held.Kind != reads.WaitRetry {
+			return nil
+		}
+		w := wait(model.WaitKindRetry)
+		w.Since, w.Until, w.Try, w.Tries = nonZero(&held.Since), nonZero(&held.Until), nonZero(&held.Try),
+			nonZero(&held.Tries)
+		return w
 	case !MayWait(s):
 		return nil
 	case s.Status == run.StepRunning:
@@ -243,7 +256,7 @@ func (g *Graph) wait(s *run.Step) *model.Wait {
 		return w
 	}
 	held, _ := g.engineWait(s)
-	if held.Kind != "" && held.Kind != reads.WaitWorker {
+	if held.Kind != "" && held.Kind != reads.WaitWorker && held.Kind != reads.WaitRetry {
 		w := wait(model.WaitKind(held.Kind))
 		w.Since, w.Until = nonZero(&held.Since), nonZero(&held.Until)
 		return w

@@ -3,6 +3,7 @@ package mapping
 import (
 	"github.com/dvt-engine/dvt/control"
 	"github.com/dvt-engine/dvt/graph/internal/model"
+	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/run/trace"
 )
@@ -98,7 +99,7 @@ func mapPlan(h run.Header) *model.PlanRef {
 		r := h.PlanRef
 		p.SchemaVersion, p.Sha256, p.URI = r.SchemaVersion, r.SHA256, Text(r.URI)
 		p.Compression, p.SchemaEvolutionPath = Text(r.Compression), Text(r.SchemaEvolutionPath)
-		p.Mirrors = r.Mirrors
+		p.Mirrors, p.AnsweredBy, p.SchemaEnd = r.Mirrors, Text(h.PlanMirror), Text(plan.SchemaEnd(r.SchemaVersion))
 		if !r.ExpiresAt.IsZero() {
 			p.ExpiresAt = &r.ExpiresAt
 		}

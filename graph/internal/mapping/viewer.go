@@ -14,8 +14,9 @@ func Viewer(v access.Viewer, dev []model.DevPrincipal) *model.Viewer {
 		Principal: v.Principal.ID, TenantID: v.Principal.TenantID, Roles: []model.Role{}, Grants: MapSlice(v.Grants,
 			mapGrant),
 		DevPrincipals: dev,
-		BreakGlass: MapSlice(v.BreakGlass, func(b authz.BreakGlass) model.BreakGlassRole {
-			return model.BreakGlassRole{Role: model.Role(b.Role), MaxMinutes: b.MaxMinutes}
+		BreakGlass: MapSlice(v.BreakGlass, func(b access.BreakGlassRole) model.BreakGlassRole {
+			return model.BreakGlassRole{Role: model.Role(b.Role), MaxMinutes: b.MaxMinutes,
+				Actions: knownEnums[model.Action](b.Actions)}
 		}),
 	}
 	seen := map[authz.Role]bool{}

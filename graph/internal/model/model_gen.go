@@ -438,6 +438,8 @@ type BreakGlassPayload struct {
 type BreakGlassRole struct {
 	Role       Role `json:"role"`
 	MaxMinutes int  `json:"maxMinutes"`
+	// What the role lets the viewer do on the whole tenant, by the tenant's policy.
+	Actions []Action `json:"actions"`
 }
 
 // One action on many runs. Example: `{action: PAUSE, state: RUNNING, counts: {total: 200, waiting: 120, accepted: 77, rejected: 3, refused: 0}}`
@@ -1736,6 +1738,10 @@ type PlanRef struct {
 	Compression *string `json:"compression,omitempty"`
 	// Further addresses of the same bytes, which are tried when `uri` does not give them.
 	Mirrors []string `json:"mirrors"`
+	// The mirror that gave the bytes; null when `uri` gave them, when dvt had them already, and for runs that an earlier version started.
+	AnsweredBy *string `json:"answeredBy,omitempty"`
+	// The day until which dvt reads plans of schemaVersion at least; null for a version that is not deprecated.
+	SchemaEnd *string `json:"schemaEnd,omitempty"`
 	// The time after which the bytes need not be at their addresses any more; null: they stay. dvt keeps its own copy from the start of the run on.
 	ExpiresAt *time.Time `json:"expiresAt,omitempty"`
 	// The versions through which the planner brought the document to schemaVersion.
@@ -2770,7 +2776,8 @@ type RunWait struct {
 	TaskQueue *string `json:"taskQueue,omitempty"`
 	// With kind WORKER: when a worker last polled that queue, as this server knew at most 15 s ago; null when no poll is known.
 	PollerSeenAt *time.Time `json:"pollerSeenAt,omitempty"`
-	// With kind PLAN_FETCH: the current try of `tries`; null before the first try has reported.
+	// With kind PLAN_FETCH: the current try of `tries`; null before the first try has reported. With kind RETRY of one step: the
+	// next try and the last one.
 	Try   *int `json:"try,omitempty"`
 	Tries *int `json:"tries,omitempty"`
 	// With kind JOURNAL: the HTTP status that the worker got; null when nothing answered.
@@ -3607,7 +3614,7 @@ type Viewer struct {
 	BreakGlass []BreakGlassRole `json:"breakGlass"`
 }
 
-// Why a step is not running.
+// Why nothing works on a step.
 type Wait struct {
 	Kind  WaitKind   `json:"kind"`
 	Since *time.Time `json:"since,omitempty"`
@@ -3622,6 +3629,9 @@ type Wait struct {
 	// With kind WORKER: when a worker last polled that queue, as this server knew at most 15 s ago; null when no poll is known.
 	// A worker without a free slot does not poll. Not available in subscriptions, which send nothing while the run does not change.
 	PollerSeenAt *time.Time `json:"pollerSeenAt,omitempty"`
+	// With kind RETRY of a running step: the next try of its attempt, and the last one.
+	Try   *int `json:"try,omitempty"`
+	Tries *int `json:"tries,omitempty"`
 }
 
 type WorkerDrain struct {
@@ -6781,7 +6791,8 @@ func (e UpdateMode) MarshalJSON() ([]byte, error) {
 	return buf.Bytes(), nil
 }
 
-// QUOTA, JOURNAL and STORE of a step are known only on run(runId:); in subscriptions and lists of runs such a step waits for a WORKER.
+// QUOTA, JOURNAL and STORE of a step, and RETRY of a running one, are known only on run(runId:); in subscriptions and lists of
+// runs such a step waits for a WORKER, or runs.
 type WaitKind string
 
 const (
@@ -6793,7 +6804,9 @@ const (
 	WaitKindFailFast WaitKind = "FAIL_FAST"
 	WaitKindWorker   WaitKind = "WORKER"
 	WaitKindPerson   WaitKind = "PERSON"
-	WaitKindRetry    WaitKind = "RETRY"
+	// A person retried the failed step, and its new attempt has not started. Or a try of a running step failed, and the engine
+	// tries it again at `until`, or when a worker is free; then nothing works on the step.
+	WaitKindRetry WaitKind = "RETRY"
 	// The quota of heavy steps, or that of starts, is used up for now.
 	WaitKindQuota WaitKind = "QUOTA"
 	// A worker does not reach the journal of the server, or has no access to it.

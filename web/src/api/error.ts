@@ -13,6 +13,8 @@ export class ApiError extends Error {
   readonly retryAfterMs: number | null;
   readonly violations: Violation[];
   readonly currentSeq: number | null;
+  /** The action that was denied, and who may do it. */
+  readonly action: string | null;
   readonly whoCould: string[];
 
   constructor(message: string, extensions: Record<string, unknown> = {}) {
@@ -24,8 +26,9 @@ export class ApiError extends Error {
     this.violations = isViolations(extensions["violations"]) ? extensions["violations"] : [];
     const current = extensions["current"];
     this.currentSeq = isObject(current) && typeof current["runSeq"] === "number" ? current["runSeq"] : null;
-    const denial = extensions["denial"];
-    const who = isObject(denial) ? denial["whoCould"] : null;
+    const denial = isObject(extensions["denial"]) ? extensions["denial"] : {};
+    this.action = typeof denial["action"] === "string" ? denial["action"] : null;
+    const who = denial["whoCould"];
     this.whoCould = Array.isArray(who) ? who.filter((name) => typeof name === "string") : [];
   }
 }

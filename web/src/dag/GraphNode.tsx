@@ -6,6 +6,7 @@ import { stepLook } from "../status/look";
 import { Name } from "../ui/Name";
 import { useTick } from "../ui/Time";
 import type { Blocked } from "../topology/blocked";
+import { lookWithTry, tryWords, useNextTry } from "../waits/retries";
 import css from "./Graph.module.css";
 import { LINE } from "./scene";
 import { NODE } from "./layout";
@@ -64,19 +65,22 @@ export const GraphNode = memo(function GraphNode({
   const step = useStep(id);
   const runs = step?.status === "RUNNING";
   useTick(1_000, runs);
+  const next = useNextTry(id);
   if (!step) return null;
-  const look = stepLook(step);
+  const look = lookWithTry(stepLook(step), next);
   const Icon = look.icon;
   const took =
-    runs && step.startedAt !== null
-      ? `${store.frozen() ? "≥ " : ""}${ticking(store.now() - step.startedAt)}`
-      : step.durationMs === null || step.status === "SKIPPED" || step.keptFrom
-        ? null
-        : duration(step.durationMs);
+    next !== null
+      ? tryWords(next, store.now())
+      : runs && step.startedAt !== null
+        ? `${store.frozen() ? "≥ " : ""}${ticking(store.now() - step.startedAt)}`
+        : step.durationMs === null || step.status === "SKIPPED" || step.keptFrom
+          ? null
+          : duration(step.durationMs);
   const kept = step.keptFrom ? look.word.toLowerCase() : null;
   const nodes = step.nodeCounts && (runs || step.status === "FAILED") ? m.step.nodes(step.nodeCounts) : null;
   const below = [kept, attemptWord(step), nodes, took].filter((part) => part !== null).join(" · ");
-  const name = stepWords(step, blocked.count(i), behind, held, took);
+  const name = stepWords(step, blocked.count(i), behind, held, took, look.word);
   return (
     <button
       id={nodeId(id)}

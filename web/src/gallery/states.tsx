@@ -13,7 +13,7 @@ import { CauseCard } from "../run/CauseCard";
 import { RunHeaderView } from "../run/RunHeader";
 import { RunTable } from "../runlist/RunTable";
 import { ServiceNotice } from "../shell/ServiceBanner";
-import { SignIn } from "../session/SignIn";
+import { SignIn } from "../session/SignInPage";
 import { StepPanel } from "../step/StepPanel";
 import { StepsGrid } from "../steps/StepsGrid";
 import { SyncBanner, SyncChip } from "../freshness/Sync";

@@ -19,10 +19,13 @@ const NAMED = 3;
 export function Reruns({
   header,
   before,
+  none = null,
   className,
 }: {
   header: RunHeader;
   before?: string;
+  /** Is shown when there is no rerun. */
+  none?: string | null;
   className?: string | undefined;
 }) {
   const { last: reruns = [] } = useQuery(
@@ -39,7 +42,7 @@ export function Reruns({
     ({ runs }) => (runs?.edges ?? []).map(({ node }) => node).filter(({ parentRunId }) => parentRunId === header.runId),
     { every: EVERY_MS },
   );
-  if (reruns.length === 0) return null;
+  if (reruns.length === 0) return none;
   const named = reruns.slice(-NAMED);
   return (
     <span className={className} data-testid="reruns">

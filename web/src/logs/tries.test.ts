@@ -13,6 +13,9 @@ it("reads when the next try starts", () => {
   expect(announcedTry(line("try 2 of 3 starts in 8s"))).toEqual({ no: 2, of: 3, at: 9_000 });
   expect(announcedTry(line("try 3 of 3 starts in 1m30.5s"))?.at).toBe(91_500);
   expect(announcedTry(line("try 2 of 2 starts in 500ms"))?.at).toBe(1_500);
+  expect(announcedTry(line("try 2 of 2 starts in 4 min 41 s"))?.at).toBe(282_000);
+  expect(announcedTry(line("try 2 of 2 starts in 2 h 5 min"))?.at).toBe(7_501_000);
+  expect(announcedTry(line("try 2 of 2 starts in 1.5 s"))?.at).toBe(2_500);
   expect(announcedTry(line("try 2 of 3 starts in 8s", 1, "stdout"))).toBeNull();
   expect(announcedTry(undefined)).toBeNull();
 });

@@ -9,9 +9,17 @@ export interface NextTry {
   at: Instant;
 }
 
-const SENTENCE = /^try (\d+) of (\d+) starts in (\S+)$/;
-const PARTS = /(\d+(?:\.\d+)?)(h|ms|m|s)/g;
-const MS: Readonly<Record<string, number>> = { h: 3_600_000, m: 60_000, s: 1_000, ms: 1 };
+const SENTENCE = /^try (\d+) of (\d+) starts in (.+)$/;
+/** Earlier versions wrote "1m30s" for "1 min 30 s". */
+const PARTS = /(\d+(?:\.\d+)?) ?(days|h|min|ms|m|s)/g;
+const MS: Readonly<Record<string, number>> = {
+  days: 86_400_000,
+  h: 3_600_000,
+  min: 60_000,
+  m: 60_000,
+  s: 1_000,
+  ms: 1,
+};
 
 /** The next try that a line announces, or null. */
 export function announcedTry(line: LogLine | undefined): NextTry | null {

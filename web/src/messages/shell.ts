@@ -102,7 +102,7 @@ export const place = {
   project: "Project",
   environment: "Environment",
   allProjects: "All projects",
-  allEnvironments: "All envs",
+  allEnvironments: "All environments",
 };
 
 export const viewer = {

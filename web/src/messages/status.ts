@@ -6,6 +6,7 @@ export const status = {
   queued: "Queued",
   approved: "Approved",
   running: "Running",
+  triesAgain: "Waiting to try again",
   awaitingOperator: "Failed, waiting",
   waitingManual: "Waiting for a person",
   compensating: "Compensating",

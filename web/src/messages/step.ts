@@ -144,6 +144,8 @@ export const step = {
       JOURNAL: "Waits because its worker does not reach the journal of the server",
       STORE: "Waits because its worker gets no answer from the store",
     })[by] + (left === null ? "" : `, tried again in ${left}`),
+  nextTry: (no: number, of: number, left: string | null) =>
+    left === null ? `try ${no} of ${of} waits for a worker` : `try ${no} of ${of} in ${left}`,
   heldBy: (steps: string) => `Nothing new starts until a person retries or skips ${steps}`,
   neverStarted: "Never started: the run was cancelled",
   queueOf: (queue: string) => ` of ${queue}`,

@@ -41,7 +41,7 @@ function Forbidden({ error, retry }: { error: ApiError; retry: () => void }) {
         {error.message} <ErrorCode code={error.code} />
       </p>
       {error.whoCould.length > 0 && <p>{m.denied.could(error.whoCould)}</p>}
-      <BreakGlassButton />
+      <BreakGlassButton lacks={error.action} />
     </Notice>
   );
 }

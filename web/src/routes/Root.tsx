@@ -1,5 +1,5 @@
 import { Outlet, useNavigate, useSearch } from "@tanstack/react-router";
-import { useEffect, useMemo, useRef } from "react";
+import { Suspense, useEffect, useMemo, useRef } from "react";
 import { NOBODY, type Viewer, ViewerContext, type ViewerInfo } from "../session/viewer";
 import { receipts } from "../receipts/context";
 import { ViewerDocument } from "../api/gen/graphql";
@@ -7,14 +7,16 @@ import { toSignal } from "../api/model";
 import { onRightsChanged } from "../api/session";
 import { refetchShown, useQuery } from "../api/useQuery";
 import { Shell } from "../shell/Shell";
-import { rememberSignedIn, SIGN_IN, SignIn, signedOut, wanted } from "../session/SignIn";
+import { rememberSignedIn, SIGN_IN, signedOut, wanted } from "../session/SignIn";
 import { m } from "../messages";
 import type { Zone } from "../format/format";
 import { Problem } from "../page/Problem";
+import { lazyPart } from "../ui/lazyPart";
 import { Skeleton } from "../ui/Page";
 import { usePreference } from "../ui/preference";
 import { ZoneContext } from "../ui/Time";
 
+const SignIn = lazyPart(() => import("../session/SignInPage").then((part) => part.SignIn));
 const ZONES = ["utc", "local"] as const;
 /** The longest time in which a page may not know of a right that was granted or revoked. */
 const RIGHTS_MS = 60_000;
@@ -57,7 +59,9 @@ export function Root() {
   }, [rights]);
   if (!viewer)
     return signedOut(error) ? (
-      <SignIn error={error} />
+      <Suspense>
+        <SignIn error={error} />
+      </Suspense>
     ) : error ? (
       <Problem error={error} retry={again} />
     ) : (

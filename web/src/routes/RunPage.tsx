@@ -5,7 +5,7 @@ import { DoneLine } from "../receipts/DoneLine";
 import { ReceiptLine } from "../receipts/ReceiptLine";
 import { follow } from "../api/follow";
 import { RunSignalsDocument, SignalUpdatesDocument } from "../api/gen/graphql";
-import { toSignal } from "../api/model";
+import { type RunHeader, toSignal } from "../api/model";
 import type { ApiError } from "../api/error";
 import { request } from "../api/request";
 import { CauseCard } from "../run/CauseCard";
@@ -27,8 +27,8 @@ import { type OpenRun, openRun } from "../runstate/open";
 import type { RunStore } from "../runstate/store";
 import { RESET_STEP_PARAMS } from "../address/views";
 import { useDocumentStatus } from "../ui/documentStatus";
-import { runLook } from "../status/look";
 import { Skeleton } from "../ui/Page";
+import { RetriesProvider, useRunLook } from "../waits/retries";
 import css from "./RunPage.module.css";
 
 const route = getRouteApi("/runs/$runId");
@@ -128,66 +128,72 @@ function RunView({ runId, live }: { runId: string; live: RunStore }) {
     );
   }
   return (
-    <RunActionsProvider runId={runId} chosen={chosen}>
-      <TabStatus />
-      <RunKeys chosen={chosen} close={close} />
-      <div data-verdict={state} className={css.page}>
-        <RunTruthBanner />
-        {restoredTo !== null && (
-          <p className={css.restored} role="status">
-            {m.banner.restored(restoredTo)}
-          </p>
-        )}
-        <div className={css.top}>
-          <RunHeaderView />
-          <ReceiptLine runId={runId} />
-          <DoneLine topic={runId} />
-        </div>
-        <div
-          ref={(split) => split?.style.setProperty("--panel", `${share}%`)}
-          className={css.split}
-          data-open={chosen !== null || undefined}
-        >
-          <div className={css.left}>
-            <RunFacts />
-            <CauseCard
-              folded={chosen !== null}
-              brief={chosen === null && (view !== "graph" || (large && !focus && !all))}
-            />
-            <RunTabs runId={runId} view={view} />
-            <div className={css.main} data-stale={frozen || undefined}>
-              <Suspense fallback={<Skeleton rows={6} label={m.sync.LOADING} />}>
-                {whole ? (
-                  <RunViews runId={runId} chosen={chosen} choose={choose} />
-                ) : (
-                  <Skeleton rows={6} label={m.sync.LOADING} />
-                )}
-              </Suspense>
-            </div>
-            <TimeMachine runId={runId} live={live} at={at} diff={diff} />
-          </div>
-          {chosen !== null && <PanelHandle share={share} change={setShare} />}
-          {chosen !== null && whole && (
-            <div className={css.panel}>
-              <StepPanel
-                runId={runId}
-                stepId={chosen}
-                place={{ attempt, tab: tab ?? "log", line, q, nodes, sql, full: full === "yes" }}
-                open={open}
-                close={close}
-              />
-            </div>
+    <RetriesProvider>
+      <RunActionsProvider runId={runId} chosen={chosen}>
+        <TabStatus />
+        <RunKeys chosen={chosen} close={close} />
+        <div data-verdict={state} className={css.page}>
+          <RunTruthBanner />
+          {restoredTo !== null && (
+            <p className={css.restored} role="status">
+              {m.banner.restored(restoredTo)}
+            </p>
           )}
+          <div className={css.top}>
+            <RunHeaderView />
+            <ReceiptLine runId={runId} />
+            <DoneLine topic={runId} />
+          </div>
+          <div
+            ref={(split) => split?.style.setProperty("--panel", `${share}%`)}
+            className={css.split}
+            data-open={chosen !== null || undefined}
+          >
+            <div className={css.left}>
+              <RunFacts />
+              <CauseCard
+                folded={chosen !== null}
+                brief={chosen === null && (view !== "graph" || (large && !focus && !all))}
+              />
+              <RunTabs runId={runId} view={view} />
+              <div className={css.main} data-stale={frozen || undefined}>
+                <Suspense fallback={<Skeleton rows={6} label={m.sync.LOADING} />}>
+                  {whole ? (
+                    <RunViews runId={runId} chosen={chosen} choose={choose} />
+                  ) : (
+                    <Skeleton rows={6} label={m.sync.LOADING} />
+                  )}
+                </Suspense>
+              </div>
+              <TimeMachine runId={runId} live={live} at={at} diff={diff} />
+            </div>
+            {chosen !== null && <PanelHandle share={share} change={setShare} />}
+            {chosen !== null && whole && (
+              <div className={css.panel}>
+                <StepPanel
+                  runId={runId}
+                  stepId={chosen}
+                  place={{ attempt, tab: tab ?? "log", line, q, nodes, sql, full: full === "yes" }}
+                  open={open}
+                  close={close}
+                />
+              </div>
+            )}
+          </div>
         </div>
-      </div>
-    </RunActionsProvider>
+      </RunActionsProvider>
+    </RetriesProvider>
   );
 }
 
 /** Shows the status of the run in the title and the icon of the browser's tab. */
 function TabStatus() {
   const header = useHeader();
-  const look = header && runLook(header);
-  useDocumentStatus(header?.plan.planId ?? "", look?.tone, look?.word);
+  return header && <Titled header={header} />;
+}
+
+function Titled({ header }: { header: RunHeader }) {
+  const look = useRunLook(header);
+  useDocumentStatus(header.plan.planId, look.tone, look.word);
   return null;
 }

@@ -4,7 +4,6 @@ import type { Zone } from "../format/format";
 import { lazyPage } from "./lazyPage";
 import { MissingPart } from "../ui/lazyPart";
 import { Problem } from "../page/Problem";
-import { NotFound } from "./NotFound";
 import { Root } from "./Root";
 import { RunsPage } from "./RunsPage";
 import {
@@ -32,7 +31,7 @@ const root = createRootRoute({
   validateSearch: (search): { tz?: Zone | undefined } => rootSearch.parse(search),
   // The time zone stays in the address from page to page.
   search: { middlewares: [({ search, next }) => ({ tz: search.tz, ...next(search) })] },
-  notFoundComponent: () => <NotFound />,
+  notFoundComponent: lazyPage(() => import("./NotFound").then((part) => part.NotFound)),
   errorComponent: ({ error, reset }) => <Problem error={error} retry={reset} />,
 });
 

@@ -44,3 +44,28 @@ it("shows the trace id of the run, with a button that copies it", async () => {
   await user.click(screen.getByRole("button", { name: "Copy Trace id" }));
   expect(await navigator.clipboard.readText()).toBe("4bf92f3577b34da6a3ce929d0e0e4736");
 });
+
+const value = async (name: string) => (await screen.findByText(name)).closest("div")?.querySelector("dd")?.textContent;
+
+it("says what the reference to the plan says, and nothing that it does not", async () => {
+  const plan = {
+    schemaVersion: "v1.0",
+    schemaEnd: "2028-06-30",
+    uri: "https://plans.example/a",
+    compression: "gzip",
+    mirrors: ["https://mirror.example/a"],
+    answeredBy: "https://mirror.example/a",
+    expiresAt: "2026-12-01T00:00:00Z",
+    schemaEvolutionPath: null,
+    migrationHint: { sourceVersion: "v1.0", targetVersion: "v1.2", transformScript: null },
+  };
+  await show(<Details header={header({ runId: "reference" })} />, {
+    answers: { RunPlanRef: { run: { plan } }, RunNotes: NOTES },
+  });
+  expect(await value("Plan schema")).toBe("v1.0 is deprecated: dvt reads it until 2028-06-30");
+  expect(await value("Plan came from")).toBe("https://mirror.example/a");
+  expect(await value("Plan compression")).toBe("gzip");
+  expect(await value("Plan reference expires")).toContain("2026-12-01");
+  expect(await value("Migration")).toBe("v1.0 to v1.2");
+  expect(screen.queryByText("Schema evolution")).toBeNull();
+});

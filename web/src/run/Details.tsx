@@ -1,9 +1,9 @@
 import { Link } from "@tanstack/react-router";
 import { type ReactNode, Suspense } from "react";
 import { useReceipts } from "../receipts/context";
-import { RunTraceDocument } from "../api/gen/graphql";
+import { RunPlanRefDocument, type RunPlanRefQuery, RunTraceDocument } from "../api/gen/graphql";
 import { queryOnce } from "../api/useQuery";
-import type { RunHeader, Signal } from "../api/model";
+import { instant, type RunHeader, type Signal } from "../api/model";
 import { m } from "../messages";
 import { planDiff as planDiffWords } from "../messages/planDiff";
 import { StepTitle } from "../runstate/stepTitle";
@@ -23,17 +23,24 @@ const useTraceId = queryOnce(
   ({ run }) => run?.traceId ?? null,
   ({ run }) => run !== null,
 );
+const usePlanRef = queryOnce(
+  RunPlanRefDocument,
+  ({ run }) => run?.plan ?? null,
+  ({ run }) => run !== null,
+);
 const OVERLAYS: readonly Signal["type"][] = ["UPDATE_PARAMS", "INJECT_OVERRIDE", "UPDATE_TARGET"];
 
 /** The parameters, plan and scope of the run, the changes made while it ran, its tags and notes, and its plan. */
 export default function Details({ header }: { header: RunHeader }) {
   const words = m.details;
   const traceId = useTraceId({ runId: header.runId });
+  const reference = usePlanRef({ runId: header.runId });
   const rows: [string, ReactNode][] = [
     [words.params, <RunParams key="params" runId={header.runId} />],
     [words.runId, <code key="id">{header.runId}</code>],
     [words.plan, `${header.plan.planId}@${header.plan.planVersion}`],
     [words.sha256, <code key="sha">{header.plan.sha256}</code>],
+    ...planRows(reference),
     [words.place, `${header.tenantId} / ${header.projectId} / ${header.environmentId}`],
     [words.startedBy, header.triggeredBy ?? words.unknown],
     [words.created, <Time key="created" at={header.createdAt} format="full" />],
@@ -55,7 +62,9 @@ export default function Details({ header }: { header: RunHeader }) {
     ...(header.parentRunId
       ? [[words.parent, <ToRun key="parent" runId={header.parentRunId} />] as [string, ReactNode]]
       : []),
-    ...(ended(header) ? [[words.reruns, <Reruns key="reruns" header={header} />] as [string, ReactNode]] : []),
+    ...(ended(header)
+      ? [[words.reruns, <Reruns key="reruns" header={header} none={words.noParams} />] as [string, ReactNode]]
+      : []),
   ];
   return (
     <>
@@ -78,6 +87,29 @@ export default function Details({ header }: { header: RunHeader }) {
       <PlanDocument header={header} />
     </>
   );
+}
+
+/** What the reference to the plan says, as far as it says anything. */
+function planRows(plan: NonNullable<RunPlanRefQuery["run"]>["plan"] | null | undefined): [string, ReactNode][] {
+  if (!plan) return [];
+  const words = m.details.reference;
+  const { uri, mirrors, answeredBy, compression, expiresAt, migrationHint } = plan;
+  const rows: [string, ReactNode][] = [
+    [words.schema, plan.schemaEnd === null ? null : words.deprecated(plan.schemaVersion, plan.schemaEnd)],
+    // Of a plan that came with the request of the run the address says nothing.
+    [words.uri, uri !== null && uri.startsWith("dvt:") ? null : uri],
+    [words.mirrors, mirrors.join(", ")],
+    [words.answeredBy, answeredBy],
+    [words.compression, compression === "none" ? null : compression],
+    [words.expires, expiresAt === null ? null : <Time key="expires" at={instant(expiresAt)} format="full" />],
+    [words.evolution, plan.schemaEvolutionPath],
+    [
+      words.migration,
+      migrationHint &&
+        words.migrates(migrationHint.sourceVersion, migrationHint.targetVersion, migrationHint.transformScript),
+    ],
+  ];
+  return rows.filter(([, value]) => value !== null && value !== "");
 }
 
 function ToRun({ runId }: { runId: string }) {

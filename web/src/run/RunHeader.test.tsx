@@ -3,6 +3,7 @@ import type { Task } from "../actions/useAvailability";
 import { receipts } from "../receipts/context";
 import { attempt, available, header, NOW, RUN, RUNS, SEQ, signal, step, store } from "../testing/fixtures";
 import { of, screen, show, vi } from "../testing/render";
+import { RetriesProvider } from "../waits/retries";
 import { RunFacts, RunHeaderView } from "./RunHeader";
 
 /** Parts of the page are loaded when they are shown. */
@@ -248,4 +249,43 @@ it("diagnoses an open run when somebody asks for it", async () => {
   expect(of(sent, "RunCauses")).toEqual([]);
   await user.click(screen.getByRole("button", { name: "Diagnose" }));
   expect(await screen.findByText("Nothing holds the run up.", {}, LOADED)).toBeTruthy();
+});
+
+const TRIES = (...steps: string[]) =>
+  steps.map((id) => ({
+    ...WAIT,
+    kind: "RETRY",
+    until: new Date(NOW + 281_000).toISOString(),
+    steps: [id],
+    stepCount: 1,
+    try: 3,
+    tries: 5,
+  }));
+
+it("does not call a run running whose steps all wait for their next try", async () => {
+  const run = { ...(RUNS["running"] ?? header()), runId: "resting" };
+  const steps = ["load", "count"].map((id) => step(id, { status: "RUNNING", statusRaw: "RUNNING", completedAt: null }));
+  await show(
+    <RetriesProvider>
+      <RunHeaderView />
+    </RetriesProvider>,
+    { run: store(run, {}, steps), answers: waits(SEQ, ...TRIES("load", "count")) },
+  );
+  const status = screen.getByTestId("run-status");
+  await vi.waitFor(() => expect(status.textContent).toBe("Waiting to try again"));
+  expect(screen.getByTestId("waits").textContent).toBe("load: try 3 of 5 in 4 m 41 s");
+});
+
+it("calls a run running of whose steps one works while others wait for their next try", async () => {
+  const run = { ...(RUNS["running"] ?? header()), runId: "working" };
+  const steps = ["load", "count"].map((id) => step(id, { status: "RUNNING", statusRaw: "RUNNING", completedAt: null }));
+  const { sent } = await show(
+    <RetriesProvider>
+      <RunHeaderView />
+    </RetriesProvider>,
+    { run: store(run, {}, steps), answers: waits(SEQ, ...TRIES("load")) },
+  );
+  await vi.waitFor(() => expect(of(sent, "RunWaits")).not.toHaveLength(0));
+  await new Promise((resolve) => setTimeout(resolve, 20));
+  expect(screen.getByTestId("run-status").textContent).toBe("Running");
 });

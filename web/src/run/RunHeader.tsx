@@ -21,7 +21,7 @@ import { RESET_STEP_PARAMS } from "../address/views";
 import { Announce } from "../ui/Announce";
 import { Button } from "../ui/Button";
 import { clockTime, count, shortId } from "../format/format";
-import { ended, runLook } from "../status/look";
+import { ended } from "../status/look";
 import { StatusBadge } from "../ui/Status";
 import { Time, useTick, useZone } from "../ui/Time";
 import { Env } from "../ui/Env";
@@ -30,6 +30,7 @@ import css from "./RunHeader.module.css";
 import { isUrgent, statusWords } from "./statusWords";
 import { took } from "../status/runWords";
 import { SyncBanner, SyncChip } from "../freshness/Sync";
+import { tryWords, useRetrying, useRetryingCount, useRunLook } from "../waits/retries";
 import { useWaits, type Wait } from "../waits/useWaits";
 
 const RunAlerts = lazyPart(() => import("../alerts/RunAlerts").then((part) => part.RunAlerts));
@@ -46,6 +47,7 @@ const COUNTS = [
   ["failed", "failed", m.run.counts.failed],
   ["stopped", "skipped", m.run.counts.stopped],
   ["running", "running", m.run.counts.running],
+  ["retrying", "pending", m.run.counts.retrying],
   ["manual", "person", m.run.counts.manual],
   ["pending", "pending", m.run.counts.pending],
   ["skipped", "skipped", m.run.counts.skipped],
@@ -78,10 +80,7 @@ function Known({ header }: { header: RunHeader }) {
           <code title={header.runId}>{shortId(header.runId)}</code> <Copy size={13} aria-hidden="true" />
         </Button>
       </span>
-      <span data-testid="run-status" className={css.status}>
-        <StatusBadge look={runLook(header)} />
-      </span>
-      <Announce text={runLook(header).word} />
+      <Status header={header} />
       <Words header={header} />
       <Alerts header={header} />
       <RunButtons header={header} />
@@ -89,6 +88,18 @@ function Known({ header }: { header: RunHeader }) {
         <Truth />
       </span>
     </header>
+  );
+}
+
+function Status({ header }: { header: RunHeader }) {
+  const look = useRunLook(header);
+  return (
+    <>
+      <span data-testid="run-status" className={css.status}>
+        <StatusBadge look={look} />
+      </span>
+      <Announce text={look.word} />
+    </>
   );
 }
 
@@ -163,6 +174,7 @@ function Words({ header }: { header: RunHeader }) {
   const { actions } = useRunActions();
   const store = useRunStore();
   const [wait] = useWaits(header);
+  const retrying = useRetrying(header);
   useTick(1_000, !ended(header));
   const quiescent = useReceipts().find(
     (signal) =>
@@ -184,6 +196,14 @@ function Words({ header }: { header: RunHeader }) {
   if (header.substatus === "WAITING_MANUAL" && actions && actions.tasks.length > 0)
     return <Waiting tasks={actions.tasks} />;
   if (overruled > 0) return <p className={css.words}>{m.run.overruled(overruled)}</p>;
+  if (retrying !== null) {
+    const [stepId, next] = retrying;
+    return (
+      <p className={css.words} data-testid="waits">
+        {titleOf(store, stepId)}: {tryWords(next, store.now())}
+      </p>
+    );
+  }
   const words = statusWords(header, store.now(), actions, quiescent, (id) => titleOf(store, id));
   if (wait !== undefined) return <WaitWords wait={wait} words={words} />;
   // An open run keeps an empty place for words on a narrow screen.
@@ -314,12 +334,14 @@ function Facts({ header, children }: { header: RunHeader; children?: ReactNode }
   const ran = useRunState((store) => (store.whole() ? store.tally().running : null));
   const manual = manualOf(header, ran);
   const { success, failed, running, stopped, kept } = header.stepCounts;
+  const retrying = Math.min(useRetryingCount(header), running - manual);
   const stepCounts = {
     ...header.stepCounts,
     success: success - kept,
     // A step that somebody stopped has not failed.
     failed: failed - stopped,
-    running: running - manual,
+    running: running - manual - retrying,
+    retrying,
     manual,
   };
   const total = took(header, store.now(), store.frozen());

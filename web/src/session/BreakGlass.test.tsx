@@ -3,8 +3,9 @@ import { of, screen, show, vi } from "../testing/render";
 import { Problem } from "../page/Problem";
 import { ApiError } from "../api/error";
 import { BreakGlassButton } from "./BreakGlass";
+import { Gate } from "./MayNot";
 
-const ROLES = [{ role: "ADMIN", maxMinutes: 30 } as const];
+const ROLES = [{ role: "ADMIN", maxMinutes: 30, actions: ["SET_POLICY"] } as const];
 
 it("is not offered to people whom the policy does not name", async () => {
   await show(
@@ -31,8 +32,30 @@ it("takes a role for at most the minutes of the policy, with a reason", async ()
   expect(of(sent, "BreakGlass")[0]).toMatchObject({ input: { role: "ADMIN", minutes: 15, reason: "prod is down" } });
 });
 
+const refusal = (action: string) =>
+  new ApiError("You need another role.", { code: "FORBIDDEN", denial: { action, whoCould: ["ben"] } });
+
 it("is offered where the viewer is refused", async () => {
-  const error = new ApiError("Only an Admin can do this.", { code: "FORBIDDEN", whoCould: ["ben"] });
-  await show(<Problem error={error} retry={() => {}} />, { viewer: { breakGlass: ROLES } });
+  await show(<Problem error={refusal("SET_POLICY")} retry={() => {}} />, { viewer: { breakGlass: ROLES } });
   expect(screen.getByRole("button", { name: "Break glass…" })).toBeDefined();
+});
+
+const gate = (action: "SET_POLICY" | "DEBUG") => (
+  <Gate action={action} title="Deliveries">
+    page
+  </Gate>
+);
+
+it("is not offered where the role that the viewer may take does not give the right", async () => {
+  const answers = {
+    RightHolders: { rightHolders: [{ action: "DEBUG", needs: "You need SRE.", names: [], more: false }] },
+  };
+  const { unmount } = await show(gate("DEBUG"), { viewer: { breakGlass: ROLES }, answers });
+  expect(screen.getByRole("heading", { name: "Deliveries" })).toBeDefined();
+  expect(screen.queryByRole("button")).toBeNull();
+  unmount();
+  await show(gate("SET_POLICY"), { viewer: { breakGlass: ROLES }, answers });
+  expect(screen.getByRole("button", { name: "Break glass…" })).toBeDefined();
+  await show(<Problem error={refusal("DEBUG")} retry={() => {}} />, { viewer: { breakGlass: ROLES } });
+  expect(screen.getAllByRole("button")).toHaveLength(1);
 });

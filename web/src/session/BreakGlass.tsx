@@ -1,4 +1,5 @@
-// Break-glass: the policy names people who may take a role for some minutes. The button is there only for them.
+// Break-glass: the policy names people who may take a role for some minutes. The button is there only for them, and
+// beside a refusal only if the role gives the right that they lack.
 import { useState, Suspense } from "react";
 import { lazyPart } from "../ui/lazyPart";
 import { m } from "../messages";
@@ -7,10 +8,11 @@ import { useViewer } from "./viewer";
 
 const BreakGlassDialog = lazyPart(() => import("./BreakGlassDialog").then((part) => part.BreakGlassDialog));
 
-export function BreakGlassButton() {
+export function BreakGlassButton({ lacks }: { lacks?: string | null }) {
   const { breakGlass } = useViewer();
   const [open, setOpen] = useState(false);
-  if (breakGlass.length === 0) return null;
+  const roles = breakGlass.filter(({ actions }) => !lacks || (actions as readonly string[]).includes(lacks));
+  if (roles.length === 0) return null;
   return (
     <>
       <Button kind="danger" onClick={() => setOpen(true)}>
@@ -18,7 +20,7 @@ export function BreakGlassButton() {
       </Button>
       {open && (
         <Suspense>
-          <BreakGlassDialog roles={breakGlass} onClose={() => setOpen(false)} />
+          <BreakGlassDialog roles={roles} onClose={() => setOpen(false)} />
         </Suspense>
       )}
     </>

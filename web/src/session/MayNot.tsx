@@ -3,7 +3,7 @@ import { type ReactNode, useId } from "react";
 import { type Action, RightHoldersDocument } from "../api/gen/graphql";
 import { useQuery } from "../api/useQuery";
 import { m } from "../messages";
-import css from "../styles/Form.module.css";
+import prose from "../styles/Prose.module.css";
 import { useDocumentStatus } from "../ui/documentStatus";
 import { Notice } from "../ui/Page";
 import { BreakGlassButton } from "./BreakGlass";
@@ -36,7 +36,7 @@ export function useMay(action: Action, says?: string): May {
 export function MayNot({ of: { refusal, saidBy } }: { of: May }) {
   if (refusal === null) return null;
   return (
-    <p id={saidBy} className={css.hint}>
+    <p id={saidBy} className={prose.quiet}>
       {refusal}
     </p>
   );
@@ -65,7 +65,7 @@ function Refused({ action, title }: Omit<GateProps, "children">) {
       <h1>{title}</h1>
       <Notice title={m.page.forbidden}>
         <p>{refusal}</p>
-        <BreakGlassButton />
+        <BreakGlassButton lacks={action} />
       </Notice>
     </>
   );

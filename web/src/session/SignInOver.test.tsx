@@ -3,7 +3,7 @@ import { expect, it } from "vitest";
 import { ApiError } from "../api/error";
 import { endSession, sessionEnd } from "../api/session";
 import { screen, show, vi } from "../testing/render";
-import { Methods } from "./SignIn";
+import { Methods } from "./SignInPage";
 import { SignInOver } from "./SignInOver";
 
 it("asks to sign in over the page, and goes away when the same principal is signed in again", async () => {

@@ -1,18 +1,14 @@
-import { useEffect, useSyncExternalStore } from "react";
+import { useEffect } from "react";
 import { ViewerDocument } from "../api/gen/graphql";
 import { request } from "../api/request";
-import { onSession, restoreSession, sessionEnd } from "../api/session";
+import { restoreSession } from "../api/session";
 import { whileSeen } from "../api/whileSeen";
 import { m } from "../messages";
 import { Dialog } from "../ui/Dialog";
-import { Methods, useMethods } from "./SignIn";
+import { useSessionEnd } from "./SignIn";
+import { Methods, useMethods } from "./SignInPage";
 
 const ASK_MS = 2_000;
-
-/** The error that ended the session; while there is one, the page must not be seen. */
-export function useSessionEnd() {
-  return useSyncExternalStore(onSession, sessionEnd);
-}
 
 /**
  * Asks to sign in again over the page, which keeps its address and typed text. The sign-in happens in another window;

@@ -15,7 +15,7 @@ export interface ViewerInfo {
   /** The version of the policy that grants the rights. */
   policyVersion: number;
   /** The roles that the viewer may take by break-glass. */
-  breakGlass: readonly { role: Role; maxMinutes: number }[];
+  breakGlass: readonly { role: Role; maxMinutes: number; actions: readonly Action[] }[];
   /** The roles that the viewer holds by break-glass, and when the last of them expires. */
   breakGlassRoles: readonly Role[];
   breakGlassUntil: string | null;

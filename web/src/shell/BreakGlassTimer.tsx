@@ -10,7 +10,7 @@ import { useTick } from "../ui/Time";
 import { useViewer } from "../session/viewer";
 import css from "./Shell.module.css";
 
-/** In the bar while the viewer holds a role by break-glass: how long it lasts, and the way to give it up. */
+/** Below the bar while the viewer holds a role by break-glass: how long it lasts, and the way to give it up. */
 export function BreakGlassTimer() {
   const { breakGlassUntil, breakGlassRoles } = useViewer();
   const left = breakGlassUntil === null ? 0 : Date.parse(breakGlassUntil) - Date.now();
@@ -34,7 +34,7 @@ export function BreakGlassTimer() {
   };
   const roles = breakGlassRoles.map((role) => m.role[role]).join(", ");
   return (
-    <span className={css.timer} role="group" aria-label={m.breakGlass.title}>
+    <div className={css.timer} role="group" aria-label={m.breakGlass.title}>
       <span role="timer" title={m.breakGlass.means}>
         {m.breakGlass.left(roles, Math.floor(left / 60_000), Math.floor((left % 60_000) / 1_000))}
       </span>
@@ -42,6 +42,6 @@ export function BreakGlassTimer() {
         {m.breakGlass.end}
       </Button>
       {failed !== null && <span role="alert">{failed}</span>}
-    </span>
+    </div>
   );
 }

@@ -32,8 +32,9 @@ import { CopiedNotice, Share } from "./Share";
 import prose from "../styles/Prose.module.css";
 import css from "./Shell.module.css";
 import { BreakGlassTimer } from "./BreakGlassTimer";
-import { SignInOver, useSessionEnd } from "../session/SignInOver";
+import { useSessionEnd } from "../session/SignIn";
 
+const SignInOver = lazyPart(() => import("../session/SignInOver").then((part) => part.SignInOver));
 const Palette = lazyPart(() => import("./Palette").then((part) => part.Palette));
 const Help = lazyPart(() => import("./Help").then((part) => part.Help));
 
@@ -86,44 +87,46 @@ export function Shell({ viewer, setZone, children }: ShellProps) {
       <a className={css.skip} href="#main">
         {m.nav.skip}
       </a>
-      <header className={css.bar}>
-        <Link to="/" className={css.brand}>
-          {m.app}
-        </Link>
-        <Places viewer={viewer} />
-        <nav ref={row} className={css.nav} aria-label={m.nav.label}>
-          {PAGES.map(({ to, name }) => (
-            <Link key={to} to={to} className={css.link} {...(to === "/" && { activeOptions: EXACT })}>
-              {m.nav[name]} {name === "attention" && <AttentionCount />}
-              {name === "inbox" && <InboxCount />}
-            </Link>
-          ))}
-        </nav>
-        <div className={css.right}>
-          <BreakGlassTimer />
-          <LinkState />
-          <Button kind="quiet" label={`${m.palette.title}, ${m.help.paletteKey}`} onClick={() => setOver("palette")}>
-            <Search size={16} aria-hidden="true" />
-            <kbd className={css.hotkey}>{m.help.paletteKey}</kbd>
-          </Button>
-          <Share />
-          <Tray />
-          <Choice
-            label={m.viewer.zone}
-            value={zone}
-            options={[
-              ["utc", "UTC"],
-              ["local", "Local"],
-            ]}
-            choose={setZone}
-          />
-          <span className={css.help}>
-            <Button kind="quiet" label={m.help.title} onClick={() => setOver("help")}>
-              <CircleQuestionMark size={16} aria-hidden="true" />
+      <header>
+        <div className={css.bar}>
+          <Link to="/" className={css.brand}>
+            {m.app}
+          </Link>
+          <Places viewer={viewer} />
+          <nav ref={row} className={css.nav} aria-label={m.nav.label}>
+            {PAGES.map(({ to, name }) => (
+              <Link key={to} to={to} className={css.link} {...(to === "/" && { activeOptions: EXACT })}>
+                {m.nav[name]} {name === "attention" && <AttentionCount />}
+                {name === "inbox" && <InboxCount />}
+              </Link>
+            ))}
+          </nav>
+          <div className={css.right}>
+            <LinkState />
+            <Button kind="quiet" label={`${m.palette.title}, ${m.help.paletteKey}`} onClick={() => setOver("palette")}>
+              <Search size={16} aria-hidden="true" />
+              <kbd className={css.hotkey}>{m.help.paletteKey}</kbd>
             </Button>
-          </span>
-          <Account viewer={viewer} theme={theme} setTheme={setTheme} zone={zone} setZone={setZone} />
+            <Share />
+            <Tray />
+            <Choice
+              label={m.viewer.zone}
+              value={zone}
+              options={[
+                ["utc", "UTC"],
+                ["local", "Local"],
+              ]}
+              choose={setZone}
+            />
+            <span className={css.help}>
+              <Button kind="quiet" label={m.help.title} onClick={() => setOver("help")}>
+                <CircleQuestionMark size={16} aria-hidden="true" />
+              </Button>
+            </span>
+            <Account viewer={viewer} theme={theme} setTheme={setTheme} zone={zone} setZone={setZone} />
+          </div>
         </div>
+        <BreakGlassTimer />
       </header>
       <CopiedNotice />
       <ServiceBanner />
@@ -142,7 +145,11 @@ export function Shell({ viewer, setZone, children }: ShellProps) {
         )}
         {over === "help" && <Help close={close} />}
       </Suspense>
-      {signedOut && <SignInOver principal={viewer.principal} />}
+      {signedOut && (
+        <Suspense>
+          <SignInOver principal={viewer.principal} />
+        </Suspense>
+      )}
     </>
   );
 }

@@ -18,12 +18,13 @@ export function stepWords(
   blocked: boolean,
   held = false,
   took: string | null = null,
+  word: string = stepLook(step).word,
 ): string {
   return [
     step.name ?? step.stepId,
     attemptWord(step),
     took,
-    stepLook(step).word.toLowerCase(),
+    word.toLowerCase(),
     blocks > 0 ? pictures.graph.blocks(blocks) : null,
     blocked ? pictures.graph.blocked : held ? pictures.graph.held : null,
   ]

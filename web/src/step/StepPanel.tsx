@@ -26,6 +26,7 @@ import type { StepMove, StepPlace } from "./stepPlace";
 import { StepManual } from "./StepManual";
 import { awaitedQueue, pollerWords, stepTook, triesWord, waitWords } from "./stepWords";
 import tabs from "../styles/Tabs.module.css";
+import { lookWithTry, tryWords, useNextTry } from "../waits/retries";
 import css from "./StepPanel.module.css";
 
 const LogView = lazyPart(() => import("../logs/LogView").then((part) => part.LogView));
@@ -185,12 +186,13 @@ function Facts({ runId, step }: { runId: string; step: Step }) {
   const took = stepTook(step, store);
   const { actions } = useRunActions();
   // The box of a manual step says what it waits for.
-  const wait = actions?.task(step.stepId) ? null : waitWords(step, store);
+  const next = useNextTry(step.stepId);
+  const wait = actions?.task(step.stepId) ? null : next === null ? waitWords(step, store) : tryWords(next, store.now());
   const queue = awaitedQueue(step, store);
   return (
     <>
       <div className={css.facts}>
-        <StatusBadge look={stepLook(step)} />
+        <StatusBadge look={lookWithTry(stepLook(step), next)} />
         <span>{step.type}</span>
         {took && <span>{[took, triesWord(step.attempts.at(-1))].filter((part) => part !== null).join(" ")}</span>}
         <Median runId={runId} stepId={step.stepId} />

@@ -15,6 +15,7 @@ import prose from "../styles/Prose.module.css";
 import virtual from "../styles/Virtual.module.css";
 import css from "./StepsGrid.module.css";
 import { stepTook, triesWord } from "../step/stepWords";
+import { lookWithTry, tryWords, useNextTry } from "../waits/retries";
 
 interface StepRowProps {
   stepId: string;
@@ -53,11 +54,12 @@ export const StepRow = memo(function StepRow({
   const store = useRunStore();
   const step = useStep(stepId);
   useTick(1_000, step?.status === "RUNNING" || (step?.status === "PENDING" && ready !== null));
+  const next = useNextTry(stepId);
   if (!step) return null;
   const began = beganAt(step);
   // A kept step did not run here, so it did not wait either.
   const waited = ready === null || step.keptFrom ? null : Math.max(0, (began ?? store.now()) - ready);
-  const look = stepLookIn(step, store.header());
+  const look = lookWithTry(stepLookIn(step, store.header()), next);
   return (
     <div
       role="row"
@@ -120,7 +122,7 @@ export const StepRow = memo(function StepRow({
           </span>
         ) : (
           <span className={css.quiet} title={wait ?? undefined}>
-            {step.keptFrom ? look.word : wait}
+            {step.keptFrom ? look.word : next === null ? wait : tryWords(next, store.now())}
           </span>
         )}
       </span>

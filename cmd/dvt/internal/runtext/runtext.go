@@ -223,9 +223,12 @@ func Held(cause *client.RunRowRootCauseRunError) string {
 	return out + fmt.Sprintf(", %d of them need %s", cause.BlockedSteps, step)
 }
 
-// CancelledBy returns who cancelled a run, and why.
+// CancelledBy returns who cancelled or stopped a run, and why.
 func CancelledBy(c *client.RunRowCancellation) string {
 	out := "cancelled by " + cmp.Or(Deref(c.Actor), "dvt")
+	if c.SignalType != nil && *c.SignalType == client.SignalTypeEmergencyStop {
+		out = "stopped by an emergency stop of " + cmp.Or(Deref(c.Actor), "dvt")
+	}
 	switch Deref(c.Code) {
 	case "APPROVAL_REJECTED":
 		out = "cancelled: " + cmp.Or(Deref(c.Actor), "somebody") + " declined its approval"

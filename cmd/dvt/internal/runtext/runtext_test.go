@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/dvt-engine/dvt/client"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/runtext"
 	"github.com/dvt-engine/dvt/run"
 )
@@ -39,5 +40,17 @@ func TestMilliseconds_RoundsLongTimesToSeconds(t *testing.T) {
 		if got := runtext.Milliseconds(ms); got != want {
 			t.Errorf("%v ms read %q, want %q", ms, got, want)
 		}
+	}
+}
+
+func TestCancelledBy_CallsAnEmergencyStopByItsName(t *testing.T) {
+	t.Parallel()
+	who, why, stop := "ana", "wrong cluster", client.SignalTypeEmergencyStop
+	got := runtext.CancelledBy(&client.RunRowCancellation{SignalType: &stop, Actor: &who, Reason: &why})
+	if want := "stopped by an emergency stop of ana: wrong cluster"; got != want {
+		t.Errorf("the end is called %q, want %q", got, want)
+	}
+	if got := runtext.CancelledBy(&client.RunRowCancellation{Actor: &who}); got != "cancelled by ana" {
+		t.Errorf("a cancellation is called %q, want it cancelled by ana", got)
 	}
 }

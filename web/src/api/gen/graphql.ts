@@ -1141,7 +1141,10 @@ export type UpdateTargetInput = {
   stepId: string;
 };
 
-/** QUOTA, JOURNAL and STORE of a step are known only on run(runId:); in subscriptions and lists of runs such a step waits for a WORKER. */
+/**
+ * QUOTA, JOURNAL and STORE of a step, and RETRY of a running one, are known only on run(runId:); in subscriptions and lists of
+ * runs such a step waits for a WORKER, or runs.
+ */
 export type WaitKind =
   /** Only of runs: the run waits for people to approve it. */
   | 'APPROVAL'
@@ -1164,6 +1167,10 @@ export type WaitKind =
   | 'QUEUE'
   /** The quota of heavy steps, or that of starts, is used up for now. */
   | 'QUOTA'
+  /**
+   * A person retried the failed step, and its new attempt has not started. Or a try of a running step failed, and the engine
+   * tries it again at `until`, or when a worker is free; then nothing works on the step.
+   */
   | 'RETRY'
   /** The store does not answer the workers. */
   | 'STORE'
@@ -1532,7 +1539,7 @@ export type EventFieldsFragment = { eventId: string, eventType: string, runSeq: 
 export type ViewerQueryVariables = Exact<{ [key: string]: never; }>;
 
 
-export type ViewerQuery = { viewer: { principal: string, tenantId: string, roles: Array<Role>, breakGlassUntil: string | null, policyVersion: number, grants: Array<{ role: Role, projectId: string, environmentId: string, breakGlass: boolean, actions: Array<Action> }>, breakGlass: Array<{ role: Role, maxMinutes: number }>, places: Array<{ projectId: string, environmentId: string }>, signals: Array<{ signalId: string, runId: string, type: SignalType, typeRaw: string, stepId: string | null, actor: string, reason: string | null, decision: SignalDecision, application: SignalApplication | null, applicationReason: string | null, duplicate: boolean, acceptedSeq: number | null, appliedSeq: number | null, quiescentSeq: number | null, receivedAt: string, deliveredAt: string | null, appliedAt: string | null, rejection: { code: string, message: string } | null }>, devPrincipals: Array<{ principal: string, tenantId: string, role: Role }> } };
+export type ViewerQuery = { viewer: { principal: string, tenantId: string, roles: Array<Role>, breakGlassUntil: string | null, policyVersion: number, grants: Array<{ role: Role, projectId: string, environmentId: string, breakGlass: boolean, actions: Array<Action> }>, breakGlass: Array<{ role: Role, maxMinutes: number, actions: Array<Action> }>, places: Array<{ projectId: string, environmentId: string }>, signals: Array<{ signalId: string, runId: string, type: SignalType, typeRaw: string, stepId: string | null, actor: string, reason: string | null, decision: SignalDecision, application: SignalApplication | null, applicationReason: string | null, duplicate: boolean, acceptedSeq: number | null, appliedSeq: number | null, quiescentSeq: number | null, receivedAt: string, deliveredAt: string | null, appliedAt: string | null, rejection: { code: string, message: string } | null }>, devPrincipals: Array<{ principal: string, tenantId: string, role: Role }> } };
 
 export type RunsQueryVariables = Exact<{
   first: number;
@@ -1800,7 +1807,7 @@ export type RunWaitsQueryVariables = Exact<{
 }>;
 
 
-export type RunWaitsQuery = { run: { runSeq: number, startedAt: string | null, waits: Array<{ kind: WaitKind, since: string | null, until: string | null, message: string, help: string, whoCould: Array<string> }> } | null };
+export type RunWaitsQuery = { run: { runSeq: number, startedAt: string | null, waits: Array<{ kind: WaitKind, since: string | null, until: string | null, message: string, help: string, whoCould: Array<string>, steps: Array<string>, stepCount: number, try: number | null, tries: number | null }> } | null };
 
 export type StepEvidenceQueryVariables = Exact<{
   runId: string;
@@ -2247,6 +2254,13 @@ export type RunOriginQueryVariables = Exact<{
 
 
 export type RunOriginQuery = { run: { projectId: string, environmentId: string, plan: { planId: string, planVersion: string } } | null };
+
+export type RunPlanRefQueryVariables = Exact<{
+  runId: string;
+}>;
+
+
+export type RunPlanRefQuery = { run: { plan: { schemaVersion: string, schemaEnd: string | null, uri: string | null, compression: string | null, mirrors: Array<string>, answeredBy: string | null, expiresAt: string | null, schemaEvolutionPath: string | null, migrationHint: { sourceVersion: string, targetVersion: string, transformScript: string | null } | null } } | null };
 
 export type PausesQueryVariables = Exact<{
   runId: string;
@@ -4551,6 +4565,7 @@ export const ViewerDocument = new TypedDocumentString(`
     breakGlass {
       role
       maxMinutes
+      actions
     }
     breakGlassUntil
     places {
@@ -5977,6 +5992,10 @@ export const RunWaitsDocument = new TypedDocumentString(`
       message
       help
       whoCould
+      steps
+      stepCount
+      try
+      tries
     }
   }
 }
@@ -7720,6 +7739,27 @@ export const RunOriginDocument = new TypedDocumentString(`
   }
 }
     `) as unknown as TypedDocumentString<RunOriginQuery, RunOriginQueryVariables>;
+export const RunPlanRefDocument = new TypedDocumentString(`
+    query RunPlanRef($runId: String!) {
+  run(runId: $runId) {
+    plan {
+      schemaVersion
+      schemaEnd
+      uri
+      compression
+      mirrors
+      answeredBy
+      expiresAt
+      schemaEvolutionPath
+      migrationHint {
+        sourceVersion
+        targetVersion
+        transformScript
+      }
+    }
+  }
+}
+    `) as unknown as TypedDocumentString<RunPlanRefQuery, RunPlanRefQueryVariables>;
 export const PausesDocument = new TypedDocumentString(`
     query Pauses($runId: String!) {
   run(runId: $runId) {
