@@ -1,6 +1,7 @@
 import { useEffect, useMemo, useState } from "react";
 import { dateMinute } from "../format/format";
 import { m } from "../messages";
+import { models as nodeWords } from "../messages/models";
 import { artifactWords as words } from "../messages/artifacts";
 import { DBT_TONES } from "../step/dbt";
 import { formatted } from "../step/artifacts";
@@ -166,7 +167,7 @@ function Nodes({ form, nodes, find }: { form: DBTForm; nodes: readonly NodeRow[]
           const status = shown[row]?.status;
           return column === 1 && status ? (
             <span className={models.word} data-tone={DBT_TONES[status]}>
-              {m.step.models.word(status)}
+              {nodeWords.word(status)}
             </span>
           ) : null;
         }}

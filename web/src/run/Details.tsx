@@ -6,6 +6,7 @@ import { queryOnce } from "../api/useQuery";
 import { instant, type RunHeader, type Signal } from "../api/model";
 import { m } from "../messages";
 import { planDiff as planDiffWords } from "../messages/planDiff";
+import { reference as words } from "../messages/reference";
 import { StepTitle } from "../runstate/stepTitle";
 import { CopyText } from "../ui/CopyText";
 import { Time } from "../ui/Time";
@@ -32,38 +33,38 @@ const OVERLAYS: readonly Signal["type"][] = ["UPDATE_PARAMS", "INJECT_OVERRIDE",
 
 /** The parameters, plan and scope of the run, the changes made while it ran, its tags and notes, and its plan. */
 export default function Details({ header }: { header: RunHeader }) {
-  const words = m.details;
+  const facts = m.details;
   const traceId = useTraceId({ runId: header.runId });
   const reference = usePlanRef({ runId: header.runId });
   const rows: [string, ReactNode][] = [
-    [words.params, <RunParams key="params" runId={header.runId} />],
-    [words.runId, <code key="id">{header.runId}</code>],
-    [words.plan, `${header.plan.planId}@${header.plan.planVersion}`],
-    [words.sha256, <code key="sha">{header.plan.sha256}</code>],
+    [facts.params, <RunParams key="params" runId={header.runId} />],
+    [facts.runId, <code key="id">{header.runId}</code>],
+    [facts.plan, `${header.plan.planId}@${header.plan.planVersion}`],
+    [facts.sha256, <code key="sha">{header.plan.sha256}</code>],
     ...planRows(reference),
-    [words.place, `${header.tenantId} / ${header.projectId} / ${header.environmentId}`],
-    [words.startedBy, header.triggeredBy ?? words.unknown],
-    [words.created, <Time key="created" at={header.createdAt} format="full" />],
+    [facts.place, `${header.tenantId} / ${header.projectId} / ${header.environmentId}`],
+    [facts.startedBy, header.triggeredBy ?? facts.unknown],
+    [facts.created, <Time key="created" at={header.createdAt} format="full" />],
     [
-      words.started,
-      header.startedAt === null ? words.notYet : <Time key="started" at={header.startedAt} format="full" />,
+      facts.started,
+      header.startedAt === null ? facts.notYet : <Time key="started" at={header.startedAt} format="full" />,
     ],
     [
-      words.ended,
-      header.completedAt === null ? words.notYet : <Time key="ended" at={header.completedAt} format="full" />,
+      facts.ended,
+      header.completedAt === null ? facts.notYet : <Time key="ended" at={header.completedAt} format="full" />,
     ],
-    [words.position, `seq ${header.runSeq}`],
+    [facts.position, `seq ${header.runSeq}`],
     ...(header.engine
-      ? [[words.engine, words.workflow(header.engine.provider, header.engine.workflowId)] as [string, ReactNode]]
+      ? [[facts.engine, facts.workflow(header.engine.provider, header.engine.workflowId)] as [string, ReactNode]]
       : []),
     ...(traceId
-      ? [[words.traceId, <CopyText key="trace" name={words.traceId} text={traceId} />] as [string, ReactNode]]
+      ? [[facts.traceId, <CopyText key="trace" name={facts.traceId} text={traceId} />] as [string, ReactNode]]
       : []),
     ...(header.parentRunId
-      ? [[words.parent, <ToRun key="parent" runId={header.parentRunId} />] as [string, ReactNode]]
+      ? [[facts.parent, <ToRun key="parent" runId={header.parentRunId} />] as [string, ReactNode]]
       : []),
     ...(ended(header)
-      ? [[words.reruns, <Reruns key="reruns" header={header} none={words.noParams} />] as [string, ReactNode]]
+      ? [[facts.reruns, <Reruns key="reruns" header={header} none={facts.noParams} />] as [string, ReactNode]]
       : []),
   ];
   return (
@@ -92,7 +93,6 @@ export default function Details({ header }: { header: RunHeader }) {
 /** What the reference to the plan says, as far as it says anything. */
 function planRows(plan: NonNullable<RunPlanRefQuery["run"]>["plan"] | null | undefined): [string, ReactNode][] {
   if (!plan) return [];
-  const words = m.details.reference;
   const { uri, mirrors, answeredBy, compression, expiresAt, migrationHint } = plan;
   const rows: [string, ReactNode][] = [
     [words.schema, plan.schemaEnd === null ? null : words.deprecated(plan.schemaVersion, plan.schemaEnd)],

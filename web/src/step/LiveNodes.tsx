@@ -2,6 +2,7 @@ import { useState } from "react";
 import type { Step } from "../api/model";
 import { count, duration } from "../format/format";
 import { m } from "../messages";
+import { models } from "../messages/models";
 import pills from "../styles/Pill.module.css";
 import prose from "../styles/Prose.module.css";
 import { Button } from "../ui/Button";
@@ -27,14 +28,14 @@ export function LiveNodes({ runId, stepId, attempt, counts, changedSeq }: LiveNo
   const [only, setOnly] = useState<string | null>(null);
   const nodes = useLiveNodes(runId, stepId, attempt, String(changedSeq));
   const rank = ({ status }: LiveNode): number => (ORDER as readonly string[]).indexOf(status);
-  const all = [...nodes.values()].reverse().filter(({ status }) => only === null || status === only);
+  const all = [...nodes.values()].toReversed().filter(({ status }) => only === null || status === only);
   const rows = all.toSorted((a, b) => rank(a) - rank(b)).slice(0, SHOWN);
   return (
     <div className={css.models}>
       <p className={css.quiet}>{m.step.nodes(counts)}</p>
-      <div className={pills.pills} role="group" aria-label={m.step.models.filter}>
+      <div className={pills.pills} role="group" aria-label={models.filter}>
         <Button pressed={only === null} onClick={() => setOnly(null)}>
-          {m.step.models.all}
+          {models.all}
         </Button>
         {ORDER.map((status) => {
           const n = counts[status.toLowerCase() as Lowercase<typeof status>];
@@ -53,18 +54,16 @@ export function LiveNodes({ runId, stepId, attempt, counts, changedSeq }: LiveNo
               <strong className={css.name} title={node.uniqueId}>
                 {node.name}
               </strong>
-              {node.rowsAffected !== null && <span>{m.step.models.rows(node.rowsAffected)}</span>}
+              {node.rowsAffected !== null && <span>{models.rows(node.rowsAffected)}</span>}
               {node.durationMs !== null && <span className={css.took}>{duration(node.durationMs)}</span>}
             </p>
-            <p className={css.quiet}>{m.step.models.types[node.resourceType] ?? node.resourceType}</p>
-            {node.skippedBy !== null && (
-              <p className={css.quiet}>{m.step.models.skippedBy(nodeName(node.skippedBy))}</p>
-            )}
+            <p className={css.quiet}>{models.types[node.resourceType] ?? node.resourceType}</p>
+            {node.skippedBy !== null && <p className={css.quiet}>{models.skippedBy(nodeName(node.skippedBy))}</p>}
             {node.error !== null && <pre className={`${prose.said} ${css.message}`}>{node.error}</pre>}
           </li>
         ))}
       </ul>
-      {all.length > SHOWN && <p className={css.quiet}>{m.step.models.notShown(count(all.length - SHOWN))}</p>}
+      {all.length > SHOWN && <p className={css.quiet}>{models.notShown(count(all.length - SHOWN))}</p>}
     </div>
   );
 }

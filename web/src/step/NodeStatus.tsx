@@ -1,5 +1,5 @@
 import { CircleCheck, CircleQuestionMark, LoaderCircle, OctagonX, SkipForward, TriangleAlert } from "lucide-react";
-import { m } from "../messages";
+import { models } from "../messages/models";
 import type { Look, Tone } from "../ui/tones";
 import { DBT_TONES } from "./dbt";
 import css from "./StepModels.module.css";
@@ -27,7 +27,7 @@ export function Status({ status }: { status: string }) {
   const Icon = (tone && ICONS[tone]) ?? CircleQuestionMark;
   return (
     <span data-tone={tone} className={css.word}>
-      <Icon size={14} aria-hidden="true" /> {m.step.models.word(status)}
+      <Icon size={14} aria-hidden="true" /> {models.word(status)}
     </span>
   );
 }

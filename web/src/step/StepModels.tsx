@@ -3,6 +3,7 @@ import { StepNodesDocument, type StepNodesQuery } from "../api/gen/graphql";
 import { useConnection } from "../api/useConnection";
 import type { Step } from "../api/model";
 import { m } from "../messages";
+import { models } from "../messages/models";
 import { useStep } from "../runstate/context";
 import { countedRows, DBT_TONES } from "./dbt";
 import { LiveNodes } from "./LiveNodes";
@@ -78,12 +79,12 @@ export default function StepModels({ runId, stepId, attempt, statuses, sql, open
         changedSeq={step.changedSeq}
       />
     );
-  if (nodes === null) return <p className={css.quiet}>{m.step.models.none}</p>;
+  if (nodes === null) return <p className={css.quiet}>{models.none}</p>;
   return (
     <div className={css.models}>
-      <div className={pills.pills} role="group" aria-label={m.step.models.filter}>
+      <div className={pills.pills} role="group" aria-label={models.filter}>
         <Button pressed={statuses.length === 0} onClick={() => open({ nodes: undefined, sql: undefined })}>
-          {m.step.models.all}
+          {models.all}
         </Button>
         {nodes.byStatus.map((entry) => (
           <Button
@@ -108,7 +109,7 @@ export default function StepModels({ runId, stepId, attempt, statuses, sql, open
       </ul>
       {hasMore && (
         <Button onClick={more} refusal={loading ? m.sync.LOADING : null}>
-          {m.step.models.more(count(nodes.total))}
+          {models.more(count(nodes.total))}
         </Button>
       )}
       <Missing
@@ -140,7 +141,7 @@ function Entry({ node, known, counted, open }: EntryProps) {
   const plain = DBT_TONES[node.status] === "success";
   const rows = node.rowsAffected ?? counted ?? null;
   const facts = [
-    m.step.models.types[node.resourceType] ?? node.resourceType,
+    models.types[node.resourceType] ?? node.resourceType,
     node.resourceType === "operation" ? null : (known?.materialized ?? null),
     known?.file ?? null,
     // Most adapters say OK, or that it passed, of what went well.
@@ -153,21 +154,21 @@ function Entry({ node, known, counted, open }: EntryProps) {
         <strong className={css.name} title={node.uniqueId}>
           {node.name}
         </strong>
-        {rows !== null && <span>{m.step.models.rows(rows)}</span>}
-        {node.failures ? <span>{m.step.models.failures(node.failures)}</span> : null}
+        {rows !== null && <span>{models.rows(rows)}</span>}
+        {node.failures ? <span>{models.failures(node.failures)}</span> : null}
         {node.status !== "skipped" && <span className={css.took}>{duration(node.executionTimeMs)}</span>}
       </p>
       <p className={css.quiet}>{facts.join(" · ")}</p>
       {known && <Lineage known={known} />}
-      {node.status === "skipped" && !node.message && <p className={css.quiet}>{m.step.models.skippedWhy}</p>}
+      {node.status === "skipped" && !node.message && <p className={css.quiet}>{models.skippedWhy}</p>}
       {node.message && !plain && <pre className={`${prose.said} ${css.message}`}>{node.message}</pre>}
       {node.compiledSql && (
         <details ref={compiled} open={open}>
-          <summary>{m.step.models.sql}</summary>
+          <summary>{models.sql}</summary>
           <pre className={`${prose.said} ${css.message}`} tabIndex={0} aria-label={m.run.sqlOf(node.name)}>
             {node.compiledSql}
           </pre>
-          {node.compiledSqlCut && <p className={css.quiet}>{m.step.models.cut}</p>}
+          {node.compiledSqlCut && <p className={css.quiet}>{models.cut}</p>}
         </details>
       )}
     </li>
@@ -180,17 +181,17 @@ function Lineage({ known: { needs, usedBy, tests } }: { known: ManifestNode }) {
   const parts = [
     ...usedBy.slice(0, NAMED).map(nodeName),
     ...(usedBy.length > NAMED ? [m.run.andMore(count(usedBy.length - NAMED))] : []),
-    ...(tests > 0 ? [m.step.models.tests(tests)] : []),
+    ...(tests > 0 ? [models.tests(tests)] : []),
   ];
   return (
     <p className={css.quiet} data-testid="lineage">
       {needs.length > 0 &&
-        m.step.models.needs([
+        models.needs([
           ...needs.slice(0, NAMED).map(nodeName),
           ...(needs.length > NAMED ? [m.run.andMore(count(needs.length - NAMED))] : []),
         ])}
       {needs.length > 0 && parts.length > 0 && " · "}
-      {parts.length > 0 && m.step.models.usedBy(parts)}
+      {parts.length > 0 && models.usedBy(parts)}
     </p>
   );
 }
@@ -201,14 +202,14 @@ function Missing({ lineage, rows }: { lineage: ManifestState; rows: boolean }) {
     <div className={css.quiet}>
       {lineage.state === "large" && (
         <p>
-          {m.step.models.largeManifest(bytes(lineage.bytes))}{" "}
+          {models.largeManifest(bytes(lineage.bytes))}{" "}
           <Button kind="quiet" onClick={lineage.read}>
-            {m.step.models.readLineage}
+            {models.readLineage}
           </Button>
         </p>
       )}
-      {(lineage.state === "none" || lineage.state === "unreadable") && <p>{m.step.models.noLineage}</p>}
-      {rows && <p>{m.step.models.noRows}</p>}
+      {(lineage.state === "none" || lineage.state === "unreadable") && <p>{models.noLineage}</p>}
+      {rows && <p>{models.noRows}</p>}
     </div>
   );
 }
