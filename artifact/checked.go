@@ -21,10 +21,10 @@ type checkedBody struct {
 }
 
 // Check returns a reader of body that compares its content with the size in bytes and the hexadecimal SHA-256 that the
-// step reported. It closes body. A size of 0 with an empty or unreadable sum says nothing about the content. A read from
-// the first byte to the last that finds other bytes ends with ErrTorn instead of the last bytes, so that no reader gets
-// altered content whole; readers of ranges verify what they put together. Error: ErrTorn for content of another size.
-// Only reading a compressed object shows its size.
+// step reported. It closes body. A size of 0 with an empty or unreadable sum says nothing about the content. A read
+// from the first byte to the last that finds other bytes ends with ErrTorn instead of the last bytes, so that no reader
+// gets altered content whole; readers of ranges verify what they put together. Error: ErrTorn for content of another
+// size. Only reading a compressed object shows its size.
 func Check(body io.ReadSeekCloser, size int64, sum string) (io.ReadSeekCloser, error) {
 	c := &checkedBody{body: body, size: size, hash: sha256.New()}
 	if sum, err := hex.DecodeString(sum); err == nil && len(sum) == sha256.Size {

@@ -26,7 +26,8 @@ type Info struct {
 	Encoding string
 }
 
-// Stat describes an artifact, or returns ErrNotFound. It trusts the object: only Check compares it with what the step reported.
+// Stat describes an artifact, or returns ErrNotFound. It trusts the object: only Check compares it with what the step
+// reported.
 func (s *Store) Stat(ctx context.Context, uri string) (Info, error) {
 	name, ok := nameOf(uri)
 	if !ok {

@@ -278,7 +278,7 @@ func (d *drill) restoreNewest(t *testing.T, destroyed time.Time, slow string, se
 		}).answered)
 	}
 	if most := testtime.Of(15 * time.Second); age > most {
-		t.Errorf("what was confirmed %s before the loss is not in the archive, want at most %s", age, most)
+		t.Errorf("the archive lacks the last %s before the loss, want at most %s", age, most)
 	}
 	t.Logf("newest: %d of %d are restored, the log that was not archived had the last %s; %s; restored after %s, servers "+
 		"ready after %s, a viewer LIVE %s later", len(found), len(d.acks), age.Round(time.Millisecond), repaired,

@@ -15,8 +15,8 @@ import (
 	"github.com/dvt-engine/dvt/store/sqlite"
 )
 
-// One artifact of the run is as its step reported it, one has other bytes, one is missing, and one is missing because it
-// was kept only for a day.
+// One artifact of the run is as its step reported it, one has other bytes, one is missing, and one is missing because
+// it was kept only for a day.
 func TestStoreVerify_ReadsArtifactsFromTheBucket(t *testing.T) {
 	dir := t.TempDir()
 	dsn, objects := "sqlite:"+filepath.Join(dir, "dvt.db"), filepath.Join(dir, "bucket")

@@ -23,8 +23,7 @@ type VerifyOptions struct {
 	// and those whose last event is older than From. A zero time is no bound.
 	From, To time.Time
 	// Artifact, if not nil, is called for each artifact that a step reported, by at most 8 goroutines at once. It returns
-	// what is wrong with the content, "" for nothing, or the error because of which it cannot tell. That error ends the
-	// verification.
+	// what is wrong with the content, "" for nothing. An error says that it cannot tell, and ends the verification.
 	Artifact func(ctx context.Context, s *run.State, ref run.ArtifactRef) (wrong string, err error)
 }
 

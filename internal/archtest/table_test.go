@@ -174,7 +174,7 @@ var imports = map[string][]string{
 	"cmd/dvt/internal/erasecmd": {"client", "cmd/dvt/internal/cmdline", "cmd/dvt/internal/console",
 		"cmd/dvt/internal/runtext", "server"},
 	"cmd/dvt/internal/installcmd": {"cmd/dvt/internal/cmdline", "cmd/dvt/internal/document", "erasure",
-		"export", "internal/logfold", "server", "server/config", "server/preflight", "store", "store/owner"},
+		"export", "internal/logfold", "server", "server/config", "server/preflight", "store", "store/owner", "storeadmin"},
 	"cmd/dvt/internal/plancmd": {"cmd/dvt/internal/cmdline", "cmd/dvt/internal/console", "cmd/dvt/internal/document",
 		"engine/mock", "plan", "run"},
 	"cmd/dvt/internal/runtext": {"client"},
