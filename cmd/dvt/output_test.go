@@ -39,7 +39,7 @@ var repeatable = map[string]string{
 
 // testedElsewhere are the commands with -o that change something or need another server. They print through the same
 // function, and their own tests check that.
-var testedElsewhere = strings.Fields(`bulk-signal bulk-rerun bulk-show bulk-watch run-plan run-start run-rerun run-logs run-events run-watch run-approve run-pause run-resume run-retry run-skip run-update-params run-override run-set-target
+var testedElsewhere = strings.Fields(`bulk-signal bulk-rerun bulk-show bulk-watch run-nodes run-plan run-start run-rerun run-logs run-events run-watch run-approve run-pause run-resume run-retry run-skip run-update-params run-override run-set-target
 	run-alert run-cancel run-stop manual-complete dead-letters-redrive audit-export workflow-capture token-create token-revoke policy-set
 	bulk-stop quota-set service-mode service-drain service-undrain tenant-freeze tenant-unfreeze workflow-debug workflow-new plan-validate plan-test plan-new version health doctor
 	alerts-list alerts-show alerts-watch alerts-ack alerts-silence alerts-silences

@@ -75,7 +75,7 @@ func TestStartAttempt_RefusesAnExecutionWithoutItsTicket(t *testing.T) {
 			b.EmittedAt = b.EmittedAt.Add(2*time.Hour +
 				3*time.Minute)
 		}),
-			"the worker's clock is 2h"},
+			"the worker's clock is 2 h 3 min ahead"},
 		{"a clock that is behind", with(func(b *engine.StartAttempt) { b.EmittedAt = b.EmittedAt.Add(-11 * time.Minute) }),
 			"behind"},
 		{"no clock", with(func(b *engine.StartAttempt) { b.EmittedAt = time.Time{} }), "behind"},

@@ -15,7 +15,7 @@ type Backup struct{ dir string }
 // NewBackup makes an empty place that the end of t removes.
 func NewBackup(t testing.TB) *Backup {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "dvt-backup-")
+	dir, err := os.MkdirTemp("", "dvt-backup-") //nolint:usetesting // the server cannot enter t.TempDir as another user
 	if err != nil {
 		t.Fatalf("testserver: make a place for a backup: %v", err)
 	}

@@ -1,8 +1,7 @@
 import { useEffect, useMemo, useState } from "react";
 import { dateMinute } from "../format/format";
 import { m } from "../messages";
-import { models as nodeWords } from "../messages/models";
-import { artifactWords as words } from "../messages/artifacts";
+import { artifactWords as words, models as nodeWords } from "../messages/artifacts";
 import { DBT_TONES } from "../step/dbt";
 import { formatted } from "../step/artifacts";
 import { Button } from "../ui/Button";

@@ -80,7 +80,8 @@ export const GraphNode = memo(function GraphNode({
   const kept = step.keptFrom ? look.word.toLowerCase() : null;
   const nodes = step.nodeCounts && (runs || step.status === "FAILED") ? m.step.nodes(step.nodeCounts) : null;
   const below = [kept, attemptWord(step), nodes, took].filter((part) => part !== null).join(" · ");
-  const name = stepWords(step, blocked.count(i), behind, held, took, look.word);
+  const shown = [nodes, took].filter((part) => part !== null).join(", ") || null;
+  const name = stepWords(step, blocked.count(i), behind, held, shown, look.word);
   return (
     <button
       id={nodeId(id)}

@@ -1,4 +1,5 @@
-// The differences between a plan and that of the run before.
+// The differences between a plan and that of the run before, and the reference of a run to its plan. They are loaded
+// with the details of a run.
 import type { PlanChange } from "../api/gen/graphql";
 import { count, plural } from "../format/format";
 
@@ -19,4 +20,18 @@ export const planDiff = {
   change: { ADDED: "added", REMOVED: "removed", CHANGED: "changed" } satisfies Record<PlanChange, string>,
   nothing: "not set",
   more: (n: number) => `and ${plural(n, "more step")}`,
+};
+
+export const reference = {
+  schema: "Plan schema",
+  deprecated: (version: string, end: string) => `${version} is deprecated: dvt reads it until ${end}`,
+  uri: "Plan address",
+  mirrors: "Mirrors of the plan",
+  answeredBy: "Plan came from",
+  compression: "Plan compression",
+  expires: "Plan reference expires",
+  evolution: "Schema evolution",
+  migration: "Migration",
+  migrates: (from: string, to: string, script: string | null) =>
+    `${from} to ${to}${script === null ? "" : ` by ${script}`}`,
 };

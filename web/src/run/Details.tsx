@@ -5,8 +5,7 @@ import { RunPlanRefDocument, type RunPlanRefQuery, RunTraceDocument } from "../a
 import { queryOnce } from "../api/useQuery";
 import { instant, type RunHeader, type Signal } from "../api/model";
 import { m } from "../messages";
-import { planDiff as planDiffWords } from "../messages/planDiff";
-import { reference as words } from "../messages/reference";
+import { planDiff as planDiffWords, reference as words } from "../messages/planDiff";
 import { StepTitle } from "../runstate/stepTitle";
 import { CopyText } from "../ui/CopyText";
 import { Time } from "../ui/Time";

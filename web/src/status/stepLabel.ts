@@ -10,20 +10,21 @@ export function attemptWord(step: Pick<Step, "status" | "logicalAttemptId">): st
 
 /**
  * A step in words: "stg_orders, Retry #1, failed, blocks 14". What a node of the graph shows comes first and together,
- * so that its name contains what is seen: "stg_orders, Retry #1, 1.2 s, failed".
+ * so that its name contains what is seen: "stg_orders, Retry #1, 1.2 s, failed". `shown` is what stands there beside the
+ * attempt.
  */
 export function stepWords(
   step: Step,
   blocks: number,
   blocked: boolean,
   held = false,
-  took: string | null = null,
+  shown: string | null = null,
   word: string = stepLook(step).word,
 ): string {
   return [
     step.name ?? step.stepId,
     attemptWord(step),
-    took,
+    shown,
     word.toLowerCase(),
     blocks > 0 ? pictures.graph.blocks(blocks) : null,
     blocked ? pictures.graph.blocked : held ? pictures.graph.held : null,

@@ -2,7 +2,7 @@ import { useState } from "react";
 import type { Step } from "../api/model";
 import { count, duration } from "../format/format";
 import { m } from "../messages";
-import { models } from "../messages/models";
+import { models } from "../messages/artifacts";
 import pills from "../styles/Pill.module.css";
 import prose from "../styles/Prose.module.css";
 import { Button } from "../ui/Button";

@@ -1,5 +1,5 @@
 import { CircleCheck, CircleQuestionMark, LoaderCircle, OctagonX, SkipForward, TriangleAlert } from "lucide-react";
-import { models } from "../messages/models";
+import { models } from "../messages/artifacts";
 import type { Look, Tone } from "../ui/tones";
 import { DBT_TONES } from "./dbt";
 import css from "./StepModels.module.css";

@@ -3,7 +3,7 @@ import { StepNodesDocument, type StepNodesQuery } from "../api/gen/graphql";
 import { useConnection } from "../api/useConnection";
 import type { Step } from "../api/model";
 import { m } from "../messages";
-import { models } from "../messages/models";
+import { models } from "../messages/artifacts";
 import { useStep } from "../runstate/context";
 import { countedRows, DBT_TONES } from "./dbt";
 import { LiveNodes } from "./LiveNodes";
