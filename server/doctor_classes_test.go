@@ -61,6 +61,9 @@ type class struct {
 	// The doctor is asked once, when shown holds and this time has gone since the fault was injected.
 	shown func(run.State) bool
 	after time.Duration
+	// lasts is how long the fault lasts, 0 for as long as the run. A busy machine comes to the run after it; then a new
+	// run is started.
+	lasts time.Duration
 	// want is the code of the first cause, "" for none; about is a word of its title.
 	want, about string
 	harms       bool // a retry may start work that still runs, or repeat work that is done
@@ -68,6 +71,7 @@ type class struct {
 	idle        bool // only waits after its injection, and that for long
 
 	runID    string
+	runs     int // runs that were started
 	injected time.Time
 }
 
@@ -103,6 +107,7 @@ func hasFailed(st run.State) bool  { return st.Counts.Failed > 0 }
 func hasEnded(st run.State) bool   { return st.Status.Terminal() }
 func isUnderWay(st run.State) bool { return st.Counts.Running > 0 }
 func hasBegun(st run.State) bool   { return st.StartedAt != nil }
+func waits(st run.State) bool      { return st.StartedAt == nil }
 func isAccepted(run.State) bool    { return true }
 
 // writeProject writes a dbt project of one model, and returns its directory. Without a profile dbt finds none.
@@ -279,7 +284,7 @@ func (c *clinic) classesOfRuns() []*class {
 		{name: "plan host answers 404", want: "PLAN_FETCH_FAILED", steps: []string{nap}, ref: reference(atPeer("/404"), same),
 			shown: hasEnded},
 		{name: "plan host hangs", want: "PLAN_LOADS", steps: []string{nap}, ref: reference(atPeer("/hangs"), same),
-			shown: isAccepted, after: 3 * time.Second},
+			shown: isAccepted, after: 3 * time.Second, lasts: 20 * time.Second},
 		{name: "plan has another hash", want: "PLAN_HASH_MISMATCH", steps: []string{nap}, ref: func(c *clinic,
 			doc []byte) client.PlanRefInput {
 			ref := reference(inFile, same)(c, doc)
@@ -308,7 +313,7 @@ func (c *clinic) classesOfRuns() []*class {
 		{name: "paused by a person", want: "RUN_PAUSED", steps: []string{asked("s", "MANUAL", `{}`)}, ready: isUnderWay,
 			inject: pause, shown: func(st run.State) bool { return st.Pause != nil }},
 		{name: "pause that drains", want: "PAUSE_DRAIN_TIMEOUT", steps: []string{nap}, ready: isUnderWay, inject: pause,
-			shown: isUnderWay, after: 11 * time.Second},
+			shown: isUnderWay, after: 11 * time.Second, lasts: 90 * time.Second},
 		{name: "cancelled by a person", want: "RUN_CANCELLED", steps: []string{nap}, ready: isUnderWay,
 			inject: func(c *clinic, id string) {
 				c.mustDvt("ada", "run", "cancel", id, "-y", "--reason", "enough", "--no-wait")
@@ -324,12 +329,12 @@ func (c *clinic) classesOfRuns() []*class {
 		{name: "first start of the minute", tenant: "initech", shown: isUnderWay,
 			steps: []string{asked("s", "SLEEP", `{"ms":300000}`)}},
 		{name: "starts of the minute used up", tenant: "initech", want: "WAITS_FOR_SLOT", steps: []string{nap},
-			shown: isAccepted, after: 2 * time.Second},
+			shown: waits, after: 2 * time.Second, lasts: 45 * time.Second},
 		{name: "heavy steps of the minute used up", tenant: "hooli", want: "WAITS_FOR_QUOTA", after: 5 * time.Second,
-			ready: isUnderWay,
+			lasts: 45 * time.Second, ready: isUnderWay,
 			steps: []string{asked("a", "COMMAND", `{"argv":["sleep","100"]}`, `,"dispatch":{"resourceClass":"heavy"}`),
 				asked("b", "COMMAND", `{"argv":["sleep","100"]}`, `,"dispatch":{"resourceClass":"heavy"},"dependsOn":[]`)},
-			shown: isUnderWay},
+			shown: func(st run.State) bool { return isUnderWay(st) && st.Counts.Pending > 0 }},
 		holder,
 		{name: "tenant frozen", tenant: "umbrella", want: "STARTS_HELD", steps: []string{nap}, shown: isAccepted,
 			after: 3 * time.Second, inject: func(c *clinic, _ string) {

@@ -155,7 +155,11 @@ func (c *clinic) start(x *class) {
 		`"tenantId":"`+x.tenant+`"`, `"environmentId":"dev"`, `"environmentId":"`+x.env+`"`).Replace(string(doc)))
 	raw := json.RawMessage(doc)
 	in := client.StartRunInput{Plan: client.PlanInput{Inline: &raw}, ProjectId: "shop", EnvironmentId: x.env,
-		RunRequestId: strings.ReplaceAll(x.name, " ", "-")}
+		RunRequestId: fmt.Sprintf("%s-%d", strings.ReplaceAll(x.name, " ", "-"), x.runs)}
+	x.runs, x.injected = x.runs+1, time.Time{}
+	if x.ready == nil && x.inject == nil {
+		x.injected = time.Now()
+	}
 	if x.ref != nil {
 		ref := x.ref(c, doc)
 		in.Plan = client.PlanInput{Ref: &ref}
@@ -180,6 +184,10 @@ func (c *clinic) advance(x *class) (over bool) {
 			x.inject(c, x.runID)
 		}
 		x.injected = time.Now()
+		return false
+	}
+	if x.lasts > 0 && time.Since(x.injected) > x.lasts {
+		c.start(x)
 		return false
 	}
 	if time.Since(x.injected) < x.after || !x.shown(st) {
