@@ -132,12 +132,14 @@ func (r *runner) command(ctx context.Context, res *result, log *os.File) {
 
 // process returns the command argv with the directory and environment of a task.
 func (r *runner) process(ctx context.Context, t task, argv []string) *exec.Cmd {
+	if strings.Contains(argv[0], "/") {
+		argv = slices.Concat([]string{filepath.Join(r.root, argv[0])}, argv[1:])
+	}
+	if t.yields {
+		argv = slices.Concat([]string{"nice", "-n", "10"}, argv)
+	}
 	c := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	c.Dir = filepath.Join(r.root, t.dir)
-	if strings.Contains(argv[0], "/") {
-		c.Path = filepath.Join(r.root, argv[0])
-		c.Err = nil
-	}
 	c.Env = append(os.Environ(), "NO_COLOR=1")
 	if t.tests && r.files != "" {
 		c.Env = append(c.Env, "TMPDIR="+r.files, "GOTMPDIR="+os.TempDir(), "TEST_EVIDENCE_DIR="+r.logs)

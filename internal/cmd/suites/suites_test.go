@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -158,5 +159,24 @@ func TestCheckCoverage_FailsBelowTheFloorAndWithoutCoverage(t *testing.T) {
 	}
 	if err := g.checkCoverage(map[string]float64{"plan": 96}); err != nil {
 		t.Errorf("a floor that the tests reach: %v", err)
+	}
+}
+
+// A task that yields runs at a lower priority than the others.
+func TestProcess_ATaskThatYieldsHasALowerPriority(t *testing.T) {
+	r := &runner{root: t.TempDir()}
+	priority := func(yields bool) int {
+		out, err := r.process(t.Context(), task{yields: yields}, []string{"nice"}).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		n, err := strconv.Atoi(strings.TrimSpace(string(out)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	if own, yielding := priority(false), priority(true); yielding <= own {
+		t.Errorf("the niceness of a task that yields is %d, that of another is %d", yielding, own)
 	}
 }
