@@ -94,15 +94,15 @@ func TestDev_NodesOfDBTAreLiveAndSurviveAKill(t *testing.T) {
 	shop := filepath.Join(project, "examples", "shop")
 	must(t, os.MkdirAll(shop, 0o755))
 	must(t, os.WriteFile(filepath.Join(shop, "dbt_project.yml"), nil, 0o644)) // by which dev knows a root of projects
-	p := spawn(t, "dvt dev", nil, "dev", "--listen", address, "--data", data, "--no-sample", "--heartbeat", "2s",
+	p := spawn(t, "dvt dev", nil, "dev", "--listen", address, "--data", data, "--no-sample", "--heartbeat", "5s",
 		"--dbt", slowDBT(t, models), "--project-root", project)
 	c := client.New("http://"+address, devToken(t, data, "dev-engineer"))
 	doc := stepsPlan("nodes", `{"stepId":"build","type":"DBT_RUN","inputs":{"projectDir":"examples/shop"},"dependsOn":[],
-		"timeout":"2m","retry":{"maxAttempts":10,"initialBackoffMs":100,"backoffMultiplier":1,"maxBackoffMs":200}}`)
+		"timeout":"5m","retry":{"maxAttempts":10,"initialBackoffMs":100,"backoffMultiplier":1,"maxBackoffMs":200}}`)
 
 	id := start(t, c, "nodes-live", doc)
 	seen := &arrivals{first: map[int]time.Time{}}
-	watching, stop := context.WithTimeout(t.Context(), testtime.Of(time.Minute))
+	watching, stop := context.WithTimeout(t.Context(), testtime.Of(2*time.Minute))
 	defer stop()
 	ended := fmt.Errorf("the run has ended")
 	_ = c.Watch(watching, id, client.Position{}, func(f client.WatchRunRunUpdatesRunUpdate) error {

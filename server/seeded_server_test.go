@@ -62,6 +62,11 @@ type seedOptions struct {
 func startSeededServer(t *testing.T, with seedOptions) *seededServer {
 	t.Helper()
 	w := &seededServer{t: t, log: &lockedBuffer{}}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("the server logged:\n%s", w.log)
+		}
+	})
 	dir := t.TempDir()
 	var err error
 	w.file = filepath.Join(dir, "dvt.db")
