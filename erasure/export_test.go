@@ -393,6 +393,30 @@ func exists(path string) bool {
 	return err == nil
 }
 
+// The last part takes long enough that its end is told.
+func TestExport_ProgressNamesNoPartBeyondTheLast(t *testing.T) {
+	onEach(t, func(i *installation) {
+		i.seed(gone)
+		cfg, slow := i.exportOf(filepath.Join(i.TempDir(), "export"), ""), false
+		cfg.Stop = func(at string) error {
+			if strings.HasPrefix(at, "named artifacts/") && !slow {
+				slow = true
+				time.Sleep(1100 * time.Millisecond) // an export tells how far it is once a second
+			}
+			return nil
+		}
+		cfg.Progress = func(p export.Progress) {
+			if p.Parts > p.Of {
+				i.Errorf("the export tells of part %d of %d (%s)", p.Parts, p.Of, p.Part)
+			}
+		}
+		_ = must[export.Manifest](i.T)(export.Run(i.Context(), cfg))
+		if !slow {
+			i.Error("the export has no artifact")
+		}
+	})
+}
+
 func TestExport_AnotherTenantOrDirectoryIsRefused(t *testing.T) {
 	onEach(t, func(i *installation) {
 		i.seed(gone)

@@ -191,6 +191,7 @@ func (e *exporter) all(ctx context.Context) error {
 		if err := p.write(ctx); err != nil {
 			return fmt.Errorf("export of %s: %w", p.name, err)
 		}
+		e.work.onCommit = func() {} // the state names the next part
 		e.work.state.Part++
 		e.work.state.Cursor, e.work.state.File = nil, 0
 		if err := e.work.commit(); err != nil {

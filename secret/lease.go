@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
-	"syscall"
 	"time"
 )
 
@@ -38,11 +37,12 @@ type held struct {
 	Lease    string
 	life     time.Duration
 	note     string
+	unlock   func() // the note
 }
 
 func (s *Set) hold(provider string, l Lease) {
-	h := &held{Provider: provider, Lease: l.ID, life: l.Life}
-	h.note = s.resolver.write(h)
+	h := &held{Provider: provider, Lease: l.ID, life: l.Life, unlock: func() {}}
+	s.resolver.write(h)
 	s.leases = append(s.leases, h)
 }
 
@@ -114,6 +114,7 @@ func (r *Resolver) end(ctx context.Context, h *held) error {
 	defer cancel()
 	err := lender.Revoke(ctx, h.Lease)
 	source.revoked(err)
+	defer h.unlock()
 	if err != nil {
 		_ = os.Rename(h.note, h.note+orphan) // this process no longer cares for it
 		return err
@@ -125,23 +126,27 @@ func (r *Resolver) end(ctx context.Context, h *held) error {
 // orphan is the end of the name of a note whose lease nobody holds any more.
 const orphan = ".orphan"
 
-// write notes a lease and returns the file. Without a directory, or when it cannot be written, the lease ends by its
-// life at the latest.
-func (r *Resolver) write(h *held) string {
+// write notes a lease. Without a directory, or when it cannot be written, the lease ends by its life at the latest.
+func (r *Resolver) write(h *held) {
 	if r.Held == "" {
-		return ""
+		return
 	}
 	doc, err := json.Marshal(h)
 	if err != nil || os.MkdirAll(r.Held, 0o700) != nil {
-		return ""
+		return
 	}
-	f, err := os.CreateTemp(r.Held, fmt.Sprintf("%d.*", os.Getpid()))
+	f, err := os.CreateTemp(r.Held, FreshPattern)
 	if err != nil {
-		return ""
+		return
 	}
 	defer f.Close()
+	path, unlock, err := Hold(f.Name())
+	if err != nil {
+		_ = os.Remove(f.Name())
+		return
+	}
+	h.note, h.unlock = path, unlock
 	_, _ = f.Write(doc)
-	return f.Name()
 }
 
 // Sweep ends the leases that no process holds: those of killed ones, at once and every five seconds until ctx ends.
@@ -161,16 +166,6 @@ func (r *Resolver) Sweep(ctx context.Context, failed func(error)) {
 	}
 }
 
-// HolderLives reports whether the process lives whose id and a dot begin the name of a file. known is false for another
-// name.
-func HolderLives(name string) (lives, known bool) {
-	var pid int
-	if _, err := fmt.Sscanf(name, "%d.", &pid); err != nil {
-		return false, false
-	}
-	return pid == os.Getpid() || syscall.Kill(pid, 0) == nil, true
-}
-
 func (r *Resolver) sweep(ctx context.Context) error {
 	entries, err := os.ReadDir(r.Held)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -178,18 +173,18 @@ func (r *Resolver) sweep(ctx context.Context) error {
 	}
 	errs := []error{err}
 	for _, e := range entries {
-		lives, known := HolderLives(e.Name())
-		if !known || lives && filepath.Ext(e.Name()) != orphan {
+		path := filepath.Join(r.Held, e.Name())
+		lives, known := HolderLives(path)
+		if !known || lives && filepath.Ext(path) != orphan {
 			continue
 		}
-		path := filepath.Join(r.Held, e.Name())
 		doc, err := os.ReadFile(path)
 		var h held
 		if err != nil || len(doc) > maxHeldFile || json.Unmarshal(doc, &h) != nil {
 			_ = os.Remove(path) // a process was killed while it wrote
 			continue
 		}
-		h.note = path
+		h.note, h.unlock = path, func() {}
 		errs = append(errs, r.end(ctx, &h))
 	}
 	return errors.Join(errs...)

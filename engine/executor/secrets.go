@@ -217,12 +217,20 @@ func (t Task) withSecrets() (with Task, remove func(), err error) {
 	if info, err := os.Lstat(parent); err != nil || !info.IsDir() || info.Mode().Perm() != 0o700 {
 		return t, nil, fmt.Errorf("secrets: the directory %s must belong to the worker alone (mode 0700)", parent)
 	}
-	// The name begins with the process, so that the next worker removes what a killed one left.
-	dir, err := os.MkdirTemp(parent, fmt.Sprintf("%d.", os.Getpid()))
+	made, err := os.MkdirTemp(parent, secret.FreshPattern)
 	if err != nil {
 		return t, nil, fmt.Errorf("secrets: %s", reason(err))
 	}
-	remove = func() { _ = os.RemoveAll(dir) }
+	// The next worker removes what a killed one held.
+	dir, release, err := secret.Hold(made)
+	if err != nil {
+		_ = os.Remove(made)
+		return t, nil, fmt.Errorf("secrets: %s", reason(err))
+	}
+	remove = func() {
+		_ = os.RemoveAll(dir)
+		release()
+	}
 	for _, g := range files {
 		if err := os.WriteFile(filepath.Join(dir, filepath.Base(g.as.File)), []byte(g.value.Reveal()), 0o600); err != nil {
 			remove()
@@ -237,10 +245,11 @@ func (t Task) withSecrets() (with Task, remove func(), err error) {
 func SweepSecrets() {
 	entries, _ := os.ReadDir(secretsDir())
 	for _, e := range entries {
-		if lives, known := secret.HolderLives(e.Name()); lives || !known {
+		path := filepath.Join(secretsDir(), e.Name())
+		if lives, known := secret.HolderLives(path); lives || !known {
 			continue
 		}
-		_ = os.RemoveAll(filepath.Join(secretsDir(), e.Name()))
+		_ = os.RemoveAll(path)
 	}
 }
 

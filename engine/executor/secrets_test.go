@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -190,9 +191,29 @@ func TestSweepSecrets_RemovesWhatAKilledWorkerLeft(t *testing.T) {
 	own := fmt.Sprintf("/dev/shm/dvt-secrets-%d/%d.own", os.Getuid(), os.Getppid())
 	write(t, filepath.Join(own, "password"), canary)
 	t.Cleanup(func() { _ = os.RemoveAll(own) })
+	// In a container each worker has the number 1: the one that was killed, and the one that sweeps.
+	before := fmt.Sprintf("/dev/shm/dvt-secrets-%d/%d.before", os.Getuid(), os.Getpid())
+	write(t, filepath.Join(before, "password"), canary)
+	// A worker in another container is no process here, and holds its lock.
+	elsewhere := fmt.Sprintf("/dev/shm/dvt-secrets-%d/%d.elsewhere", os.Getuid(), 1<<22+1)
+	write(t, filepath.Join(elsewhere, "password"), canary)
+	t.Cleanup(func() { _ = os.RemoveAll(elsewhere) })
+	locked, err := os.Open(elsewhere)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer locked.Close()
+	if err := syscall.Flock(int(locked.Fd()), syscall.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
 	executor.SweepSecrets()
-	if _, err := os.Stat(dead); !os.IsNotExist(err) {
-		t.Errorf("the files of a dead worker are still there: %v", err)
+	for _, dir := range []string{dead, before} {
+		if _, err := os.Stat(dir); !os.IsNotExist(err) {
+			t.Errorf("the files of a dead worker are still there: %v", err)
+		}
+	}
+	if _, err := os.Stat(elsewhere); err != nil {
+		t.Errorf("the files of a worker in another container are gone: %v", err)
 	}
 	if _, err := os.Stat(own); err != nil {
 		t.Errorf("the files of a worker that lives are gone: %v", err)

@@ -5,14 +5,18 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"net/url"
 	"regexp"
 	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
 )
 
-// Forms returns the texts that give a value away: the value, its lines, and both of them as JSON, in an address, for a
-// shell, in SQL, as hexadecimal digits, and as Base64 at each of the three positions within a longer text. A value of
-// fewer than MinBytes has none.
+// Forms returns the texts that give a value away: the value, its lines, and both of them as JSON (also in ASCII, and
+// within a text of JSON), in HTML, in an address, for a shell, in SQL, as bytes that a program takes for Latin-1, as
+// hexadecimal digits, and as Base64 at each of the three positions within a longer text. A value of fewer than MinBytes
+// has none.
 func Forms(value string) []string {
 	exact, broken := forms(value)
 	return append(exact, broken...)
@@ -43,14 +47,84 @@ func withLines(value string) []string {
 
 func exactForms(text string) []string {
 	query, path, all := url.QueryEscape(text), url.PathEscape(text), percent(text)
-	return []string{
+	out := append(jsonForms(text), htmlForms(text)...)
+	if read := latin1(text); read != text {
+		// Servers read the bytes of a header as Latin-1, and answer with them as UTF-8 or JSON.
+		out = append(append(out, read, quotedBytes(text)), jsonForms(read)...)
+	}
+	return append(out,
 		text,
 		query, lowerEscapes(query), path, lowerEscapes(path), strings.ReplaceAll(query, "+", "%20"), all, lowerEscapes(all),
-		InJSON(text, true), InJSON(text, false),
 		strings.ReplaceAll(text, "'", `'\''`), strings.ReplaceAll(text, "'", `'"'"'`), // in quotes of a shell
 		doubleQuoted.Replace(text), backslashed(text), strings.ReplaceAll(text, `\`, `\\`),
 		strings.ReplaceAll(text, "'", "''"), strings.NewReplacer(`\`, `\\`, "'", `\'`).Replace(text), // SQL
+	)
+}
+
+// jsonForms returns a text as encoders of JSON write it. Python and PHP escape everything beyond ASCII, and PHP
+// slashes. Each of these is also the text of a string within a JSON document, as a receiver repeats a body.
+func jsonForms(text string) (out []string) {
+	plain := InJSON(text, false)
+	ascii := inASCII(plain)
+	for _, form := range []string{plain, InJSON(text, true), ascii, upperEscapes(ascii)} {
+		slashed := strings.ReplaceAll(form, "/", `\/`)
+		out = append(out, form, slashed, InJSON(form, false), InJSON(slashed, false))
 	}
+	return append(out, inASCII(InJSON(plain, false)))
+}
+
+// inASCII escapes what is not ASCII in a text of JSON, by UTF-16 as JSON does.
+func inASCII(text string) string {
+	var b strings.Builder
+	for _, c := range text {
+		if c < utf8.RuneSelf {
+			b.WriteRune(c)
+			continue
+		}
+		for _, unit := range utf16.AppendRune(nil, c) {
+			fmt.Fprintf(&b, `\u%04x`, unit)
+		}
+	}
+	return b.String()
+}
+
+var unicodeEscape = regexp.MustCompile(`\\u[0-9a-f]{4}`)
+
+func upperEscapes(text string) string {
+	return unicodeEscape.ReplaceAllStringFunc(text, func(e string) string { return e[:2] + strings.ToUpper(e[2:]) })
+}
+
+// htmlForms returns a text as pages of errors show it: the quotes have several names, and some pages leave them.
+func htmlForms(text string) (out []string) {
+	text = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;").Replace(text)
+	for _, quote := range []string{`"`, "&quot;", "&#34;"} {
+		for _, apostrophe := range []string{"'", "&#39;", "&#039;", "&#x27;", "&apos;"} {
+			out = append(out, strings.NewReplacer(`"`, quote, "'", apostrophe).Replace(text))
+		}
+	}
+	return out
+}
+
+// latin1 returns what a program reads that takes each byte of a text for a character.
+func latin1(text string) string {
+	var b strings.Builder
+	for _, c := range []byte(text) {
+		b.WriteRune(rune(c))
+	}
+	return b.String()
+}
+
+// quotedBytes escapes bytes beyond ASCII as Python and C print them.
+func quotedBytes(text string) string {
+	var b strings.Builder
+	for _, c := range []byte(strings.ReplaceAll(text, `\`, `\\`)) {
+		if c < utf8.RuneSelf {
+			b.WriteByte(c)
+			continue
+		}
+		fmt.Fprintf(&b, `\x%02x`, c)
+	}
+	return b.String()
 }
 
 // digitForms returns a text as hexadecimal digits and as Base64.

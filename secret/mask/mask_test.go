@@ -147,6 +147,33 @@ func TestReplace_KeepsLineBreaksBetweenValues(t *testing.T) {
 	}
 }
 
+// Each form is what a program printed: json.dumps and repr of Python, json_encode of PHP, a page of a proxy, and a
+// receiver that repeats headers and body of a request.
+func TestReplace_HidesTextBeyondASCIIAndTextWithinText(t *testing.T) {
+	t.Parallel()
+	m := mask.New(`grüße/"🔑&'x\9`)
+	for name, in := range map[string]string{
+		"Python JSON":             `{"p": "gr\u00fc\u00dfe/\"\ud83d\udd11&'x\\9"}`,
+		"JSON with upper digits":  `{"p": "gr\u00FC\u00DFe/\"\uD83D\uDD11&'x\\9"}`,
+		"PHP JSON":                `{"p": "gr\u00fc\u00dfe\/\"\ud83d\udd11&'x\\9"}`,
+		"Go JSON":                 `{"p": "grüße/\"🔑\u0026'x\\9"}`,
+		"JSON within JSON":        `{"p": "{\"q\":\"grüße/\\\"🔑&'x\\\\9\"}"}`,
+		"JSON within ASCII JSON":  `{"p": "{\"q\":\"gr\u00fc\u00dfe/\\\"\ud83d\udd11&'x\\\\9\"}"}`,
+		"ASCII JSON within JSON":  `{"p": "{\"q\":\"gr\\u00fc\\u00dfe/\\\"\\ud83d\\udd11&'x\\\\9\"}"}`,
+		"a header in Python JSON": `{"p": "gr\u00c3\u00bc\u00c3\u009fe/\"\u00f0\u009f\u0094\u0091&'x\\9"}`,
+		"a header as Latin-1":     "gr\u00c3\u00bc\u00c3\u009fe/\"\u00f0\u009f\u0094\u0091&'x\\9",
+		"bytes of Python":         `gr\xc3\xbc\xc3\x9fe/"\xf0\x9f\x94\x91&'x\\9`,
+		"HTML of Python":          `<p>grüße/&quot;🔑&amp;&#x27;x\9</p>`,
+		"HTML of Go":              `<p>grüße/&#34;🔑&amp;&#39;x\9</p>`,
+		"HTML without quotes":     `<p>grüße/"🔑&amp;'x\9</p>`,
+	} {
+		got := m.Replace(in)
+		if !strings.Contains(got, mask.Hidden) || strings.Contains(got, "gr") {
+			t.Errorf("%s: the value is shown: %s", name, got)
+		}
+	}
+}
+
 // encodings are written apart from the package, as the programs of steps would encode a value.
 var encodings = map[string]func(r *rand.Rand, v string) string{
 	"raw": func(_ *rand.Rand, v string) string { return v },
