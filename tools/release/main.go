@@ -37,7 +37,7 @@ func main() {
 }
 
 var errUsage = errors.New("usage: release check | image DIR | build DIR | sign -key FILE DIR | " +
-	"verify -key FILE DIR | bill PROGRAM, with -version, -platform and -root")
+	"verify -key FILE DIR | worker-image DIR | bundle LAYOUT DIR | bill PROGRAM, with -version, -platform and -root")
 
 func run(ctx context.Context, args []string) error {
 	if len(args) == 0 {
@@ -65,7 +65,7 @@ func run(ctx context.Context, args []string) error {
 	case command == "verify":
 		st, err := verify(ctx, arg, *key)
 		if err == nil {
-			fmt.Print(st.summary())
+			fmt.Print(st.summary(arg))
 		}
 		return err
 	}
