@@ -68,8 +68,8 @@ func programOfImage(t *testing.T) string {
 	return filepath.Join(bundle, "rootfs", "usr", "bin", "dvt")
 }
 
-// scanProgram returns what govulncheck finds in a program, without the packages that are not linked in it. Releases have
-// no table of symbols, so govulncheck itself cannot tell which packages of a module they have.
+// scanProgram returns the findings of govulncheck in a program, without those of packages that are not linked in it.
+// Releases have no table of symbols, so govulncheck itself cannot tell which packages of a module they have.
 func scanProgram(t *testing.T, db, program string) (found []finding) {
 	t.Helper()
 	content, err := os.ReadFile(program)

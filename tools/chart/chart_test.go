@@ -83,7 +83,7 @@ func newValidator(t *testing.T, version string) validator.Validator {
 	return v
 }
 
-// validate returns what a version of Kubernetes refuses.
+// validate returns an error for each document that a version of Kubernetes refuses.
 func validate(v validator.Validator, documents []string) (wrong []error) {
 	for _, d := range documents {
 		for _, r := range v.Validate("", io.NopCloser(strings.NewReader(d))) {

@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// checkSafety checks what the Pod Security Standard "restricted" wants of pods, and that no secret is in an object.
+// checkSafety fails for pods that break the Pod Security Standard "restricted", and for objects with a secret.
 func checkSafety(t *testing.T, objects []object) {
 	t.Helper()
 	for _, o := range objects {
@@ -38,7 +38,8 @@ func checkSafety(t *testing.T, objects []object) {
 	}
 }
 
-// restricted returns how a pod breaks the Pod Security Standard "restricted", and what this chart promises beyond it.
+// restricted returns a sentence for each rule that a pod breaks: those of the Pod Security Standard "restricted", and
+// the promises of this chart beyond it.
 func restricted(spec map[string]any) (problems []string) {
 	say := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
 	for _, key := range []string{"hostNetwork", "hostPID", "hostIPC", "shareProcessNamespace"} {
@@ -143,7 +144,7 @@ func TestChart_PodsHaveTheTimeToStop(t *testing.T) {
 	}
 }
 
-// edges are the connections of each part, as docs/operations.md names what each process needs.
+// edges are the connections of each part. They follow the table of processes in docs/operations.md.
 var edges = map[string][]string{
 	"server": {"dns", "redis", "store", "temporal", "web"}, "control": {"dns", "redis", "store", "temporal", "web"},
 	"data": {"dns", "server", "temporal", "warehouses"}, "isolation": {"dns", "server", "temporal", "warehouses"},
@@ -195,7 +196,7 @@ func TestNetworkPolicies_AllowWhatEachPartNeedsAndNoMore(t *testing.T) {
 	}
 }
 
-// Whoever names no peers must not let the programs of steps reach the store or Redis.
+// An operator who names no peers must not let the programs of steps reach the store or Redis.
 func TestNetworkPolicies_ByDefaultStepsDoNotReachTheStore(t *testing.T) {
 	documents, err := render(loadChart(t), mergedValues(t, "{}"), "1.34.0")
 	must(t, err)

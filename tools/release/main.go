@@ -1,4 +1,5 @@
-// Command release makes what a release of dvt consists of, without a container engine and without a network:
+// Command release builds, signs and verifies the files of a release of dvt, without a container engine and without a
+// network:
 //
 //	release check                   checks the configuration, the changelog and the licences, and lists the files
 //	release image DIR               the image of dvt, in the layout of OCI

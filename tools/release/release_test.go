@@ -22,7 +22,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// The dry run of the configuration is what continuous integration runs of every commit.
+// Continuous integration runs this dry run of the configuration for every commit.
 func TestRelease_TheConfigurationCanBeBuilt(t *testing.T) {
 	s := newSource(t)
 	if err := s.dryRun(context.Background()); err != nil {
@@ -219,8 +219,8 @@ func changeStatement(t *testing.T, file string) {
 	must(t, os.WriteFile(file, text, 0o600))
 }
 
-// A person without the repository verifies by the commands of docs/install.md. Whoever changes an archive changes
-// checksums.txt with it, so only the signed digests may count.
+// A person without the repository verifies by the commands of docs/install.md. An attacker who replaces an archive also
+// replaces its line in checksums.txt, so only the signed digests may count.
 func TestRelease_TheDocumentedCommandsRefuseAForgedRelease(t *testing.T) {
 	original, public := signedRelease(t)
 	for name, forge := range map[string]func(file func(string) string){
@@ -245,7 +245,7 @@ func TestRelease_TheDocumentedCommandsRefuseAForgedRelease(t *testing.T) {
 	}
 }
 
-// verifyAsDocumented runs the commands of docs/install.md that need openssl and python3 alone, in a copy of the release.
+// verifyAsDocumented runs, in a copy of the release, the commands of docs/install.md that need openssl and python3 alone.
 func verifyAsDocumented(t *testing.T, dir, public string) (string, error) {
 	t.Helper()
 	page, err := os.ReadFile(filepath.Join(repository, "docs", "install.md"))

@@ -35,7 +35,7 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
 {{- default (printf "%s-%s" (include "dvt.name" .root) $kind) (index .root.Values.serviceAccount $kind) -}}
 {{- end }}
 
-{{- /* What Pod Security "restricted" wants, and no more rights for anybody. */}}
+{{- /* The rules of Pod Security "restricted"; the account of the pods has no further rights. */}}
 {{- define "dvt.podSecurity" -}}
 runAsNonRoot: true
 runAsUser: 65532
