@@ -245,7 +245,7 @@ func TestRelease_TheDocumentedCommandsRefuseAForgedRelease(t *testing.T) {
 	}
 }
 
-// verifyAsDocumented runs, in a copy of the release, the commands of docs/install.md that need openssl and python3 alone.
+// verifyAsDocumented runs the commands of docs/install.md for people without the repository, in a copy of the release.
 func verifyAsDocumented(t *testing.T, dir, public string) (string, error) {
 	t.Helper()
 	page, err := os.ReadFile(filepath.Join(repository, "docs", "install.md"))
