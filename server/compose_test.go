@@ -35,6 +35,7 @@ type composeService struct {
 		Condition string
 	} `yaml:"depends_on"`
 	Healthcheck struct{ Test []string }
+	Networks    []string // none: the network default
 }
 
 func readCompose(t *testing.T) map[string]composeService {
@@ -48,6 +49,17 @@ func readCompose(t *testing.T) map[string]composeService {
 
 // isDVT reports whether a service runs an image of dvt.
 func (s composeService) isDVT() bool { return strings.Contains(s.Image, "dvt") }
+
+// reaches reports whether two services share a network.
+func (s composeService) reaches(other composeService) bool {
+	of := func(s composeService) []string {
+		if len(s.Networks) == 0 {
+			return []string{"default"}
+		}
+		return s.Networks
+	}
+	return slices.ContainsFunc(of(s), func(n string) bool { return slices.Contains(of(other), n) })
+}
 
 // startOrder returns services in an order in which each follows those that it depends on, and fails on a circle.
 func startOrder(t *testing.T, services map[string]composeService) (order []string) {
@@ -106,6 +118,17 @@ func TestCompose_IsSafeAndInOrder(t *testing.T) {
 			}
 		}
 	}
+	for _, name := range []string{"postgres", "redis", "objects"} {
+		if services["data-worker"].reaches(services[name]) || !services["server-1"].reaches(services[name]) {
+			t.Errorf("%s is on the networks %v: servers must reach it, and the programs of steps must not", name,
+				services[name].Networks)
+		}
+	}
+	for _, name := range []string{"temporal", "server-1"} {
+		if !services["data-worker"].reaches(services[name]) {
+			t.Errorf("the data worker does not reach %s", name)
+		}
+	}
 	text, err := os.ReadFile(filepath.Join(root(t), "deploy", "compose", "prometheus.yaml"))
 	must(t, err)
 	for _, name := range []string{"server-1", "server-2", "control-worker", "data-worker"} {
@@ -135,6 +158,9 @@ func newComposition(t *testing.T, dsn string) *composition {
 	out, err := exec.CommandContext(t.Context(), script, c.dir).CombinedOutput()
 	if err != nil {
 		t.Fatalf("deploy/compose/init: %v\n%s", err, out)
+	}
+	if info, err := os.Stat(c.dir); err != nil || info.Mode().Perm()&0o077 != 0 {
+		t.Errorf("other users of this machine may enter the directory of the secrets: %v, %v", info.Mode(), err)
 	}
 	owner, err := url.Parse(dsn)
 	must(t, err)

@@ -23,7 +23,8 @@ type VerifyOptions struct {
 	// and those whose last event is older than From. A zero time is no bound.
 	From, To time.Time
 	// Artifact, if not nil, is called for each artifact that a step reported, by at most 8 goroutines at once. It returns
-	// what is wrong with the content, "" for nothing. An error says that it cannot tell, and ends the verification.
+	// the fault of the content, or "" when there is none. An error means that the artifact could not be read, and ends the
+	// verification.
 	Artifact func(ctx context.Context, s *run.State, ref run.ArtifactRef) (wrong string, err error)
 }
 
@@ -40,7 +41,7 @@ type Verified struct {
 	Affected []AffectedRun `json:"affected,omitempty"`
 }
 
-// AffectedRun is a run with differences, with what its owner must be told.
+// AffectedRun is a run with differences, and the facts that its owner needs.
 type AffectedRun struct {
 	RunID         string    `json:"runId"`
 	TenantID      string    `json:"tenantId"`

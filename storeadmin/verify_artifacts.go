@@ -36,7 +36,7 @@ func (v *verification) collect(e *run.Event) {
 	}
 }
 
-// readArtifacts reads the artifacts of the run and finds those whose content is not what their step reported.
+// readArtifacts reads the artifacts of the run and finds those whose content differs from the report of their step.
 func (v *verification) readArtifacts(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(maxReading)

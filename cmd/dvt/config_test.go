@@ -34,6 +34,12 @@ func TestConfigAndPreflight_NameEveryFindingAndNoSecret(t *testing.T) {
 			[]string{"lisen is not a setting of dvt; did you mean listen?", "heartbeat must be at least 1s"}},
 		{"check names what a process lacks", "temporal: " + nobody + "\n", []string{"config", "check", "--process", "server"},
 			1, []string{"the setting store is missing", "the setting redis is missing"}},
+		{"check names what the log and the accounts cannot be", good + "log-level: loud\nlog-format: xml\n",
+			[]string{"config", "check"}, 1, []string{`log-level must be debug, info, warn or error, not "loud"`,
+				"log-format must be json or text"}},
+		{"check names an account that nobody can use", strings.Replace(good, "accounts: []",
+			"accounts: [{id: a, tenant: b, tokenSha256: zz}]", 1), []string{"config", "check"}, 1,
+			[]string{`accounts[0] "a": tokenSha256 must be the SHA-256 of the token in hex`}},
 		{"explain a setting", good, []string{"config", "explain", "temporal"}, 0, []string{nobody, "file", "DVT_TEMPORAL"}},
 		{"explain a secret", good, []string{"config", "explain", "ticket-keys"}, 0, []string{"set (file)"}},
 		{"explain all", good, []string{"config", "explain"}, 0, []string{"listen", "127.0.0.1:0"}},
@@ -60,6 +66,22 @@ func TestConfigAndPreflight_NameEveryFindingAndNoSecret(t *testing.T) {
 		}
 		if all := fmt.Sprint(out, err, data, more); strings.Contains(all, secret) || strings.Contains(all, "aHVudGVyMi1") {
 			t.Errorf("%s: the output has a secret:\n%s", c.name, all)
+		}
+	}
+}
+
+// Nothing is known about a file that cannot be read, so check says that alone and calls no setting missing.
+func TestConfigCheck_OfAnUnreadableFileNamesTheFileAlone(t *testing.T) {
+	dir := isolateEnvironment(t)
+	broken := filepath.Join(dir, "broken.yaml")
+	if err := os.WriteFile(broken, []byte("store: [\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for file, want := range map[string]string{broken: "cannot be read as YAML",
+		filepath.Join(dir, "absent.yaml"): "cannot be read: no such file"} {
+		out, status, err := local(t, "", "config", "check", "--config", file)
+		if status != 1 || !strings.Contains(out, want) || strings.Contains(out, "is missing") {
+			t.Errorf("config check --config %s: exit status %d, %v, want 1 and the file alone:\n%s", file, status, err, out)
 		}
 	}
 }

@@ -268,7 +268,7 @@ func Flags(f *pflag.FlagSet, names ...string) {
 		"queue-rate-by-type": "TYPE=N: the same for all workers of a queue together",
 		"allowed-origins":    "further origins whose pages may call this server",
 		"trusted-proxies":    "addresses and networks of proxies whose X-Forwarded-For is trusted",
-		"duties":             "duties of this server: api, project, dispatch, deliver, reconcile, trace, notify",
+		"duties":             "duties of this server: api, project, dispatch, deliver, reconcile, trace, notify, retain",
 	}
 	maps.Copy(help, helpOfEncryption)
 	maps.Copy(help, sandboxHelp)
@@ -354,6 +354,7 @@ func (ls layers) load(dev bool) (Config, error) {
 	errs = append(errs, c.verifyEncryption()...)
 	errs = append(errs, c.verifySandbox()...)
 	errs = append(errs, c.RunPolicy.verify()...)
+	errs = append(errs, c.verifyLog()...)
 	return c, errors.Join(errs...)
 }
 

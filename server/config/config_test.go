@@ -41,19 +41,20 @@ func TestLoad_FlagsBeatEnvironmentBeatsFile(t *testing.T) {
 }
 
 func TestLoad_ReadsAccounts(t *testing.T) {
+	hashes := []string{strings.Repeat("00", 32), strings.Repeat("01", 32)}
 	c := configtest.MustLoad(t, false, `
 accounts:
   - id: ada
     tenant: acme
-    tokenSha256: "00"
+    tokenSha256: "`+hashes[0]+`"
     grants: [{role: ENGINEER, project: shop, environment: dev}]
     expiresAt: 2100-01-01T00:00:00Z
-  - {id: steps-1, worker: true, serves: [acme], tokenSha256: "01"}
+  - {id: steps-1, worker: true, serves: [acme], tokenSha256: "`+hashes[1]+`"}
 `)
 	want := []authz.Account{
-		{ID: "ada", TenantID: "acme", TokenSHA256: "00", ExpiresAt: time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC),
+		{ID: "ada", TenantID: "acme", TokenSHA256: hashes[0], ExpiresAt: time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC),
 			Grants: []authz.Grant{{Role: authz.Engineer, ProjectID: "shop", EnvironmentID: "dev"}}},
-		{ID: "steps-1", TokenSHA256: "01", Worker: true, Serves: []string{"acme"}},
+		{ID: "steps-1", TokenSHA256: hashes[1], Worker: true, Serves: []string{"acme"}},
 	}
 	if diff := cmp.Diff(want, c.Accounts); diff != "" {
 		t.Errorf("accounts (-want +got):\n%s", diff)

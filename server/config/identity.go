@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/authz/oidc"
@@ -143,6 +144,9 @@ func (c *Config) verifyIdentity() (errs []error) {
 					issuer.Name)
 			}
 		}
+	}
+	if _, err := authz.NewDirectory(c.Accounts, time.Now); err != nil {
+		errs = append(errs, err)
 	}
 	for _, a := range c.Accounts {
 		if a.OIDC && len(c.Issuers) == 0 {

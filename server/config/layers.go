@@ -1,7 +1,9 @@
 package config
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"slices"
 	"strings"
@@ -43,6 +45,21 @@ type layers struct {
 	unknown []string // keys and variables that are no settings
 }
 
+// FileError is the error of a settings file that cannot be read. Nothing is known about its settings then.
+type FileError struct {
+	Path string
+	Err  error
+}
+
+func (e *FileError) Error() string {
+	if p, ok := errors.AsType[*fs.PathError](e.Err); ok {
+		return fmt.Sprintf("the file %s cannot be read: %v: check the path of --config and its rights", e.Path, p.Err)
+	}
+	return fmt.Sprintf("the file %s cannot be read as YAML: %v", e.Path, e.Err)
+}
+
+func (e *FileError) Unwrap() error { return e.Err }
+
 // readLayers reads every source. Its error is that of the file; unknown keys are none.
 func readLayers(f *pflag.FlagSet, dev bool) (ls layers, err error) {
 	add := func(source Source, p koanf.Provider, parse koanf.Parser) error {
@@ -56,7 +73,7 @@ func readLayers(f *pflag.FlagSet, dev bool) (ls layers, err error) {
 	if path, err := f.GetString("config"); err == nil && path != "" {
 		ls.file = path
 		if err := add(FromFile, file.Provider(path), yaml.Parser()); err != nil {
-			return ls, fmt.Errorf("the file %s cannot be read as YAML: %w", path, err)
+			return ls, &FileError{path, err}
 		}
 	}
 	known, grouped := knownKeys(), groupedKeys()

@@ -36,7 +36,11 @@ func (t *target) files(_ context.Context, l *list) {
 			t.certificate(l, pair)
 		}
 	}
-	if len(l.findings) == 0 {
+	switch {
+	case len(l.findings) > 0:
+	case seen == 0:
+		l.ok("files", "the settings name no file of a secret or certificate")
+	default:
 		l.ok("files", "%d files are readable, private where they hold secrets, and their certificates are valid", seen)
 	}
 }

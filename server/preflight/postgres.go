@@ -39,7 +39,7 @@ func (t *target) postgres(ctx context.Context, l *list) {
 	f, err := postgres.Inspect(ctx, t.Store, options.Password, t.AppRole)
 	if err != nil {
 		l.missing("reachable", "the connection failed: "+err.Error(), "every process but data workers needs the store",
-			"check the address, the role, the password and sslmode in store; try `psql \"$DVT_STORE\" -c 'SELECT 1'`")
+			"check the address, the role, the password and sslmode in store; try `psql ADDRESS -c 'SELECT 1'` with that address")
 		return
 	}
 	l.ok("reachable", "connected as the role %s", f.Role)

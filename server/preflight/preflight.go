@@ -18,7 +18,7 @@ import (
 	"github.com/dvt-engine/dvt/store/postgres"
 )
 
-// Process is the kind of process that the settings are for. What must be there depends on it.
+// Process is the kind of process that the settings are for. It decides which components are checked.
 type Process string
 
 // The processes of an installation.
@@ -28,6 +28,14 @@ const (
 	DataWorker    Process = "data-worker"
 	Migrate       Process = "migrate" // with the store as its owner
 )
+
+// String returns the process in words, such as "data worker".
+func (p Process) String() string {
+	if p == Migrate {
+		return "migration"
+	}
+	return strings.ReplaceAll(string(p), "-", " ")
+}
 
 // Processes lists every process.
 func Processes() []Process { return []Process{Server, ControlWorker, DataWorker, Migrate} }
@@ -43,14 +51,14 @@ func ProcessOf(c *config.Config) Process {
 	return DataWorker
 }
 
-// State is what a check found.
+// State is the result of a check.
 type State string
 
 // The states of a finding.
 const (
 	OK      State = "OK"
 	Missing State = "MISSING" // the process would not start or not work
-	Note    State = "NOTE"    // it works; the finding says what to know or what could not be seen
+	Note    State = "NOTE"    // it works; the finding has a recommendation, or names a fact that could not be checked
 )
 
 // Finding is the result of one check.
@@ -58,9 +66,10 @@ type Finding struct {
 	Component string `json:"component"` // such as "PostgreSQL"
 	Check     string `json:"check"`     // such as "version"
 	State     State  `json:"state"`
-	Found     string `json:"found"`            // what is there
-	Why       string `json:"why,omitempty"`    // why it matters; empty for OK
-	Remedy    string `json:"remedy,omitempty"` // the command or right that mends it; empty for OK
+	Found     string `json:"found"`         // what is there
+	Why       string `json:"why,omitempty"` // why it matters; empty for OK
+	// Remedy is the command or right that mends it; empty for OK, and where Found says it.
+	Remedy string `json:"remedy,omitempty"`
 }
 
 // Report is every finding of one process.
@@ -70,7 +79,7 @@ type Report struct {
 	Findings []Finding `json:"findings"`
 }
 
-// Options says what Run expects.
+// Options are the expectations of Run.
 type Options struct {
 	Process Process
 	// Peers is the number of servers and control workers of the whole installation, for the connections of PostgreSQL.
@@ -224,7 +233,8 @@ func (t *target) settings(_ context.Context, l *list) {
 	}
 	if t.Process == Server {
 		if err := t.VerifyForServer(); err != nil {
-			l.missing("access", err.Error(), "a server does not start without it", "set what the finding names")
+			// the error says what to set
+			l.missing("access", err.Error(), "a server does not start without it", "")
 		}
 	}
 	if len(l.findings) == 0 {

@@ -86,7 +86,7 @@ func serverFlags(t *testing.T) map[string]string {
 
 const serverSettings = "ticket-keys: ['k1:aHVudGVyMi1zZWNyZXQtaHVudGVyMi1zZWNyZXQtMzI=']\n"
 
-// durable is what the servers of tests lack, and what a target must have.
+// durable switches on the commits that a target must have and that servers of tests leave out.
 const durable = "&synchronous_commit=on"
 
 // asRole returns dsn for another role, with durable commits.

@@ -83,7 +83,7 @@ func newValidator(t *testing.T, version string) validator.Validator {
 	return v
 }
 
-// validate returns what a version of Kubernetes refuses.
+// validate returns an error for each document that a version of Kubernetes refuses.
 func validate(v validator.Validator, documents []string) (wrong []error) {
 	for _, d := range documents {
 		for _, r := range v.Validate("", io.NopCloser(strings.NewReader(d))) {
@@ -153,17 +153,28 @@ func TestChart_LintsWithoutAWarning(t *testing.T) {
 func TestChart_RefusesValuesThatCannotWork(t *testing.T) {
 	c := loadChart(t)
 	for name, x := range map[string]struct{ values, want string }{
-		"an unknown value":            {"{servr: {}}", "servr"},
-		"an unknown nested value":     {"{data: {autoscaling: {enable: true}}}", "enable"},
-		"no store":                    {"{config: {store: null}}", "store"},
-		"a secret among the settings": {"{config: {ticket-keys: [a]}}", "not"},
-		"a worker with a store":       {"{workerConfig: {store: x}}", "not"},
-		"no certificate":              {"{server: {tls: {existingSecret: ''}}}", "server.tls.existingSecret"},
-		"no token of workers":         {"{data: {existingSecret: ''}}", "existingSecret"},
-		"no password of the owner":    {"{migrate: {existingSecret: ''}}", "migrate.existingSecret"},
-		"a setting of the chart":      {"{config: {listen: 'x:1'}}", "config.listen is written by the chart"},
-		"KEDA without Prometheus":     {"{data: {keda: {enabled: true}}}", "prometheusAddress"},
-		"an ingress without a host":   {"{server: {ingress: {enabled: true}}}", "ingress.host"},
+		"an unknown value":             {"{servr: {}}", "servr"},
+		"an unknown nested value":      {"{data: {autoscaling: {enable: true}}}", "enable"},
+		"no store":                     {"{config: {store: null}}", "store"},
+		"a secret among the settings":  {"{config: {ticket-keys: [a]}}", "config.ticket-keys is a secret"},
+		"a worker with a store":        {"{workerConfig: {store: x}}", "workerConfig.store"},
+		"a password of the store":      {"{config: {store: 'postgres://dvt:hunter2@db/dvt'}}", "config.store has a password"},
+		"a password in a query":        {"{config: {store: 'postgres://dvt@db/dvt?password=hunter2'}}", "config.store"},
+		"a password of Redis":          {"{config: {redis: 'rediss://:hunter2@redis:6379/0'}}", "config.redis"},
+		"a password of the owner":      {"{migrate: {store: 'postgres://owner:hunter2@db/dvt'}}", "migrate.store"},
+		"a client secret":              {"{config: {oidc: [{name: a, clientSecret: hunter2}]}}", "config.oidc"},
+		"queues that no worker serves": {"{config: {data-queue: tq-work}}", "config.data-queue cannot be set"},
+		"metrics that nobody may read": {"{monitoring: {serviceMonitor: {enabled: true}}}", "metricsFrom"},
+		"isolation of another tenant": {`{config: {isolation-tenants: [a]}, isolation: [
+			{tenant: b, environment: c, existingSecret: d}]}`, "b does not use"},
+		"two workers of one name": {`{config: {isolation-tenants: [a, a-b]}, isolation: [
+			{tenant: a, environment: b-c, existingSecret: d}, {tenant: a-b, environment: c, existingSecret: d}]}`, "one name"},
+		"no certificate":            {"{server: {tls: {existingSecret: ''}}}", "server.tls.existingSecret"},
+		"no token of workers":       {"{data: {existingSecret: ''}}", "existingSecret"},
+		"no password of the owner":  {"{migrate: {existingSecret: ''}}", "migrate.existingSecret"},
+		"a setting of the chart":    {"{config: {listen: 'x:1'}}", "config.listen is written by the chart"},
+		"KEDA without Prometheus":   {"{data: {keda: {enabled: true}}}", "prometheusAddress"},
+		"an ingress without a host": {"{server: {ingress: {enabled: true}}}", "ingress.host"},
 		"isolation of nobody": {"{isolation: [{tenant: a, environment: b, existingSecret: c}]}",
 			"config.isolation-tenants"},
 	} {

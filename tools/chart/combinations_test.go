@@ -43,14 +43,16 @@ var factors = map[string][]string{
 	"migration":    {"{}", "{migrate: {enabled: false}}"},
 	"verify":       {"{}", "{cronJobs: {verify: {enabled: true}}}"},
 	"capture":      {"{}", "{cronJobs: {capture: {enabled: true, existingClaim: histories}}}"},
-	"monitoring":   {"{}", "{monitoring: {serviceMonitor: {enabled: true}}}"},
-	"rules":        {"{}", "{monitoring: {prometheusRule: {enabled: true, labels: {release: p}}}}"},
-	"dashboards":   {"{}", "{monitoring: {dashboards: {enabled: true}}}"},
-	"network":      {"{}", "{networkPolicy: {enabled: false}}", peersOfNetwork},
+	"monitoring": {"{}", "{monitoring: {serviceMonitor: {enabled: true}}, networkPolicy: {metricsFrom: [" +
+		"{namespaceSelector: {matchLabels: {name: monitoring}}}]}}"},
+	"rules":      {"{}", "{monitoring: {prometheusRule: {enabled: true, labels: {release: p}}}}"},
+	"dashboards": {"{}", "{monitoring: {dashboards: {enabled: true}}}"},
+	"network":    {"{}", "{networkPolicy: {enabled: false}}", peersOfNetwork},
 	"image": {"{}", `{image: {tag: "2"}}`,
 		"{image: {digest: " + someDigest + "}, workerImage: {digest: " + someDigest + "}}"},
-	"pull":     {"{}", "{imagePullSecrets: [{name: registry}]}"},
-	"accounts": {"{}", "{serviceAccount: {server: a, worker: b}}", "{serviceAccount: {annotations: {role: x}}}"},
+	"pull": {"{}", "{imagePullSecrets: [{name: registry}]}"},
+	"accounts": {"{}", "{serviceAccount: {server: a, worker: b}}",
+		"{serviceAccount: {serverAnnotations: {role: x}, workerAnnotations: {role: z}}}"},
 	"disruption": {"{}", `{server: {podDisruptionBudget: {enabled: false}},
 		data: {podDisruptionBudget: {enabled: false}}}`},
 	"worker kernel": {"{}", "{data: {seccompProfile: {type: Localhost, localhostProfile: dvt.json}, hostUsers: false}}",
@@ -72,6 +74,10 @@ const (
 		extraVolumeMounts: [{name: ca, mountPath: /ca}], nodeSelector: {a: b}, tolerations: [{operator: Exists}],
 		affinity: {nodeAffinity: {}}}, control: {extraEnv: [{name: AWS_REGION, value: x}]},
 		data: {extraEnv: [{name: AWS_REGION, value: x}], extraVolumes: [{name: ca, configMap: {name: ca}}],
+		extraVolumeMounts: [{name: ca, mountPath: /ca}]},
+		migrate: {extraEnv: [{name: PGSSLMODE, value: verify-full}], extraVolumes: [{name: ca, configMap: {name: ca}}],
+		extraVolumeMounts: [{name: ca, mountPath: /ca}]},
+		cronJobs: {extraEnv: [{name: AWS_REGION, value: x}], extraVolumes: [{name: ca, configMap: {name: ca}}],
 		extraVolumeMounts: [{name: ca, mountPath: /ca}]}}`
 )
 

@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// checkSafety checks what the Pod Security Standard "restricted" wants of pods, and that no secret is in an object.
+// checkSafety fails for pods that break the Pod Security Standard "restricted", and for objects with a secret.
 func checkSafety(t *testing.T, objects []object) {
 	t.Helper()
 	for _, o := range objects {
@@ -38,7 +38,8 @@ func checkSafety(t *testing.T, objects []object) {
 	}
 }
 
-// restricted returns how a pod breaks the Pod Security Standard "restricted", and what this chart promises beyond it.
+// restricted returns a sentence for each rule that a pod breaks: those of the Pod Security Standard "restricted", and
+// the promises of this chart beyond it.
 func restricted(spec map[string]any) (problems []string) {
 	say := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
 	for _, key := range []string{"hostNetwork", "hostPID", "hostIPC", "shareProcessNamespace"} {
@@ -143,7 +144,7 @@ func TestChart_PodsHaveTheTimeToStop(t *testing.T) {
 	}
 }
 
-// edges are the connections of each part, as docs/operations.md names what each process needs.
+// edges are the connections of each part. They follow the table of processes in docs/operations.md.
 var edges = map[string][]string{
 	"server": {"dns", "redis", "store", "temporal", "web"}, "control": {"dns", "redis", "store", "temporal", "web"},
 	"data": {"dns", "server", "temporal", "warehouses"}, "isolation": {"dns", "server", "temporal", "warehouses"},
@@ -195,9 +196,59 @@ func TestNetworkPolicies_AllowWhatEachPartNeedsAndNoMore(t *testing.T) {
 	}
 }
 
+// An operator who names no peers must not let the programs of steps reach the store or Redis.
+func TestNetworkPolicies_ByDefaultStepsDoNotReachTheStore(t *testing.T) {
+	documents, err := render(loadChart(t), mergedValues(t, "{}"), "1.34.0")
+	must(t, err)
+	seen := false
+	for _, o := range parseObjects(t, documents) {
+		if o.name() != "NetworkPolicy dvt-data" {
+			continue
+		}
+		seen = true
+		for _, rule := range asList(o.Spec["egress"]) {
+			for _, port := range asList(rule["ports"]) {
+				if p := fmt.Sprint(port["port"]); rule["to"] == nil && (p == "5432" || p == "6379") {
+					t.Errorf("data workers may connect to the port %s of every address", p)
+				}
+			}
+		}
+	}
+	if !seen {
+		t.Error("data workers have no policy")
+	}
+}
+
+// Each part has the secrets and the identity of its own duties: servers alone have the key of their listener, and the
+// identity of servers in a cloud, which reads the bucket, does not reach the pods that run programs of steps.
+func TestChart_NoPartHasTheSecretsOfAnother(t *testing.T) {
+	values := `{serviceAccount: {serverAnnotations: {role: bucket}}, cronJobs: {verify: {enabled: true},
+		capture: {enabled: true, existingClaim: c}}}`
+	documents, err := render(loadChart(t), mergedValues(t, values), "1.34.0")
+	must(t, err)
+	keys, accounts := []string{}, map[string]string{}
+	for _, o := range parseObjects(t, documents) {
+		if o.Kind == "ServiceAccount" {
+			accounts[o.Metadata.Name] = o.Metadata.Annotations["role"]
+		}
+		for _, v := range asList(o.podSpec()["volumes"]) {
+			if secret := at(v, "secret"); secret["secretName"] == "dvt-tls" && secret["items"] == nil {
+				keys = append(keys, o.name())
+			}
+		}
+	}
+	if !slices.Equal(keys, []string{"Deployment dvt"}) {
+		t.Errorf("the key of the listener is in %v, want the servers alone", keys)
+	}
+	if accounts["dvt-server"] != "bucket" || accounts["dvt-worker"] != "" {
+		t.Errorf("the accounts have the identities %v, want that of servers for servers alone", accounts)
+	}
+}
+
 // The chart has the rules and dashboards that are generated from internal/slo, to the byte.
 func TestChart_HasTheGeneratedRulesAndDashboards(t *testing.T) {
-	values := `{monitoring: {prometheusRule: {enabled: true}, dashboards: {enabled: true}, serviceMonitor: {enabled: true}}}`
+	values := `{monitoring: {prometheusRule: {enabled: true}, dashboards: {enabled: true}, serviceMonitor: {enabled: true}},
+		networkPolicy: {metricsFrom: [{podSelector: {}}]}}`
 	documents, err := render(loadChart(t), mergedValues(t, values), "1.34.0")
 	must(t, err)
 	found := map[string]bool{}

@@ -180,8 +180,8 @@ func sign(ctx context.Context, dir, keyFile string) error {
 	return os.WriteFile(filepath.Join(dir, envelopeFile), append(text, '\n'), 0o644)
 }
 
-// verify checks a release without a network: the signature, the checksum of each file that it names, and that no other
-// file is there. It returns what the statement says.
+// verify checks a release without a network: the signature, the checksum of each file that is there, and that no file
+// is there that the release does not have. It returns the signed statement.
 func verify(ctx context.Context, dir, keyFile string) (*statement, error) {
 	key, err := readKey(keyFile)
 	if err != nil {
@@ -211,7 +211,20 @@ func verify(ctx context.Context, dir, keyFile string) (*statement, error) {
 	if err := d.Decode(&st); err != nil || envelope.PayloadType != payloadType {
 		return nil, fmt.Errorf("%s has no statement of in-toto: %w", envelopeFile, err)
 	}
-	return &st, st.checkFiles(dir)
+	return &st, errors.Join(checkCopy(dir, payload), st.checkFiles(dir))
+}
+
+// checkCopy compares the readable copy of the statement, which no signature covers by itself, with the signed one.
+func checkCopy(dir string, payload []byte) error {
+	copied, err := os.ReadFile(filepath.Join(dir, statementFile))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err == nil && !bytes.Equal(copied, payload) {
+		err = fmt.Errorf("%s differs from the statement that %s signs: delete it, and download it again", statementFile,
+			envelopeFile)
+	}
+	return err
 }
 
 // checkFiles compares the files of a directory with the statement and returns every difference.
@@ -241,8 +254,9 @@ func (st *statement) checkFiles(dir string) error {
 	return errors.Join(wrong...)
 }
 
-// summary says in words what was verified.
-func (st *statement) summary() string {
+// summary names the version, the commit, the image and the files of a directory that was verified, and counts the files
+// of the release that are not there.
+func (st *statement) summary(dir string) string {
 	d := st.Predicate.BuildDefinition
 	text := fmt.Sprintf("verified: version %s", d.ExternalParameters["version"])
 	for _, r := range d.ResolvedDependencies {
@@ -250,8 +264,16 @@ func (st *statement) summary() string {
 			text += fmt.Sprintf(" of commit %s", commit)
 		}
 	}
-	for _, s := range st.Subject {
+	absent := 0
+	for i, s := range st.Subject {
+		if _, err := os.Stat(filepath.Join(dir, filepath.Base(s.Name))); i > 0 && err != nil {
+			absent++
+			continue
+		}
 		text += fmt.Sprintf("\n  sha256:%s  %s", s.Digest["sha256"], s.Name)
+	}
+	if absent > 0 {
+		text += fmt.Sprintf("\n%d files of the release are not in this directory and were not verified", absent)
 	}
 	return text + "\n"
 }

@@ -34,7 +34,8 @@ func (s *source) compile(ctx context.Context, p platform, to string) error {
 	return nil
 }
 
-// buildFlags keeps of GOFLAGS what does not get into the program: the number of parallel builds and the use of modules.
+// buildFlags returns the flags of GOFLAGS that do not change the program: the number of parallel builds and the use of
+// modules.
 func buildFlags(flags string) string {
 	var kept []string
 	for _, f := range strings.Fields(flags) {
@@ -47,7 +48,7 @@ func buildFlags(flags string) string {
 
 // entry is a file, directory or link of an archive.
 type entry struct {
-	name    string // without a slash at its begin; directories end with one
+	name    string // without a leading slash; directories end with a slash
 	mode    int64
 	content []byte
 	file    string // its content is that of this file

@@ -59,7 +59,7 @@ type platform struct{ os, arch string }
 
 func (p platform) String() string { return p.os + "/" + p.arch }
 
-// source is what a release is made from.
+// source is the checkout and the configuration that a release is built from.
 type source struct {
 	config
 	root     string // of the repository

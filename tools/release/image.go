@@ -67,7 +67,7 @@ func (s *source) programLayer(program string) (v1.Layer, error) {
 	return s.layer(entries)
 }
 
-// directory returns the working directory without a slash at its begin, as names in layers are.
+// directory returns the working directory without a leading slash, as names in layers are.
 func (s *source) directory() string { return strings.Trim(s.Image.Directory, "/") }
 
 // layer compresses entries once and keeps the result in memory.

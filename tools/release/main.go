@@ -1,4 +1,5 @@
-// Command release makes what a release of dvt consists of, without a container engine and without a network:
+// Command release builds, signs and verifies the files of a release of dvt, without a container engine and without a
+// network:
 //
 //	release check                   checks the configuration, the changelog and the licences, and lists the files
 //	release image DIR               the image of dvt, in the layout of OCI
@@ -37,7 +38,7 @@ func main() {
 }
 
 var errUsage = errors.New("usage: release check | image DIR | build DIR | sign -key FILE DIR | " +
-	"verify -key FILE DIR | bill PROGRAM, with -version, -platform and -root")
+	"verify -key FILE DIR | worker-image DIR | bundle LAYOUT DIR | bill PROGRAM, with -version, -platform and -root")
 
 func run(ctx context.Context, args []string) error {
 	if len(args) == 0 {
@@ -65,7 +66,7 @@ func run(ctx context.Context, args []string) error {
 	case command == "verify":
 		st, err := verify(ctx, arg, *key)
 		if err == nil {
-			fmt.Print(st.summary())
+			fmt.Print(st.summary(arg))
 		}
 		return err
 	}

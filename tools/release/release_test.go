@@ -9,7 +9,6 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"encoding/pem"
-	"fmt"
 	"maps"
 	"os"
 	"os/exec"
@@ -23,7 +22,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// The dry run of the configuration is what continuous integration runs of every commit.
+// Continuous integration runs this dry run of the configuration for every commit.
 func TestRelease_TheConfigurationCanBeBuilt(t *testing.T) {
 	s := newSource(t)
 	if err := s.dryRun(context.Background()); err != nil {
@@ -158,7 +157,9 @@ func TestRelease_IsVerifiedOffline(t *testing.T) {
 	if got := st.Predicate.BuildDefinition.ExternalParameters["version"]; got != "1.2.3-test" {
 		t.Errorf("the statement is of version %s, want 1.2.3-test", got)
 	}
-	verifyWithOpenSSL(t, dir, public)
+	if out, err := verifyAsDocumented(t, dir, public); err != nil {
+		t.Errorf("the commands of docs/install.md refuse the release: %v\n%s", err, out)
+	}
 	if out, err := sha256sum(dir); err != nil {
 		t.Errorf("sha256sum --check: %v\n%s", err, out)
 	}
@@ -178,9 +179,13 @@ func TestRelease_IsVerifiedOffline(t *testing.T) {
 		"another file": {change: func() { must(t, os.WriteFile(file("extra.tar.gz"), nil, 0o600)) }, key: public,
 			want: "extra.tar.gz is not part of the release"},
 		"another image": {change: func() { changeStatement(t, file(envelopeFile)) }, key: public, want: "envelopes"},
+		"another copy of the statement": {change: func() { must(t, os.WriteFile(file(statementFile), []byte("{}"), 0o600)) },
+			key: public, want: "provenance.json differs"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			envelope, err := os.ReadFile(file(envelopeFile))
+			must(t, err)
+			copied, err := os.ReadFile(file(statementFile))
 			must(t, err)
 			c.change()
 			if _, err := verify(context.Background(), dir, c.key); err == nil {
@@ -190,6 +195,7 @@ func TestRelease_IsVerifiedOffline(t *testing.T) {
 			}
 			must(t, os.WriteFile(archive, original, 0o600))
 			must(t, os.WriteFile(file(envelopeFile), envelope, 0o600))
+			must(t, os.WriteFile(file(statementFile), copied, 0o600))
 			must(t, os.RemoveAll(file("extra.tar.gz")))
 		})
 	}
@@ -213,29 +219,51 @@ func changeStatement(t *testing.T, file string) {
 	must(t, os.WriteFile(file, text, 0o600))
 }
 
-// verifyWithOpenSSL verifies the signature with a program that is not ours, as docs/install.md shows.
-func verifyWithOpenSSL(t *testing.T, dir, public string) {
+// A person without the repository verifies by the commands of docs/install.md. An attacker who replaces an archive also
+// replaces its line in checksums.txt, so only the signed digests may count.
+func TestRelease_TheDocumentedCommandsRefuseAForgedRelease(t *testing.T) {
+	original, public := signedRelease(t)
+	for name, forge := range map[string]func(file func(string) string){
+		"an archive and its line of checksums.txt": func(file func(string) string) {
+			archive := "dvt_1.2.3-test_linux_amd64.tar.gz"
+			must(t, os.WriteFile(file(archive), []byte("forged"), 0o600))
+			sum, err := fileSum(file(archive))
+			must(t, err)
+			must(t, os.WriteFile(file("checksums.txt"), []byte(sum+"  "+archive+"\n"), 0o600))
+		},
+		"the statement": func(file func(string) string) { changeStatement(t, file(envelopeFile)) },
+		"no signature":  func(file func(string) string) { must(t, os.Remove(file(envelopeFile))) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			must(t, os.CopyFS(dir, os.DirFS(original)))
+			forge(func(name string) string { return filepath.Join(dir, name) })
+			if out, err := verifyAsDocumented(t, dir, public); err == nil {
+				t.Errorf("the commands of docs/install.md accept a release with a forged part:\n%s", out)
+			}
+		})
+	}
+}
+
+// verifyAsDocumented runs the commands of docs/install.md for people without the repository, in a copy of the release.
+func verifyAsDocumented(t *testing.T, dir, public string) (string, error) {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(dir, envelopeFile))
+	page, err := os.ReadFile(filepath.Join(repository, "docs", "install.md"))
 	must(t, err)
-	var e struct {
-		PayloadType, Payload string
-		Signatures           []struct{ Sig string }
+	_, rest, ok := strings.Cut(string(page), "Without the repository, openssl and python3 verify the same:\n\n```sh\n")
+	commands, _, closed := strings.Cut(rest, "```")
+	if !ok || !closed {
+		t.Fatal("docs/install.md has no commands that verify a release without the repository")
 	}
-	must(t, json.Unmarshal(text, &e))
-	payload, err := base64.StdEncoding.DecodeString(e.Payload)
-	must(t, err)
-	sig, err := base64.StdEncoding.DecodeString(e.Signatures[0].Sig)
-	must(t, err)
 	work := t.TempDir()
-	signed := fmt.Sprintf("DSSEv1 %d %s %d %s", len(e.PayloadType), e.PayloadType, len(payload), payload)
-	must(t, os.WriteFile(filepath.Join(work, "signed"), []byte(signed), 0o600))
-	must(t, os.WriteFile(filepath.Join(work, "sig"), sig, 0o600))
-	c := exec.Command("openssl", "dgst", "-sha256", "-verify", public, "-signature", filepath.Join(work, "sig"),
-		filepath.Join(work, "signed"))
-	if out, err := c.CombinedOutput(); err != nil {
-		t.Errorf("openssl does not verify the signature: %v\n%s", err, out)
-	}
+	must(t, os.CopyFS(work, os.DirFS(dir)))
+	key, err := os.ReadFile(public)
+	must(t, err)
+	must(t, os.WriteFile(filepath.Join(work, "release.pub"), key, 0o600))
+	c := exec.Command("sh", "-ec", commands)
+	c.Dir = work
+	out, err := c.CombinedOutput()
+	return string(out), err
 }
 
 func sha256sum(dir string) (string, error) {

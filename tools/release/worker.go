@@ -79,14 +79,14 @@ func (s *source) unpackPackages(ctx context.Context, work, to string) error {
 		return fmt.Errorf("%d of %d packages were downloaded: %w", len(files), len(s.Worker.Packages), err)
 	}
 	for _, f := range files {
-		// The links of the directories stay.
+		// tar must not replace the links of the directories.
 		c := exec.CommandContext(ctx, "sh", "-c", `dpkg-deb --fsys-tarfile "$1" | tar -x --keep-directory-symlink -C "$2"`,
 			"sh", f, to)
 		if out, err := c.CombinedOutput(); err != nil {
 			return fmt.Errorf("unpack %s: %w\n%s", filepath.Base(f), err, out)
 		}
 	}
-	// What the scripts of these packages would link.
+	// The scripts of these packages would make these links, but nothing runs them.
 	for name, program := range map[string]string{"sh": "dash", "awk": "mawk"} {
 		link := filepath.Join(to, "usr", "bin", name)
 		if _, err := os.Lstat(link); errors.Is(err, fs.ErrNotExist) {

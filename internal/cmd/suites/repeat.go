@@ -12,7 +12,7 @@ import (
 )
 
 // maxRepeated is the maximum number of failed tests of a suite that are repeated. A machine that stands still for a
-// minute makes all tests fail that wait in it, which are fewer than this; more failures are not a matter of the machine.
+// minute makes all tests fail that wait in it, which are fewer than this; more failures have another cause.
 const maxRepeated = 20
 
 // repeatFailures runs the failed tests of each failed suite once more, after all suites and one after the other, so

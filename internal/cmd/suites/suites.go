@@ -140,7 +140,7 @@ func suites(root string) ([]task, error) {
 			argv:  goTestOf(nil, []string{"./internal/workflowcheck"}),
 		},
 		{name: "vuln", yields: true, what: "known vulnerabilities of dependencies", goTest: true,
-			needs: []string{"govulncheck", "web"}, argv: goTestOf(nil, []string{"./internal/vulncheck"})},
+			needs: []string{"govulncheck", "binary"}, argv: goTestOf(nil, []string{"./internal/vulncheck"})},
 		{name: "release", what: "image, bill of materials, signature of a release", goTest: true, tests: true,
 			dir: "tools/release", needs: []string{"binary"}, argv: goTestOf(nil, []string{"./..."})},
 		{name: "chart", what: "the chart for Kubernetes in every pair of its choices", goTest: true, tests: true,

@@ -39,6 +39,7 @@ func configCheck() *cobra.Command {
 		Use: "check", Short: "Name everything that is wrong with the settings",
 		Long: "Names every violation at once: unknown keys with the most similar one, invalid values, and settings that the " +
 			"process needs.\n" +
+			"It reads the settings and the files of client secrets of OIDC, and no other file; dvt preflight tries the rest.\n" +
 			"Exit status 0: none; 1: some.",
 		Args: cobra.NoArgs,
 	}
@@ -51,10 +52,11 @@ func configCheck() *cobra.Command {
 		} else if err := knownProcess(process); err != nil {
 			return err
 		}
+		if _, unreadable := errors.AsType[*config.FileError](err); unreadable {
+			return showViolations(c.OutOrStdout(), output, answer) // the file was not read, so no setting is known to be missing
+		}
 		for _, f := range preflight.CheckSettings(cfg, answer.Process) {
-			if !slices.Contains(answer.Violations, f.Found) {
-				answer.Violations = append(answer.Violations, f.Found+": "+f.Remedy)
-			}
+			answer.Violations = append(answer.Violations, strings.TrimSuffix(f.Found+": "+f.Remedy, ": "))
 		}
 		return showViolations(c.OutOrStdout(), output, answer)
 	}

@@ -117,7 +117,10 @@ func printFindings(out io.Writer, r preflight.Report) {
 		if f.State == preflight.OK {
 			continue
 		}
-		fmt.Fprintf(out, "%9swhy:  %s\n%9smend: %s\n", "", f.Why, "", f.Remedy)
+		fmt.Fprintf(out, "%9swhy:  %s\n", "", f.Why)
+		if f.Remedy != "" {
+			fmt.Fprintf(out, "%9smend: %s\n", "", f.Remedy)
+		}
 	}
 	if r.Missing == 0 {
 		fmt.Fprintf(out, "Nothing is missing for a %s.\n", r.Process)

@@ -50,7 +50,7 @@ func (u *storeCommands) command(c *cobra.Command, args int, byRun bool, flags []
 	return u.withSettings(c, args, append(flags, "store", "store-password-file", "data"), f)
 }
 
-// action is what a command does with its settings and arguments.
+// action carries out a command with its settings and arguments.
 type action func(context.Context, config.Config, *slog.Logger, []string) error
 
 // withSettings adds settings to c, loads them and calls f. The exit status follows from the error of f.

@@ -35,7 +35,7 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
 {{- default (printf "%s-%s" (include "dvt.name" .root) $kind) (index .root.Values.serviceAccount $kind) -}}
 {{- end }}
 
-{{- /* What Pod Security "restricted" wants, and no more rights for anybody. */}}
+{{- /* The rules of Pod Security "restricted"; the account of the pods has no further rights. */}}
 {{- define "dvt.podSecurity" -}}
 runAsNonRoot: true
 runAsUser: 65532
@@ -51,6 +51,11 @@ readOnlyRootFilesystem: true
 runAsNonRoot: true
 capabilities:
   drop: [ALL]
+{{- end }}
+
+{{- /* Not empty when an address has a password. */}}
+{{- define "dvt.hasPassword" -}}
+{{- if regexMatch "://[^/?#]*:[^/?#]*@|[?&](ssl)?password=" . }}yes{{ end -}}
 {{- end }}
 
 {{- /* Settings of servers and control workers. */}}
@@ -75,8 +80,30 @@ capabilities:
 {{- range $key := keys $managed }}
 {{- if hasKey $v.config $key }}{{ fail (printf "config.%s is written by the chart: leave it out" $key) }}{{ end }}
 {{- end }}
-{{- if and $v.isolation (not (index $v.config "isolation-tenants")) }}
-{{- fail "isolation has workers, but no tenant uses them: name their tenants in config.isolation-tenants" }}
+{{- range $key := list "ticket-keys" "manual-keys" "sign-in-key" "payload-keys" "dispatch-keys" "subject-keys" "worker-token" }}
+{{- if hasKey $v.config $key }}
+{{- fail (printf "config.%s is a secret, and everybody who reads ConfigMaps could read it: put it into the Secret that secrets.existingSecret names, and name its key in secrets.files or secrets.env" $key) }}
+{{- end }}
+{{- end }}
+{{- range $key := list "store" "redis" }}
+{{- if include "dvt.hasPassword" (index $v.config $key) }}
+{{- fail (printf "config.%s has a password, and everybody who reads ConfigMaps could read it: put it into the Secret that secrets.existingSecret names, as %s-password" $key $key) }}
+{{- end }}
+{{- end }}
+{{- range $provider := default (list) (index $v.config "oidc") }}
+{{- if hasKey $provider "clientSecret" }}
+{{- fail "config.oidc has a clientSecret, and everybody who reads ConfigMaps could read it: name a file of server.extraVolumes in clientSecretFile" }}
+{{- end }}
+{{- end }}
+{{- range $key := list "control-queue" "data-queue" "isolation-queue" }}
+{{- if hasKey $v.config $key }}
+{{- fail (printf "config.%s cannot be set: the workers of the chart serve the queues of the default names" $key) }}
+{{- end }}
+{{- end }}
+{{- range $w := $v.isolation }}
+{{- if not (has $w.tenant (default (list) (index $v.config "isolation-tenants"))) }}
+{{- fail (printf "isolation has workers that %s does not use: name it in config.isolation-tenants" $w.tenant) }}
+{{- end }}
 {{- end }}
 {{- $plain := default (list) (index $v.config "allow-plaintext") -}}
 {{- $plain = append $plain "metrics" -}}
@@ -99,6 +126,11 @@ capabilities:
 {{- range $setting, $key := .files }}{{ $_ := set $managed $setting (printf "/etc/dvt/secrets/%s" $key) }}{{ end -}}
 {{- range $key := keys $managed }}
 {{- if hasKey $v.workerConfig $key }}{{ fail (printf "workerConfig.%s is written by the chart: leave it out" $key) }}{{ end }}
+{{- end }}
+{{- range $key := list "store" "redis" "worker-token" "payload-keys" "dispatch-keys" }}
+{{- if hasKey $v.workerConfig $key }}
+{{- fail (printf "workerConfig.%s is a secret or an address that data workers must not have: leave it out, and name files of secrets in data.files" $key) }}
+{{- end }}
 {{- end }}
 {{- range $key, $value := $v.config }}
 {{- if and (hasPrefix "temporal" $key) (not (hasKey $v.workerConfig $key)) }}{{ $_ := set $managed $key $value }}{{ end }}
@@ -131,10 +163,6 @@ capabilities:
       {{- end }}
 {{- end }}
 {{- end }}
-{{- with .Values.server.tls.existingSecret }}
-- name: tls
-  secret: {secretName: {{ . }}, defaultMode: 0440}
-{{- end }}
 {{- end }}
 
 {{- define "dvt.serverMounts" -}}
@@ -143,9 +171,6 @@ capabilities:
 - {name: data, mountPath: /var/lib/dvt}
 {{- if and .Values.secrets.existingSecret .Values.secrets.files }}
 - {name: secrets, mountPath: /etc/dvt/secrets, readOnly: true}
-{{- end }}
-{{- if .Values.server.tls.existingSecret }}
-- {name: tls, mountPath: /etc/dvt/tls, readOnly: true}
 {{- end }}
 {{- end }}
 

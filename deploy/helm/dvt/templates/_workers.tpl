@@ -14,6 +14,11 @@
   "queue" (printf "tq-isolation-%s-%s" $w.tenant $w.environment)
   "values" (mergeOverwrite (deepCopy $root.Values.data) (omit $w "tenant" "environment"))) }}
 {{- end }}
+{{- $names := list -}}
+{{- range $all }}{{ $names = append $names .name }}{{ end -}}
+{{- if ne (len $names) (len (uniq $names)) }}
+{{- fail (printf "two workers would have one name and one queue: %s" (join ", " $names)) }}
+{{- end }}
 {{- toYaml $all }}
 {{- end }}
 
