@@ -94,8 +94,8 @@ func versionProject(t *testing.T, version string, onPostgres bool) ofVersion {
 		t.Fatal(err)
 	}
 	target := t.TempDir()
-	seed := exec.CommandContext(t.Context(), p.program, "seed", "--project-dir", dir, "--profiles-dir", dir, "--target-path",
-		target, "--log-path", target)
+	seed := exec.CommandContext(t.Context(), p.program, "seed", "--project-dir", dir, "--profiles-dir", dir,
+		"--target-path", target, "--log-path", target)
 	seed.Env = append(os.Environ(), "DBT_SEND_ANONYMOUS_USAGE_STATS=0")
 	if out, err := seed.CombinedOutput(); err != nil {
 		t.Fatalf("dbt seed: %v\n%s", err, out)
@@ -175,7 +175,7 @@ func (j *journal) firstEnd(id string) (found run.StepNode) {
 	return found
 }
 
-// checkRun runs the models, of which one is broken.
+// checkRun runs the models. One is broken.
 func (p ofVersion) checkRun(t *testing.T, seen *differences) {
 	t.Helper()
 	j, nodes := p.execute(t, plan.DBTRun)
@@ -215,7 +215,7 @@ func (p ofVersion) checkRun(t *testing.T, seen *differences) {
 	}
 }
 
-// checkTest runs the tests, of which one fails by the var and others because their models do not exist.
+// checkTest runs the tests. One fails by the var, and others because their models do not exist.
 func (p ofVersion) checkTest(t *testing.T, seen *differences) {
 	t.Helper()
 	_, nodes := p.execute(t, plan.DBTTest)

@@ -52,7 +52,8 @@ func TestReading_NodesOfDBTSurviveTheArchiveAndAnImport(t *testing.T) {
 		skipped := runtest.M{"id": fmt.Sprint("model.shop.s", n), "type": "model", "status": run.NodeSkipped,
 			"at": runtest.Epoch, "skippedBy": fmt.Sprint("model.shop.m", n)}
 		drafts = append(drafts, runtest.Draft(run.StepNodesReported, "a", 1, runtest.M{"batch": n + 1,
-			"counts": runtest.M{"total": 2 * batches, "failed": n + 1, "skipped": n + 1}, "nodes": []runtest.M{ended, skipped}}))
+			"counts": runtest.M{"total": 2 * batches, "failed": n + 1, "skipped": n + 1},
+			"nodes":  []runtest.M{ended, skipped}}))
 	}
 	drafts = append(drafts, runtest.Draft(run.StepFailedEvent, "a", 1), runtest.Draft(run.RunFailed, "", 1))
 	id := runtest.ID
