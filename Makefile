@@ -161,13 +161,14 @@ clean: ## remove what was built; what was fetched (.tools) and your runs (.dvt) 
 
 # --- the parts, one by one ---
 
-.PHONY: tools/temporal tools/postgres tools/redis tools/bench tools/browser tools/dbt tools/lint tools/workflowcheck tools/govulncheck tools/promcheck tools/webhooks tools/openbao tools/moto tools/buckets tools/runc web
+.PHONY: tools/temporal tools/postgres tools/redis tools/bench tools/browser tools/dbt tools/dbt-versions tools/lint tools/workflowcheck tools/govulncheck tools/promcheck tools/webhooks tools/openbao tools/moto tools/buckets tools/runc web
 tools/temporal: ## the Temporal CLI, whose dev server runs the workflows
 tools/postgres: ## a PostgreSQL for the tests
 tools/redis: ## a Redis for the tests
 tools/bench: ## pgbench, strace and a C compiler for the benchmarks
 tools/browser: ## a Chromium for the end-to-end tests
 tools/dbt: ## dbt in a virtual environment of its own
+tools/dbt-versions: ## further versions of dbt, for the suite that compares them
 tools/lint: ## golangci-lint
 tools/workflowcheck: ## Temporal's check of workflow code
 tools/govulncheck: ## the check for known vulnerabilities
@@ -177,5 +178,5 @@ tools/openbao: ## an OpenBao, the store of secrets, for the tests
 tools/moto: ## a server with the APIs of AWS that is not ours, for the tests
 tools/runc: ## runc, which runs containers of the images in tests
 web: ## the UI into web/dist
-tools/temporal tools/postgres tools/redis tools/bench tools/browser tools/dbt tools/lint tools/workflowcheck tools/govulncheck tools/promcheck tools/webhooks tools/openbao tools/moto tools/buckets tools/runc web:
+tools/temporal tools/postgres tools/redis tools/bench tools/browser tools/dbt tools/dbt-versions tools/lint tools/workflowcheck tools/govulncheck tools/promcheck tools/webhooks tools/openbao tools/moto tools/buckets tools/runc web:
 	@$(PREPARE) $(@F)

@@ -199,6 +199,7 @@ var imports = map[string][]string{
 	"internal/errorline":               {},
 	"internal/errorline/errorlinetest": {},
 	"internal/testtime":                {},
+	"internal/dbttest":                 {},
 	// The embedded Temporal server of `dvt dev` runs in it, out of reach of other users.
 	"internal/privatenet": {},
 	// Processes read their secrets by it; adapters get a *tls.Config or a function, and do not know of files.

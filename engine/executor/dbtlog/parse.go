@@ -1,4 +1,4 @@
-// Package dbtlog reads the structured output of dbt (--log-format json) of dbt 1.10, 1.11 and 2.0, and gives one
+// Package dbtlog reads the structured output of dbt (--log-format json) of dbt 1.10 to 1.12 and 2.0, and gives one
 // contract for all of them: nodes that start and nodes that end. It tolerates events that it does not know, because
 // every version of dbt adds some. It is pure.
 package dbtlog

@@ -73,6 +73,7 @@ func preparations() []task {
 		prepare("postgres", "PostgreSQL", false),
 		prepare("redis", "Redis", false),
 		prepare("dbt", "dbt", false),
+		prepare("dbt-versions", "versions of dbt", false),
 		prepare("npm", "the UI's packages", false),
 		web,
 		browser,
@@ -221,6 +222,11 @@ func longSuites(root string) ([]task, error) {
 			env:   []string{path, binary, "TEST_LONG=1"},
 			needs: []string{"temporal", "postgres", "redis", "dbt", "binary"},
 			argv:  goTestOf([]string{"-run=Doctor_Names"}, []string{"./server"}),
+		},
+		{
+			name: "dbt-versions", what: "nodes of each version of dbt", heavy: true, goTest: true, tests: true,
+			env: []string{path, "TEST_LONG=1"}, needs: []string{"dbt", "dbt-versions", "postgres"},
+			argv: goTestOf([]string{"-run=DBTVersions"}, []string{"./engine/executor"}),
 		},
 		{
 			name: "images", what: "the sample in containers of the images", heavy: true, goTest: true, tests: true,
