@@ -21,7 +21,7 @@ export function endOf(text: string): number {
  * parent must have the name as its label: a screen reader would read the two parts as two words.
  */
 export function Name({ text }: { text: string }) {
-  if (!isInParts(text)) return <span className={css.start}>{text}</span>;
+  if (!isInParts(text)) return text;
   return (
     <span className={css.name}>
       <span className={css.start}>{text.slice(0, endOf(text))}</span>
