@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/dvt-engine/dvt/plan"
 )
 
 // Kind is the kind of system that a destination is.
@@ -104,7 +106,7 @@ type RetryError struct {
 const MaxRetryAfter = time.Hour
 
 func (e *RetryError) Error() string {
-	return fmt.Sprintf("destination: %s; the next try is in %s", e.Reason, e.After)
+	return fmt.Sprintf("destination: %s; the next try is in %s", e.Reason, plan.DurationWords(e.After))
 }
 
 // Config is one destination in the file of destinations. Senders are made from it; secrets are references.

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"gopkg.in/yaml.v3"
+
+	"github.com/dvt-engine/dvt/plan"
 )
 
 // Limits of a file of destinations.
@@ -156,7 +158,7 @@ func (p *parser) parse(path string, entry map[string]any) Config {
 	}
 	if raw.Timeout != "" {
 		if c.Timeout, err = time.ParseDuration(raw.Timeout); err != nil || c.Timeout <= 0 || c.Timeout > maxTimeout {
-			p.bad(path+".timeout", ViolationInvalid, "it must be a time such as 10s, at most %s", maxTimeout)
+			p.bad(path+".timeout", ViolationInvalid, "it must be a time such as 10s, at most %s", plan.DurationText(maxTimeout))
 		}
 	}
 	p.check(path, c)

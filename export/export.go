@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
 	"syscall"
 	"time"
 
@@ -147,7 +148,12 @@ func run(ctx context.Context, cfg Config) (Manifest, error) {
 			return m, nil
 		}
 	}
-	return Manifest{}, errors.Join(err, w.close())
+	err = errors.Join(err, w.close())
+	if errors.Is(err, ErrNothing) { // else a mistyped tenant would keep the directory from the right one
+		err = errors.Join(err, os.RemoveAll(w.path(workDir)))
+		_ = os.Remove(cfg.Dir) // it stays if it has anything else
+	}
+	return Manifest{}, err
 }
 
 type exporter struct {
@@ -183,11 +189,16 @@ func (e *exporter) all(ctx context.Context) error {
 	if err := e.begin(ctx); err != nil {
 		return err
 	}
-	parts := e.parts()
+	return e.write(ctx, e.parts())
+}
+
+// write writes the parts behind the position of the state.
+func (e *exporter) write(ctx context.Context, parts []part) error {
 	for e.work.state.Part < len(parts) {
-		p := parts[e.work.state.Part]
-		e.tell(p.name, len(parts))
-		e.work.onCommit = func() { e.tell(p.name, len(parts)) }
+		no := e.work.state.Part // kept, because the last commit of a part comes when the position is behind it
+		p := parts[no]
+		e.tell(p.name, no+1, len(parts))
+		e.work.onCommit = func() { e.tell(p.name, no+1, len(parts)) }
 		if err := p.write(ctx); err != nil {
 			return fmt.Errorf("export of %s: %w", p.name, err)
 		}
@@ -201,13 +212,13 @@ func (e *exporter) all(ctx context.Context) error {
 	return nil
 }
 
-func (e *exporter) tell(part string, of int) {
+func (e *exporter) tell(part string, no, of int) {
 	if e.Progress == nil || time.Since(e.told) < progressEvery {
 		return
 	}
 	e.told = time.Now()
 	s := e.work.state
-	e.Progress(Progress{Part: part, Parts: s.Part + 1, Of: of, Files: s.Files, Bytes: s.Bytes})
+	e.Progress(Progress{Part: part, Parts: no, Of: of, Files: s.Files, Bytes: s.Bytes})
 }
 
 // begin writes the record of the audit before the first byte leaves, waits until the chain has it, and keeps the end of

@@ -155,7 +155,7 @@ func (s *session) bury(ctx context.Context, r result, l *lane) error {
 // disable stops the destination, which wants no more messages, until its entry in the file changes or somebody enables
 // it. The position stays before the messages that wait, so that none is lost when the destination is enabled.
 func (s *session) disable(ctx context.Context) error {
-	const why = "The destination answered that it wants no more messages (410)."
+	const why = "The destination answered that it wants no more messages (410)"
 	if err := s.cfg.Store.SwitchDestination(ctx, store.DestinationSwitch{Name: s.dest.Name, For: digest(s.dest),
 		Why: why}); err != nil {
 		return err

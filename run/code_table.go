@@ -220,7 +220,7 @@ func CodeTable() []CodeInfo {
 		{CodeErasureUnprepared, 409, false, "The servers lack a setting that every erasure needs.",
 			"Ask an operator to set what the message names."},
 		{CodeDestinationFailing, 0, true, "A destination accepts no messages.",
-			"Check the address and the answer of the destination. Messages that it did not accept are dead letters."},
+			"Check the address and the answer of the destination. Its page says which messages wait and which are dead letters."},
 		{CodeDestinationsInvalid, 0, true, "The file of destinations cannot be used.",
 			"Correct what the note names. The destinations before the change stay in use."},
 		{CodeSandboxDenied, 403, false, "The plan asks for a larger sandbox than the tenant's policy permits.",

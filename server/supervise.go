@@ -16,6 +16,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/server/config"
 	"github.com/dvt-engine/dvt/server/internal/machine"
 
@@ -260,14 +261,14 @@ func (t *temporalServer) probe(ctx context.Context, timeout time.Duration) error
 }
 
 func (t *temporalServer) probeCause(err error, took time.Duration) string {
-	took = took.Round(time.Second)
+	lasted := plan.DurationWords(took)
 	switch {
 	case errors.Is(err, temporal.ErrNoNamespace):
-		return fmt.Sprintf("has answered for %s that its namespace %s is not found", took, t.namespace)
+		return fmt.Sprintf("has answered for %s that its namespace %s is not found", lasted, t.namespace)
 	case errors.Is(err, context.DeadlineExceeded):
-		return fmt.Sprintf("has not answered for %s", took)
+		return "has not answered for " + lasted
 	default:
-		return fmt.Sprintf("has failed for %s: %v", took, err)
+		return fmt.Sprintf("has failed for %s: %v", lasted, err)
 	}
 }
 
@@ -329,8 +330,8 @@ func (t *temporalServer) ready(ctx context.Context) error {
 	if why != "" {
 		why = ": it " + why
 	}
-	return fmt.Errorf("the Temporal server did not come up within %s%s; read its log %s", t.health.times.start, why,
-		t.logFile())
+	return fmt.Errorf("the Temporal server did not come up within %s%s; read its log %s",
+		plan.DurationWords(t.health.times.start), why, t.logFile())
 }
 
 func (t *temporalServer) logFile() string { return filepath.Join(t.dir, "server.log") }

@@ -5,6 +5,8 @@ import (
 	"log/slog"
 	"sync"
 	"time"
+
+	"github.com/dvt-engine/dvt/plan"
 )
 
 // supervisorTimes contains the intervals and limits of a supervisor.
@@ -144,7 +146,7 @@ func (h *supervisedHealth) noteEnd(cause string) time.Duration {
 func (h *supervisedHealth) advice() string {
 	return fmt.Sprintf(
 		"read %s, remove the cause (a full disk, too little memory, a damaged file), or start dvt dev with --temporal "+
-			"HOST:PORT; dvt tries again every %s", h.logFile, h.times.slow)
+			"HOST:PORT; dvt tries again every %s", h.logFile, plan.DurationWords(h.times.slow))
 }
 
 func (h *supervisedHealth) lastCause() string {
@@ -157,23 +159,22 @@ func (h *supervisedHealth) lastCause() string {
 func (h *supervisedHealth) trouble() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	took := time.Since(h.since).Round(time.Second)
 	switch {
 	case h.state == stateAnswering || h.cause == "":
 		return ""
 	case h.state == stateDoubted:
 		return fmt.Sprintf("The embedded Temporal server %s. dvt starts it again when this lasts for %s.", h.cause,
-			h.times.silence)
+			plan.DurationWords(h.times.silence))
 	case h.failed >= h.times.giveUp:
 		return fmt.Sprintf("The embedded Temporal server %s, and did not come up %d times in a row: %s.", h.cause, h.failed,
 			h.advice())
 	case h.state == stateEnded:
-		in := max(0, h.wait-time.Since(h.since)).Round(100 * time.Millisecond)
+		in := plan.DurationWords(h.wait - time.Since(h.since))
 		return fmt.Sprintf("The embedded Temporal server %s. dvt starts it again in %s (restart %d).", h.cause, in,
 			h.restarts)
 	default:
 		return fmt.Sprintf(
 			"The embedded Temporal server %s. dvt started it again %s ago (restart %d) and waits until it answers.", h.cause,
-			took, h.restarts)
+			plan.DurationWords(time.Since(h.since)), h.restarts)
 	}
 }

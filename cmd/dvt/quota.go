@@ -16,6 +16,7 @@ import (
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/document"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/retentioncmd"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/runtext"
+	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/run"
 )
 
@@ -277,7 +278,7 @@ func (s *session) queueList() *cobra.Command {
 					case q.Slots != nil:
 						about, held = "until a run ends", true
 					case q.EstimatedWaitMs != nil:
-						about = time.Duration(*q.EstimatedWaitMs * float64(time.Millisecond)).Round(time.Second).String()
+						about = plan.DurationText(time.Duration(*q.EstimatedWaitMs * float64(time.Millisecond)).Round(time.Second))
 					}
 					t.Row(id(q.RunId), q.PlanId+"@"+q.PlanVersion, q.ProjectId+"/"+q.EnvironmentId, q.TriggeredBy, position,
 						q.Priority, s.when(&q.CreatedAt), waits, about)

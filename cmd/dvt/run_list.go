@@ -28,6 +28,8 @@ func (s *session) listCommand() *cobra.Command {
 	var tag, sort string
 	c := &cobra.Command{
 		Use: "list", Short: "List runs, newest first", Args: cmdline.ExactArgs(0),
+		Long: "List runs, newest first. Lists do not ask the engine: a run whose step waits for its next automatic try is\n" +
+			"running here, and dvt run show says that it waits.",
 		RunE: func(c *cobra.Command, _ []string) error {
 			if awaiting {
 				return s.listApprovals(c, l)

@@ -11,6 +11,7 @@ import (
 	"github.com/dvt-engine/dvt/client"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/cmdline"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/runtext"
+	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/run"
 )
 
@@ -108,7 +109,7 @@ func (s *session) receipt(ctx context.Context, r client.Receipt, how sendOptions
 		return &cmdline.Error{
 			Status: 1, Err: fmt.Errorf(
 				"%s within %s\n  do not send it again: it is durable. `dvt service status` and `dvt workflow debug %s` show what "+
-					"delays it", sentence(r), how.timeout, r.RunId)}
+					"delays it", sentence(r), plan.DurationWords(how.timeout), r.RunId)}
 	case !s.output.IsData():
 		fmt.Fprintln(s.out, sentence(r))
 	}

@@ -394,7 +394,7 @@ func nextTry(no, of *int, until *time.Time) string {
 	}
 	try := fmt.Sprintf("try %d of %d", *no, *of)
 	if until == nil {
-		return try + " waits for a worker"
+		return try + " once a worker takes it"
 	}
 	return try + " in " + plan.DurationWords(max(time.Until(*until), time.Second).Truncate(time.Second))
 }

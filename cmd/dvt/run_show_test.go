@@ -161,7 +161,9 @@ func TestRunShow_PrintsWhatAStepWaitsFor(t *testing.T) {
 		{"between two tries", "RUNNING", `"kind":"RETRY","try":3,"tries":5,"until":"2026-11-21T02:12:07.123Z"`, "",
 			"WAITING  -        -     waits to try again: try 3 of 5 in 1 s\n", "RUNNING  -"},
 		{"a try without a worker", "RUNNING", `"kind":"RETRY","try":3,"tries":5`, "",
-			" (waits to try again) at seq", "RUNNING  -"},
+			"waits to try again: try 3 of 5 once a worker takes it\n", "RUNNING  -"},
+		{"a run between two tries", "RUNNING", `"kind":"RETRY","try":3,"tries":5`, "",
+			" (waits to try again) at seq", "waits for a worker"},
 		{"a kind of a newer server", "PENDING", `"kind":"WEATHER"`, "", "waits: WEATHER\n", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/cmdline"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/console"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/runtext"
+	"github.com/dvt-engine/dvt/plan"
 )
 
 // showWaiting prints what a run waits for, until when, who can end the wait, and the next commands.
@@ -171,7 +172,7 @@ func (s *session) showQueue(ctx context.Context, run *client.ShowRunRun) {
 	fmt.Fprintln(s.out, strings.Join(parts, ": "))
 	if q.EstimatedWaitMs != nil {
 		fmt.Fprintf(s.out, "starts in about %s\n",
-			time.Duration(*q.EstimatedWaitMs*float64(time.Millisecond)).Round(time.Second))
+			plan.DurationWords(time.Duration(*q.EstimatedWaitMs*float64(time.Millisecond)).Round(time.Second)))
 	}
 	if q.Slots != nil {
 		s.showSlotHolders(ctx, run, q.Slots)

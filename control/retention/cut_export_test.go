@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -44,8 +45,13 @@ func TestExport_OfACutAuditVerifies(t *testing.T) {
 			_, err := storeadmin.ExportAt(ctx, s, at, []string{runID}, w, nil)
 			return err
 		}}
+	mistyped := cfg
+	mistyped.Of.TenantID = "no-such-tenant"
+	if _, err := export.Run(t.Context(), mistyped); !errors.Is(err, export.ErrNothing) {
+		t.Fatalf("an export of an unknown tenant: %v, want ErrNothing", err)
+	}
 	if _, err := export.Run(t.Context(), cfg); err != nil {
-		t.Fatal(err)
+		t.Fatalf("an export after a mistyped name of the tenant: %v", err)
 	}
 	v := controltest.Must[export.Verified](t)(export.Verify(to))
 	if v.Wrong > 0 {

@@ -21,7 +21,8 @@ import (
 // speaking lists the packages whose texts people read. In the others a duration is a setting, which people write in
 // Go's form, or stands in the output of a test.
 var speaking = []string{"plan", "run/...", "engine", "engine/executor", "engine/interp", "engine/mock",
-	"engine/temporal", "control/...", "notifier", "projector", "erasure", "destination/send"}
+	"engine/temporal", "control/...", "notifier", "projector", "erasure", "destination/...", "server", "server/preflight",
+	"server/usecases", "export", "storeadmin/...", "cmd/dvt", "cmd/dvt/internal/..."}
 
 // inTheFormOfGo lists the functions that write documents, and the file that has the words.
 var inTheFormOfGo = []string{"MarshalJSON", "duration.go"}

@@ -26,8 +26,9 @@ var imports = map[string][]string{
 
 	// Messages to other systems: the vocabulary and the port of senders, and a sender for each kind of destination, behind
 	// the guard of outgoing connections.
-	"destination":      {},
-	"destination/send": {"destination", "egress"},
+	// plan has the words of durations.
+	"destination":      {"plan"},
+	"destination/send": {"destination", "egress", "plan"},
 	// The one package that knows OpenTelemetry: servers send traces, and a command writes them to a file.
 	"otlp": {"run/trace"},
 	// Spans of requests and calls. Stores and engines get functions and do not know of it.
@@ -177,15 +178,15 @@ var imports = map[string][]string{
 		"export", "internal/logfold", "server", "server/config", "server/preflight", "store", "store/owner", "storeadmin"},
 	"cmd/dvt/internal/plancmd": {"cmd/dvt/internal/cmdline", "cmd/dvt/internal/console", "cmd/dvt/internal/document",
 		"engine/mock", "plan", "run"},
-	"cmd/dvt/internal/runtext": {"client"},
+	"cmd/dvt/internal/runtext": {"client", "plan"},
 	"cmd/dvt/internal/secretcmd": {"client", "cmd/dvt/internal/cmdline", "cmd/dvt/internal/console",
 		"cmd/dvt/internal/document", "cmd/dvt/internal/runtext"},
-	"cmd/dvt/internal/smokecmd": {"client", "cmd/dvt/internal/cmdline", "cmd/dvt/internal/runtext"},
+	"cmd/dvt/internal/smokecmd": {"client", "cmd/dvt/internal/cmdline", "cmd/dvt/internal/runtext", "plan"},
 	"cmd/dvt/internal/stepcmd": {"client", "cmd/dvt/internal/cmdline", "cmd/dvt/internal/console",
-		"cmd/dvt/internal/runtext"},
+		"cmd/dvt/internal/runtext", "plan"},
 	"cmd/dvt/internal/tracecmd": {"client", "cmd/dvt/internal/cmdline", "cmd/dvt/internal/console",
 		"cmd/dvt/internal/runtext", "otlp", "run", "run/trace"},
-	"cmd/dvt/internal/watchview": {"client", "cmd/dvt/internal/console", "cmd/dvt/internal/runtext", "run"},
+	"cmd/dvt/internal/watchview": {"client", "cmd/dvt/internal/console", "cmd/dvt/internal/runtext", "plan", "run"},
 	"bench":                      {everything},
 	"bench/rig":                  {everything},
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/server/connect"
 	"github.com/dvt-engine/dvt/store"
 	"github.com/dvt-engine/dvt/store/postgres"
@@ -106,7 +107,7 @@ func (t *target) postgresConnections(l *list, f postgres.Facts) {
 
 func (t *target) postgresClock(l *list, f postgres.Facts) {
 	skew := f.Skew.Round(time.Millisecond)
-	found := fmt.Sprintf("the clock of the database differs from this machine's by %s", skew)
+	found := "the clock of the database differs from this machine's by " + plan.DurationWords(skew.Abs())
 	remedy := "synchronise both machines, for example with `chronyc makestep`"
 	switch {
 	case skew.Abs() >= skewRefused:

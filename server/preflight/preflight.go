@@ -178,7 +178,7 @@ func runWithin(ctx context.Context, limit time.Duration, c component) list {
 		return l
 	case <-time.After(limit + grace):
 		l := list{component: c.name}
-		l.missing("reachable", fmt.Sprintf("no answer within %s", limit), "the process needs it",
+		l.missing("reachable", "no answer within "+plan.DurationWords(limit), "the process needs it",
 			"check its address in the settings, and that this machine reaches it; --timeout waits longer")
 		return l
 	}

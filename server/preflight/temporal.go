@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dvt-engine/dvt/engine/temporal"
+	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/server/connect"
 )
 
@@ -57,7 +58,7 @@ func (t *target) temporal(ctx context.Context, l *list) {
 }
 
 func (t *target) retention(l *list, to temporal.Connection, f temporal.Facts) {
-	days := fmt.Sprintf("closed executions are kept for %s", f.Retention)
+	days := "closed executions are kept for " + plan.DurationWords(f.Retention)
 	if f.Retention < shortestRetention {
 		l.missing("retention", days, "dvt store repair reads their histories after a restore of the store",
 			"temporal operator namespace update --namespace "+to.Namespace+" --retention 30d")

@@ -95,3 +95,24 @@ test("39 the place narrows the list by the address, and production is a band wit
   await expect(page).not.toHaveURL(/env=/);
   await expect(page).toHaveURL(/tz=local/);
 });
+
+test("the bar has all pages in sight down to 800 px, and whole scopes on a phone", async ({ page, url }) => {
+  const pages = page.getByRole("navigation").first();
+  const scope = page.getByRole("group", { name: "Scope" }).locator("select");
+  const widths = (): Promise<number[]> =>
+    scope.evaluateAll((selects) => selects.map((select) => (select as HTMLElement).offsetWidth));
+  // A tenant without runs has no scope to choose.
+  await startRun(url, "e2e-bar", sleeps(50, 1));
+  await page.setViewportSize({ width: 1280, height: 800 });
+  await page.goto(`${url}/queue`);
+  await expect(pages).toContainText("Health");
+  await expect(scope).toHaveCount(2);
+  const whole = await widths();
+  for (const width of [1280, 1279, 1230, 1181, 1180, 800]) {
+    await page.setViewportSize({ width, height: 800 });
+    const cut = await pages.evaluate((nav) => nav.scrollWidth - nav.clientWidth);
+    expect(cut, `pages that are cut at ${width} px`).toBe(0);
+  }
+  await page.setViewportSize({ width: 390, height: 844 });
+  expect(await widths(), "the scopes at 390 px").toEqual(whole);
+});

@@ -101,7 +101,7 @@ export function ErasurePanel() {
   return (
     <>
       <PageHead title={words.title} asOf={pages.asOf} refresh={pages.refresh} repeated />
-      <p className={css.hint}>{words.intro}</p>
+      <p className={`${css.row} ${css.hint}`}>{words.intro}</p>
       <DoneLine topic="erasure" />
       <EraseForm asked={pages.refresh} />
       <section className={css.section}>
@@ -172,9 +172,9 @@ function OpenWork({ erasure }: { erasure: Erasure }) {
   return (
     <div>
       <span className={css.tone} data-tone="warn">
-        {words.waits.OPEN_WORK}
-      </span>
-      : {words.openWork(erasure.openWorkCount)}.{" "}
+        {words.waits.OPEN_WORK}:
+      </span>{" "}
+      {words.openWork(erasure.openWorkCount)}.{" "}
       {erasure.openWorkAt !== null && (
         <>
           {words.openAsOf} <Time at={instant(erasure.openWorkAt)} />.

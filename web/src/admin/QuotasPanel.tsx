@@ -165,7 +165,11 @@ export function QuotasPanel() {
           {m.admin.edit}…
         </Button>
       </PageHead>
-      <MayNot of={may} />
+      {may.refusal !== null && (
+        <div className={css.row}>
+          <MayNot of={may} />
+        </div>
+      )}
       <DoneLine topic="quotas" />
       {settings.answer && (
         <p className={`${css.row} ${css.hint}`}>{words.tier(settings.answer.tier, settings.answer.version)}</p>

@@ -16,7 +16,7 @@ type Silence = AlertSilencesQuery["alertSilences"][number];
 
 function nameOf({ code, projectId, planId, runId }: Silence): string {
   const parts = [
-    code,
+    code === null ? null : words.code(code),
     projectId === null ? null : words.project(projectId),
     planId === null ? null : words.plan(planId),
     runId === null ? null : words.run(shortId(runId)),

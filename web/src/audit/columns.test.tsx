@@ -55,3 +55,9 @@ it("folds the reason of an alert, which has many lines, and shows all of it when
   expect(row.querySelector("details summary")?.textContent).toMatch(/^The run was paused.{40,80}…$/);
   expect(row.querySelector("details")?.textContent).toContain(reason);
 });
+
+it("does not call a breaker that closed refused", async () => {
+  const row = await line({ action: "BREAKER", outcome: "CLOSED", code: "ENGINE_DEGRADED" });
+  expect(row.textContent).toContain("✓ Closed");
+  expect(row.textContent).not.toMatch(/refused/i);
+});

@@ -105,6 +105,13 @@ function Outcome({ row, count }: { row: Row; count: number }) {
         ▲ {auditWords.outcomes.ESCALATED}
       </span>
     );
+  const breaker = row.action === "BREAKER" ? auditWords.breakerOutcomes[row.outcome] : undefined;
+  if (breaker !== undefined)
+    return (
+      <span className={css.tone} data-tone={row.outcome === "CLOSED" ? undefined : "warn"} title={row.code}>
+        {row.outcome === "CLOSED" ? "✓" : "▲"} {breaker}
+      </span>
+    );
   const good = row.outcome === "ACCEPTED";
   return (
     <span className={css.tone} data-tone={good ? undefined : "bad"} title={row.code}>

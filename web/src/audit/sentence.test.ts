@@ -132,3 +132,10 @@ it("says what was asked in vain, why, and how often", () => {
 it("does not call an alert that dvt raised a refused request", () => {
   expect(did("SWEEP", {}, "ESCALATED", "PAUSE_DRAIN_TIMEOUT").text).toBe("Raised the alert PAUSE_DRAIN_TIMEOUT");
 });
+
+it("says what the breaker of starts did, which nobody asked for and nobody refused", () => {
+  expect(did("BREAKER", {}, "OPENED", "ENGINE_DEGRADED").text).toBe(
+    "Refuses new runs until the engine starts runs in time again",
+  );
+  expect(did("BREAKER", {}, "CLOSED", "ENGINE_DEGRADED").text).toBe("Accepts new runs again");
+});

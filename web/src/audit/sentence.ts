@@ -179,6 +179,8 @@ export function sentenceOf(row: Row, zone: Zone): Sentence {
   const detail = known(row.detail);
   const named = [actionWords(row), objectWords(row)].filter((part) => part !== "").join(": ");
   if (row.outcome === "ESCALATED") return { text: auditWords.escalated(row.code), lines: [], to: null };
+  const breaker = row.action === "BREAKER" ? auditWords.breaker[row.outcome] : undefined;
+  if (breaker !== undefined) return { text: breaker, lines: [], to: null };
   if (row.outcome !== "ACCEPTED") {
     const why = auditWords.why[row.code] ?? auditWords.whyOther;
     const more = number(detail.repeatedBefore) > 0 ? `. ${auditWords.more(number(detail.repeatedBefore))}` : "";

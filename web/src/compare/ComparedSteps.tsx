@@ -88,22 +88,27 @@ function Logs({ a, b, step }: { a: ComparedRunFieldsFragment; b: ComparedRunFiel
     ["A", a, step.a],
     ["B", b, step.b],
   ] as const;
-  return sides.map(
-    ([name, run, side]) =>
-      side !== null &&
-      side.hasRun && (
-        <Link
-          key={name}
-          to="/runs/$runId"
-          params={{ runId: run.runId }}
-          search={{ step: step.stepId, tab: "log" }}
-          preload={false}
-          className={own.log}
-          aria-label={m.compare.logOf(stepTitle(step.stepId, step.name), name)}
-        >
-          {name}
-        </Link>
-      ),
+  // One element, because each child of a cell has a line of its own on a phone.
+  return (
+    <span>
+      {sides.map(
+        ([name, run, side]) =>
+          side !== null &&
+          side.hasRun && (
+            <Link
+              key={name}
+              to="/runs/$runId"
+              params={{ runId: run.runId }}
+              search={{ step: step.stepId, tab: "log" }}
+              preload={false}
+              className={own.log}
+              aria-label={m.compare.logOf(stepTitle(step.stepId, step.name), name)}
+            >
+              {name}
+            </Link>
+          ),
+      )}
+    </span>
   );
 }
 

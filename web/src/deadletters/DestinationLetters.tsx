@@ -13,8 +13,11 @@ export function DestinationLetters() {
   if (keeping.length === 0) return null;
   const all = keeping.reduce((sum, { deadLetters }) => sum + deadLetters, 0);
   return (
-    <p className={css.tone} data-tone="warn" data-testid="of-destinations">
-      {dlqWords.ofDestinations(all, keeping.length)} <Link to="/deliveries">{dlqWords.toDeliveries}</Link>
+    <p className={css.row} data-testid="of-destinations">
+      <span className={css.tone} data-tone="warn">
+        {dlqWords.ofDestinations(all, keeping.length)}
+      </span>
+      <Link to="/deliveries">{dlqWords.toDeliveries}</Link>
     </p>
   );
 }

@@ -15,21 +15,22 @@ const LETTER: LetterFieldsFragment = {
   redrivenAt: null,
 };
 
-async function causes(status: string): Promise<string> {
-  await show(<LetterCauses letters={[LETTER, { ...LETTER, id: "2", runId: "r2" }]} more={false} />, {
+async function causes(status: string, cause = LETTER.cause): Promise<string> {
+  const letters = [LETTER, { ...LETTER, id: "2", runId: "r2" }].map((letter) => ({ ...letter, cause }));
+  await show(<LetterCauses letters={letters} more={false} />, {
     answers: { Health: { health: { status, checks: [{ name: "eventBus", status, message: null, latencyMs: 1 }] } } },
   });
   await screen.findByText(/The event bus/);
   return document.body.textContent;
 }
 
-it("says the cause, what mends it, what is missed, and that a redrive would succeed", async () => {
+it("says the cause, what mends it, what is missed, and that a redrive would fail before", async () => {
   const text = await causes("HEALTHY");
   for (const words of [
     "2 messages of 2 runs were refused",
     "Redis has no memory left. Give it more memory",
     "The event bus answers now.",
-    "Redrive them: a new try should succeed.",
+    "It refuses again what it refused for a lasting cause: mend that first, then redrive.",
     "programs that listen to the bus miss them",
   ])
     expect(text).toContain(words);
@@ -38,4 +39,10 @@ it("says the cause, what mends it, what is missed, and that a redrive would succ
 it("leads to Health while a redrive would fail again", async () => {
   expect(await causes("UNHEALTHY")).toContain("The event bus does not answer: a redrive would fail again.");
   expect(screen.getByRole("link", { name: "See Health first" })).toBeDefined();
+});
+
+it("says that a redrive would succeed when the bus was away and answers again", async () => {
+  expect(await causes("HEALTHY", "dial tcp 10.0.0.1:6379: connection refused")).toContain(
+    "The event bus answers now. Redrive them: a new try should succeed.",
+  );
 });

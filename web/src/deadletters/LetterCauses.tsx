@@ -23,10 +23,12 @@ export function LetterCauses({ letters, more }: LetterCausesProps) {
     ({ health }) => health.checks.find(({ name }) => name === "eventBus") ?? null,
     { every: EVERY_MS },
   );
+  const groups = groupsOf(letters);
+  const again = groups.every(({ passes }) => passes) ? dlqWords.redriveNow : dlqWords.mendFirst;
   return (
     <section className={css.section} aria-label={dlqWords.why}>
       <ul className={css.stack}>
-        {groupsOf(letters).map(({ says, todo, messages, runs, since }) => (
+        {groups.map(({ says, todo, messages, runs, since }) => (
           <li key={says}>
             <strong>{dlqWords.refused(messages, runs, more)}</strong> {dlqWords.since} <Time at={instant(since)} />:{" "}
             {says} {todo}
@@ -38,7 +40,7 @@ export function LetterCauses({ letters, more }: LetterCausesProps) {
           <span className={css.tone} data-tone={bus.status === "HEALTHY" ? "good" : "bad"}>
             {bus.status === "HEALTHY" ? `● ${dlqWords.busWell}` : `✕ ${dlqWords.busDown}`}
           </span>{" "}
-          {bus.status === "HEALTHY" ? dlqWords.redriveNow : <Link to="/health">{dlqWords.toHealth}</Link>}
+          {bus.status === "HEALTHY" ? again : <Link to="/health">{dlqWords.toHealth}</Link>}
         </p>
       )}
       <p className={css.hint}>{dlqWords.lead}</p>

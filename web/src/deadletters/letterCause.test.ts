@@ -35,3 +35,11 @@ it("counts the open letters of each cause, and their runs", () => {
     ["410 Gone", 1, 1, "2026-11-28T03:00:00Z"],
   ]);
 });
+
+const passes = (...causes: string[]) =>
+  groupsOf(causes.map((cause, i) => letter(`r${i}`, cause, "2026-11-28T03:00:00Z"))).map((group) => group.passes);
+
+it("says that only an outage of the bus passes by itself", () => {
+  expect(passes("dial tcp 10.0.0.1:6379: connection refused", "LOADING Redis is loading")).toEqual([true, true]);
+  expect(passes("OOM command not allowed", "ERR invalid bulk length", "410 Gone")).toEqual([false, false, false]);
+});

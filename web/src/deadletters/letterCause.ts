@@ -10,10 +10,20 @@ const KNOWN: readonly [RegExp, keyof typeof dlqWords.known][] = [
   [/connection|timeout|i\/o|EOF|refused/i, "away"],
 ];
 
+/** The errors that are over when the bus answers again. The others stay until somebody mends their cause. */
+const PASSING: readonly (keyof typeof dlqWords.known)[] = ["unwell", "away"];
+
+interface Cause {
+  says: string;
+  todo: string;
+  /** A new try succeeds once the bus answers. */
+  passes: boolean;
+}
+
 /** What an error of the bus means and what mends it; null for an error without words. */
-export function causeOf(error: string): { says: string; todo: string } | null {
+export function causeOf(error: string): Cause | null {
   const found = KNOWN.find(([pattern]) => pattern.test(error));
-  return found ? dlqWords.known[found[1]] : null;
+  return found ? { ...dlqWords.known[found[1]], passes: PASSING.includes(found[1]) } : null;
 }
 
 interface Letter {
@@ -27,6 +37,7 @@ export interface CauseGroup {
   /** The error of the bus, or the sentence for it. */
   says: string;
   todo: string | null;
+  passes: boolean;
   messages: number;
   runs: number;
   /** The oldest of them, as the API writes it. */
@@ -35,19 +46,20 @@ export interface CauseGroup {
 
 /** The open letters by their cause, the most frequent first. */
 export function groupsOf(letters: readonly Letter[]): CauseGroup[] {
-  const groups = new Map<string, { todo: string | null; letters: Letter[] }>();
+  const groups = new Map<string, { todo: string | null; passes: boolean; letters: Letter[] }>();
   for (const letter of letters) {
     if (letter.redrivenAt !== null) continue;
     const known = causeOf(letter.cause);
     const says = known?.says ?? letter.cause;
-    const group = groups.get(says) ?? { todo: known?.todo ?? null, letters: [] };
+    const group = groups.get(says) ?? { todo: known?.todo ?? null, passes: known?.passes ?? false, letters: [] };
     group.letters.push(letter);
     groups.set(says, group);
   }
   return [...groups]
-    .map(([says, { todo, letters: own }]) => ({
+    .map(([says, { todo, passes, letters: own }]) => ({
       says,
       todo,
+      passes,
       messages: own.length,
       runs: new Set(own.map(({ runId }) => runId)).size,
       since: own.map(({ buriedAt }) => buriedAt).toSorted()[0] ?? "",

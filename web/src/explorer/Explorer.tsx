@@ -4,6 +4,7 @@ import { TypedDocumentString } from "../api/gen/graphql";
 import { subscribe } from "../api/live";
 import { answerTo } from "../api/request";
 import { m } from "../messages";
+import { explorer as explorerWords } from "../messages/explorer";
 import form from "../styles/Form.module.css";
 import prose from "../styles/Prose.module.css";
 import { Button } from "../ui/Button";
@@ -50,7 +51,7 @@ export function Explorer() {
   const [query, setQuery] = useState(FIRST);
   const [variables, setVariables] = useState("");
   const [results, setResults] = useState<readonly string[]>([]);
-  const [state, setState] = useState(m.explorer.none);
+  const [state, setState] = useState(explorerWords.none);
   const [running, setRunning] = useState(false);
   const stop = useRef<(() => void) | null>(null);
   const end = (): void => {
@@ -76,21 +77,21 @@ export function Explorer() {
     try {
       given = parseVariables(variables);
     } catch (cause) {
-      return setState(m.explorer.badVariables(cause instanceof Error ? cause.message : String(cause)));
+      return setState(explorerWords.badVariables(cause instanceof Error ? cause.message : String(cause)));
     }
     setRunning(true);
-    setState(m.explorer.running);
+    setState(explorerWords.running);
     if (isSubscription(query)) {
       let n = 0;
       stop.current = subscribe(new TypedDocumentString<unknown, Record<string, unknown>>(query), given, {
         next: (value) => {
           n += 1;
-          setState(m.explorer.stream(n));
+          setState(explorerWords.stream(n));
           setResults((old) => [JSON.stringify(value, null, 2), ...old].slice(0, MOST));
         },
         end: (error) => {
           end();
-          setState(error.code === "NETWORK" ? m.explorer.ended : `${error.message} [${error.code}]`);
+          setState(error.code === "NETWORK" ? explorerWords.ended : `${error.message} [${error.code}]`);
         },
       });
       return;
@@ -120,25 +121,25 @@ export function Explorer() {
     <div className={css.explorer}>
       <section className={css.ask}>
         <label className={form.field}>
-          <span>{m.explorer.example}</span>
+          <span>{explorerWords.example}</span>
           <select value="" onChange={(event) => begin(event.target.value)}>
-            <option value="">{m.explorer.choose}</option>
+            <option value="">{explorerWords.choose}</option>
             {EXAMPLES.map(({ name }) => (
               <option key={name} value={name}>
-                {m.explorer.examples[name]}
+                {explorerWords.examples[name]}
               </option>
             ))}
           </select>
         </label>
         <div className={form.field}>
-          <span>{m.explorer.query}</span>
+          <span>{explorerWords.query}</span>
           <Suspense fallback={<Skeleton rows={10} label={m.sync.LOADING} />}>
             <QueryEditor key={from} text={query} change={setQuery} run={run} />
           </Suspense>
-          <p className={css.quiet}>{m.explorer.keys}</p>
+          <p className={css.quiet}>{explorerWords.keys}</p>
         </div>
         <label className={form.field}>
-          <span>{m.explorer.variables}</span>
+          <span>{explorerWords.variables}</span>
           <textarea
             onKeyDown={onKeyDown}
             rows={3}
@@ -149,20 +150,20 @@ export function Explorer() {
         </label>
         <p>
           {running ? (
-            <Button onClick={end}>{m.explorer.stop}</Button>
+            <Button onClick={end}>{explorerWords.stop}</Button>
           ) : (
             <Button kind="primary" onClick={run}>
-              {m.explorer.run}
+              {explorerWords.run}
             </Button>
           )}
         </p>
       </section>
-      <section className={css.result} aria-label={m.explorer.result}>
+      <section className={css.result} aria-label={explorerWords.result}>
         <p role="status" className={css.quiet}>
           {state}
         </p>
         {results.map((text, i) => (
-          <pre key={results.length - i} className={prose.said} tabIndex={0} aria-label={m.explorer.result}>
+          <pre key={results.length - i} className={prose.said} tabIndex={0} aria-label={explorerWords.result}>
             {text}
           </pre>
         ))}

@@ -10,7 +10,7 @@ import { tags } from "@lezer/highlight";
 import { graphql, updateSchema } from "cm6-graphql";
 import { buildSchema } from "graphql";
 import { useEffect, useRef } from "react";
-import { m } from "../messages";
+import { explorer as explorerWords } from "../messages/explorer";
 import css from "./Explorer.module.css";
 
 /** The colours are tokens of the page; custom properties reach into a shadow root. */
@@ -105,7 +105,7 @@ export function QueryEditor({ text, change, run }: QueryEditorProps) {
           // Tab leaves the editor, so that the page can be used by keys.
           keymap.of([...closeBracketsKeymap, ...defaultKeymap, ...historyKeymap, ...completionKeymap, ...lintKeymap]),
           EditorView.lineWrapping,
-          EditorView.contentAttributes.of({ "aria-label": m.explorer.query, tabindex: "0" }),
+          EditorView.contentAttributes.of({ "aria-label": explorerWords.query, tabindex: "0" }),
           EditorView.domEventHandlers({ beforeinput: replaceSelected }),
           EditorView.updateListener.of((update) => {
             if (update.docChanged) latest.current.change(update.state.doc.toString());

@@ -1,5 +1,6 @@
 import { useEffect, useState } from "react";
 import { m } from "../messages";
+import { explorer as explorerWords } from "../messages/explorer";
 import form from "../styles/Form.module.css";
 import { Button } from "../ui/Button";
 import { Skeleton } from "../ui/Page";
@@ -18,18 +19,18 @@ export function SchemaDocs() {
   const shown = types?.find((type) => type.name === name);
   const found = findTypes(types ?? [], text);
   return (
-    <section className={css.docs} aria-label={m.explorer.docs}>
-      <h2>{m.explorer.docs}</h2>
-      {failed && <p role="alert">{m.explorer.docsFailed}</p>}
+    <section className={css.docs} aria-label={explorerWords.docs}>
+      <h2>{explorerWords.docs}</h2>
+      {failed && <p role="alert">{explorerWords.docsFailed}</p>}
       {!failed && types === null && <Skeleton rows={6} label={m.sync.LOADING} />}
       {types !== null && !shown && (
         <>
           <label className={form.field}>
-            <span>{m.explorer.find}</span>
+            <span>{explorerWords.find}</span>
             <input type="search" value={text} onChange={(event) => setText(event.target.value)} />
           </label>
           <p className={css.quiet} role="status">
-            {found.length === 0 ? m.explorer.noType : m.explorer.types(found.length)}
+            {found.length === 0 ? explorerWords.noType : explorerWords.types(found.length)}
           </p>
           <ul>
             {found.map((type) => (
@@ -43,7 +44,7 @@ export function SchemaDocs() {
       {shown && (
         <>
           <Button kind="quiet" onClick={() => setName(null)}>
-            {m.explorer.back}
+            {explorerWords.back}
           </Button>
           <h3 id={`type-${shown.name}`}>{shown.name}</h3>
           {shown.description && <p>{shown.description}</p>}
@@ -71,7 +72,7 @@ export function SchemaDocs() {
                     </p>
                   ))}
                   {member.description && <p>{member.description}</p>}
-                  {member.deprecationReason && <p>{m.explorer.deprecated(member.deprecationReason)}</p>}
+                  {member.deprecationReason && <p>{explorerWords.deprecated(member.deprecationReason)}</p>}
                 </dd>
               </div>
             ))}

@@ -1,8 +1,8 @@
 // Queries to begin with. A test checks them against the schema.
-import { m } from "../messages";
+import { explorer as explorerWords } from "../messages/explorer";
 
 export interface Example {
-  name: keyof typeof m.explorer.examples;
+  name: keyof typeof explorerWords.examples;
   query: string;
   variables: string;
 }

@@ -2,7 +2,7 @@ import { useState } from "react";
 import { m } from "../messages";
 import { health as healthMessages } from "../messages/health";
 import css from "../styles/Form.module.css";
-import { clockTime } from "../format/format";
+import { clockTime, type Instant, zoneOffset } from "../format/format";
 import { type Column, Table } from "../ui/Table";
 import { Time, useZone } from "../ui/Time";
 import own from "./Health.module.css";
@@ -39,14 +39,12 @@ export function HealthHistoryView({ history }: { history: History | null }) {
   const samples = history?.samples ?? [];
   const newest = samples.at(-1);
   const bad = unwell(samples);
+  const time = (at: Instant): string => `${clockTime(at, zone)} ${zoneOffset(zone, at)}`;
   return (
     <>
       <p className={css.hint} role={history ? undefined : "status"} aria-label={history ? undefined : m.sync.LOADING}>
-        {history && newest
-          ? healthMessages.of(history.server, clockTime(history.since, zone), clockTime(newest.at, zone))
-          : m.sync.LOADING}
-        {bad &&
-          ` ${healthMessages.unwell(bad.times, healthMessages.words[bad.last.status], clockTime(bad.last.at, zone))}`}
+        {history && newest ? healthMessages.of(history.server, time(history.since), time(newest.at)) : m.sync.LOADING}
+        {bad && ` ${healthMessages.unwell(bad.times, healthMessages.words[bad.last.status], time(bad.last.at))}`}
       </p>
       <div className={own.charts}>
         {NAMES.map((name) => (

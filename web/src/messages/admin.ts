@@ -135,4 +135,6 @@ export const breakGlass = {
   cancel: "Cancel",
   left: (roles: string, minutes: number, seconds: number) => `${roles} ${minutes}:${String(seconds).padStart(2, "0")}`,
   end: "End",
+  over: (roles: string) => `The ${roles} role by break-glass has ended`,
+  close: "Close",
 };

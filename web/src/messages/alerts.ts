@@ -46,6 +46,7 @@ export const alerts = {
   endMeans: "The alerts that it covers ask for somebody again.",
   silenceBy: (who: string) => `by ${who}, until`,
   everything: "every alert",
+  code: (code: string) => `code ${code}`,
   run: (id: string) => `run ${id}`,
   project: (id: string) => `project ${id}`,
   plan: (id: string) => `plan ${id}`,

@@ -111,6 +111,12 @@ export const audit = {
   } as Readonly<Record<string, string>>,
   /** dvt found something and raised an alert: nobody asked for it, and nothing was refused. */
   escalated: (code: string) => `Raised the alert ${code}`,
+  /** What the breaker of starts did, by the outcome of its record: nobody asked for it. */
+  breaker: {
+    OPENED: "Refuses new runs until the engine starts runs in time again",
+    CLOSED: "Accepts new runs again",
+  } as Readonly<Record<string, string>>,
+  breakerOutcomes: { OPENED: "Opened", CLOSED: "Closed" } as Readonly<Record<string, string>>,
   /** The action of a refused request. */
   askedToSee: "Asked to see a run",
   asked: (action: string) => `Asked for “${action}”`,

@@ -11,6 +11,7 @@ export const dlq = {
   busWell: "The event bus answers now.",
   busDown: "The event bus does not answer: a redrive would fail again.",
   redriveNow: "Redrive them: a new try should succeed.",
+  mendFirst: "It refuses again what it refused for a lasting cause: mend that first, then redrive.",
   toHealth: "See Health first",
   known: {
     memory: {

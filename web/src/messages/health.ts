@@ -111,7 +111,7 @@ export const health = {
     "You need the SRE role to see the measurements of this server. The table above is all that you need to judge an incident.",
   first: (seconds: number) => `The server has just started. The first sample comes within ${seconds} s.`,
   of: (server: string, since: string, newest: string) =>
-    `Measured by the server ${server} alone, since ${since}. Newest measurement: ${newest}.`,
+    `Measured by the server ${server} alone, from ${since} to ${newest}.`,
   unwell: (times: number, word: string, at: string) =>
     `It was not healthy ${times === 1 ? "once" : `${times} times`}, last at ${at}: ${word}.`,
   charts: {

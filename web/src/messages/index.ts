@@ -10,7 +10,6 @@ import { run, runKeys, details, artifacts, events, time, diff } from "./run";
 import { step } from "./step";
 import { plans } from "./plans";
 import { compare } from "./compare";
-import { explorer } from "./explorer";
 import { bulk } from "./bulk";
 import { start } from "./start";
 import { inbox } from "./inbox";
@@ -39,7 +38,6 @@ export const m = {
   viewer,
   signIn,
   attention,
-  explorer,
   notes,
   runs,
   run,

@@ -89,6 +89,7 @@ export const runs = {
   moreTags: (n: number) => `+${n}`,
   notesOf: (run: string, n: number) => `${plural(n, "note")} of ${run}`,
   notStarted: "not started",
+  runningMeans: "Lists do not ask the engine: a step may wait for its next try, which its page says.",
   createdAt: (at: string) => `Created ${at} UTC`,
   failedSteps: (n: number) => `${count(n)} failed`,
   position: (n: number) => `Place ${n}`,

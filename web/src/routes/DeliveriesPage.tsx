@@ -59,7 +59,7 @@ function Destinations() {
   return (
     <>
       <PageHead title={words.title} asOf={asOf} refresh={again} repeated />
-      <p className={css.hint}>{words.says}</p>
+      <p className={`${css.row} ${css.hint}`}>{words.says}</p>
       {error !== null && <Problem error={error} retry={again} />}
       {answer === undefined && error === null && <Skeleton rows={3} label={m.sync.LOADING} />}
       {answer?.length === 0 && (

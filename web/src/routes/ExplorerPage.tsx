@@ -1,17 +1,17 @@
 import { Explorer } from "../explorer/Explorer";
-import { m } from "../messages";
+import { explorer as explorerWords } from "../messages/explorer";
 import css from "../styles/Form.module.css";
 import { useDocumentStatus } from "../ui/documentStatus";
 
 export function ExplorerPage() {
-  useDocumentStatus(m.explorer.title);
+  useDocumentStatus(explorerWords.title);
   return (
     <>
       <div className={css.head}>
-        <h1>{m.explorer.title}</h1>
-        <span className={css.asOf}>{m.explorer.means}</span>
+        <h1>{explorerWords.title}</h1>
+        <span className={css.asOf}>{explorerWords.means}</span>
         <a className={css.end} href="/docs/api">
-          {m.explorer.reference}
+          {explorerWords.reference}
         </a>
       </div>
       <Explorer />

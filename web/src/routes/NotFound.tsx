@@ -2,6 +2,7 @@ import { Link, useLocation } from "@tanstack/react-router";
 import type { ReactNode } from "react";
 import css from "../styles/Page.module.css";
 import { m } from "../messages";
+import { explorer as explorerWords } from "../messages/explorer";
 import { useDocumentStatus } from "../ui/documentStatus";
 
 /** Replaces the page of an address that dvt does not have: it names the address and leads to what people look for. */
@@ -32,7 +33,7 @@ export function NotFound(): ReactNode {
           <a href="/docs">{m.page.docs}</a>
         </li>
         <li>
-          <a href="/docs/api">{m.explorer.reference}</a>
+          <a href="/docs/api">{explorerWords.reference}</a>
         </li>
       </ul>
       <p>{m.page.helpKey}</p>

@@ -51,3 +51,16 @@ it("counts the approvals and names who gave them", () => {
     "1 of 2 approvals (ben) · cancelled in 2 h 00 m · waiting for 3 m 0 s",
   );
 });
+
+it("writes hours as hours, and the message of a run that failed before a step ran instead of its code", () => {
+  const open = header({ substatus: "AWAITING_OPERATOR", retryDeadline: NOW + 8_700_000 });
+  expect(statusWords(open, NOW, AVAILABLE, undefined)).toMatch(/^2 h 25 m left to retry/);
+  const soon = header({ substatus: "AWAITING_OPERATOR", retryDeadline: NOW + 2_700_000 });
+  expect(statusWords(soon, NOW, AVAILABLE, undefined)).toMatch(/^45 min left to retry/);
+  const cause = { ...header().rootCause, stepId: null, code: "QUEUE_TTL_EXCEEDED" };
+  const failed = (message: string | null) =>
+    header({ status: "FAILED", failedSteps: 0, rootCause: { ...cause, message } as never });
+  const words = "The run waited for 5 min and was not started.";
+  expect(statusWords(failed(words), NOW, AVAILABLE, undefined)).toBe(words);
+  expect(statusWords(failed(null), NOW, AVAILABLE, undefined)).toBe("QUEUE_TTL_EXCEEDED");
+});

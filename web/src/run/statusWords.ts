@@ -41,10 +41,11 @@ export function statusWords(
 }
 
 const SOON_MS = 600_000;
+const HOUR_MS = 3_600_000;
 
-/** The time left. Seconds matter, and take room, only in the last minutes. */
+/** The time left. Seconds matter, and take room, only in the last minutes; hours are said as everywhere. */
 function countdown(left: number): string {
-  return left < SOON_MS ? ticking(left) : `${Math.floor(left / 60_000)} min`;
+  return left < SOON_MS || left >= HOUR_MS ? ticking(left) : `${Math.floor(left / 60_000)} min`;
 }
 
 const URGENT_MS = 120_000;
@@ -67,7 +68,7 @@ function firstLine(message: string | null): string | null {
 /** Why a run ended as failed. A run with a window that has a failed step ends because nobody answered within it. */
 function endWords(header: RunHeader, nameOf: (stepId: string) => string): string | null {
   const { rootCause, retryWindowMs, failedSteps } = header;
-  if (failedSteps === 0 || !rootCause?.stepId) return rootCause?.code ?? null;
+  if (failedSteps === 0 || !rootCause?.stepId) return firstLine(rootCause?.message ?? null) ?? rootCause?.code ?? null;
   return sentence([
     failureWords(header, nameOf),
     retryWindowMs !== null && retryWindowMs > 0 && m.run.nobodyRetried(duration(retryWindowMs)),

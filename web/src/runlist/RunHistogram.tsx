@@ -5,7 +5,7 @@ import { whileSeen } from "../api/whileSeen";
 import { m } from "../messages";
 import { BUCKETS, brushed, type Span, spanOf } from "./histogram";
 import { type RunQuery, writeMoment } from "./query";
-import { clockTime, DAY_MS, dateMinute, dateTime } from "../format/format";
+import { clockTime, DAY_MS, dateMinute, dateTime, zoneOffset } from "../format/format";
 import { useZone } from "../ui/Time";
 import css from "./RunHistogram.module.css";
 
@@ -110,7 +110,9 @@ export const RunHistogram = memo(function RunHistogram({ query, filter, change }
           <>
             <span>{long ? dateMinute(held.span.from, zone) : clockTime(held.span.from, zone)}</span>
             <span>{m.runs.histogram(total, failed)}</span>
-            <span>{long ? dateMinute(held.span.to, zone) : clockTime(held.span.to, zone)}</span>
+            <span>
+              {long ? dateMinute(held.span.to, zone) : clockTime(held.span.to, zone)} {zoneOffset(zone, held.span.to)}
+            </span>
           </>
         )}
       </figcaption>

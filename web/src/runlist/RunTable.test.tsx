@@ -142,3 +142,9 @@ it("says how many approvals a run waits for", async () => {
   });
   expect(rows[0]?.textContent).toMatch(/^Waiting for approval.*0 of 2 approvals/);
 });
+
+it("says of a running run that a list does not know whether a step waits for its next try", async () => {
+  const { rows } = await table();
+  expect(rows[2]?.querySelector("td[title]")?.getAttribute("title")).toContain("a step may wait for its next try");
+  expect(rows[0]?.querySelector("td[title*='next try']"), "of a run that failed").toBeNull();
+});

@@ -139,7 +139,10 @@ const Row = memo(function Row({ run, left, selected, turn, menu, columns, marks,
           onChange={(event) => turn(run.runId, event.nativeEvent instanceof MouseEvent && event.nativeEvent.shiftKey)}
         />
       </td>
-      <td className={css.status}>
+      <td
+        className={css.status}
+        title={run.status === "RUNNING" && run.substatus === null ? m.runs.runningMeans : undefined}
+      >
         <StatusBadge look={runLook(run)} />
       </td>
       <td className={css.name}>

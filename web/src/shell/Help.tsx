@@ -1,4 +1,5 @@
 import { m } from "../messages";
+import { explorer as explorerWords } from "../messages/explorer";
 import { Button } from "../ui/Button";
 import { Dialog } from "../ui/Dialog";
 import { keysInWords, setKeysOn, useKeysOn } from "../ui/keys";
@@ -30,8 +31,8 @@ export function Help({ close }: { close: () => void }) {
       </label>
       <p className={css.note}>{m.help.note}</p>
       <p className={css.note}>
-        <a href="/graphiql">{m.explorer.title}</a> · <a href="/docs/api">{m.explorer.reference}</a> ·{" "}
-        <a href="/docs/api#errors">{m.explorer.codes}</a>
+        <a href="/graphiql">{explorerWords.title}</a> · <a href="/docs/api">{explorerWords.reference}</a> ·{" "}
+        <a href="/docs/api#errors">{explorerWords.codes}</a>
       </p>
       <p className={css.end}>
         <Button onClick={close}>{m.help.close}</Button>

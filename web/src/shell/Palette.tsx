@@ -6,6 +6,7 @@ import { useQuery } from "../api/useQuery";
 import { type Theme, THEMES } from "./Account";
 import { MORE_PAGES, PAGES } from "./pages";
 import { m } from "../messages";
+import { explorer as explorerWords } from "../messages/explorer";
 import { parseQuery } from "../runlist/query";
 import { toRunsSearch } from "../runlist/runsSearch";
 import { useSavedViews } from "../runlist/savedViews";
@@ -79,9 +80,9 @@ export function Palette({ dev = false, close, help, setTheme, setZone }: Palette
       word: m.palette.failed,
       act: () => void navigate({ to: "/runs", search: { status: ["FAILED"] } }),
     },
-    { key: "explorer", word: m.palette.go(m.explorer.title), act: () => void navigate({ to: "/graphiql" }) },
-    { key: "reference", word: m.palette.go(m.explorer.reference), act: () => location.assign("/docs/api") },
-    { key: "codes", word: m.palette.go(m.explorer.codes), act: () => location.assign("/docs/api#errors") },
+    { key: "explorer", word: m.palette.go(explorerWords.title), act: () => void navigate({ to: "/graphiql" }) },
+    { key: "reference", word: m.palette.go(explorerWords.reference), act: () => location.assign("/docs/api") },
+    { key: "codes", word: m.palette.go(explorerWords.codes), act: () => location.assign("/docs/api#errors") },
     { key: "bulks", word: m.palette.bulks, act: () => void navigate({ to: "/bulk" }) },
     ...THEMES.map((theme) => ({
       key: theme,

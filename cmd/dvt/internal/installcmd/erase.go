@@ -21,9 +21,9 @@ import (
 )
 
 // erasing are the settings of the commands that erase.
-var erasing = []string{"artifacts", "public-url", "audit-heads-key", "subject-keys-file", "erasure-ledger", "temporal",
-	"temporal-namespace", "temporal-binary", "temporal-tls", "temporal-tls-ca", "temporal-tls-cert", "temporal-tls-key",
-	"temporal-tls-server-name", "temporal-api-key-file", "payload-keys-file"}
+var erasing = []string{"artifacts", "public-url", "audit-heads", "audit-heads-key", "subject-keys-file",
+	"erasure-ledger", "temporal", "temporal-namespace", "temporal-binary", "temporal-tls", "temporal-tls-ca",
+	"temporal-tls-cert", "temporal-tls-key", "temporal-tls-server-name", "temporal-api-key-file", "payload-keys-file"}
 
 func (u *storeCommands) erase() *cobra.Command {
 	var yes bool

@@ -76,6 +76,9 @@ func exportCommand(output *document.Format, c *cobra.Command, of func([]string, 
 				return &cmdline.Error{Status: 3, Err: err}
 			case errors.Is(err, export.ErrNothing), errors.Is(err, store.ErrNotFound):
 				return &cmdline.Error{Status: 4, Err: err}
+			case ctx.Err() != nil:
+				return fmt.Errorf("the export was interrupted, and %s has a part of it. Give the same command again: it continues",
+					r.To)
 			case err != nil:
 				return err
 			}

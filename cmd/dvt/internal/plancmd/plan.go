@@ -243,14 +243,15 @@ func (p *planCommands) show(s mock.Simulation) error {
 	}
 	t := &console.Table{Display: console.NewDisplay(p.out, console.ColourAuto), Whole: p.output == document.Wide}
 	for _, e := range s.Events {
-		t.Row(e.Seq, e.PersistedAt.Sub(s.Events[0].PersistedAt).Round(time.Millisecond), e.Notation(), note(e))
+		after := e.PersistedAt.Sub(s.Events[0].PersistedAt).Round(time.Millisecond)
+		t.Row(e.Seq, plan.DurationText(after), e.Notation(), note(e))
 	}
 	if err := t.Print(); err != nil {
 		return err
 	}
 	n := s.State.Counts
-	fmt.Fprintf(p.out, "\n%s after %s: %d steps, %d succeeded, %d failed, %d skipped.\n", s.State.Status, s.Took, n.Total,
-		n.Success, n.Failed, n.Skipped)
+	fmt.Fprintf(p.out, "\n%s after %s: %d steps, %d succeeded, %d failed, %d skipped.\n", s.State.Status,
+		plan.DurationWords(s.Took), n.Total, n.Success, n.Failed, n.Skipped)
 	return nil
 }
 

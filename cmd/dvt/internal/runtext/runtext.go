@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dvt-engine/dvt/client"
+	"github.com/dvt-engine/dvt/plan"
 )
 
 // Status returns the status of a run with its substatus, or with what it waits for.
@@ -100,7 +101,7 @@ func Duration(r client.RunRow, now time.Time) string {
 	case r.StartedAt == nil:
 		return "-"
 	}
-	return "≥" + max(now.Sub(*r.StartedAt), 0).Truncate(time.Second).String()
+	return "≥" + plan.DurationText(max(now.Sub(*r.StartedAt), 0).Truncate(time.Second))
 }
 
 // Cause returns the step and the code of the root cause of a failure; "" for none.
@@ -145,9 +146,9 @@ func Deref(s *string) string {
 func Milliseconds(ms float64) string {
 	d := time.Duration(ms * float64(time.Millisecond))
 	if d >= time.Minute {
-		return d.Round(time.Second).String()
+		return plan.DurationText(d.Round(time.Second))
 	}
-	return d.Round(time.Millisecond).String()
+	return plan.DurationText(d.Round(time.Millisecond))
 }
 
 // skipReasons says why a step was skipped, as the web UI does.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/dvt-engine/dvt/client"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/runtext"
+	"github.com/dvt-engine/dvt/plan"
 )
 
 // pollEvery is the time between two questions about the run.
@@ -184,7 +185,7 @@ func (s *smoke) signal(ctx context.Context, in client.SignalInput) error {
 		}
 		if !pause(ctx) {
 			return fmt.Errorf("%s was accepted and not applied within %s: no control worker may be running", receipt.TypeRaw,
-				s.timeout)
+				plan.DurationWords(s.timeout))
 		}
 		next, err := client.GetSignal(ctx, s.api, s.runID, receipt.SignalId)
 		if err == nil && next.Signal != nil {
@@ -233,7 +234,8 @@ func (s *smoke) wait(ctx context.Context, detail string, cond func(*client.ShowR
 	if trouble != nil && last == nil {
 		return "", trouble
 	}
-	return "", fmt.Errorf("not within %s: %s%s", s.timeout, describe(last), s.unwell(context.WithoutCancel(ctx)))
+	return "", fmt.Errorf("not within %s: %s%s", plan.DurationWords(s.timeout), describe(last),
+		s.unwell(context.WithoutCancel(ctx)))
 }
 
 // unwellWithin bounds the question about the health after a check that took too long.

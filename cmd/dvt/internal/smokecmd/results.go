@@ -14,6 +14,7 @@ import (
 
 	"github.com/dvt-engine/dvt/client"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/runtext"
+	"github.com/dvt-engine/dvt/plan"
 )
 
 type rawMessage = json.RawMessage
@@ -192,7 +193,7 @@ func (s *smoke) drainWorker(ctx context.Context) (string, error) {
 	s.undrain = func(ctx context.Context) error { return set(ctx, false) }
 	for !s.drained(ctx, w) {
 		if !pause(ctx) {
-			return "", fmt.Errorf("the worker %s was not drained within %s", w.Worker, s.timeout)
+			return "", fmt.Errorf("the worker %s was not drained within %s", w.Worker, plan.DurationWords(s.timeout))
 		}
 	}
 	second := options{project: s.project, environment: s.environment, noManual: true, noCommand: s.noCommand}

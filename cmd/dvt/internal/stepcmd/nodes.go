@@ -13,6 +13,7 @@ import (
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/cmdline"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/console"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/runtext"
+	"github.com/dvt-engine/dvt/plan"
 )
 
 // Bounds of the rows of nodes.
@@ -149,7 +150,7 @@ func took(ms *float64) string {
 	if ms == nil {
 		return "-"
 	}
-	return (time.Duration(*ms) * time.Millisecond).String()
+	return plan.DurationText(time.Duration(*ms) * time.Millisecond)
 }
 
 func figure(n *float64) string {

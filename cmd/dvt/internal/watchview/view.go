@@ -11,6 +11,7 @@ import (
 	"github.com/dvt-engine/dvt/client"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/console"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/runtext"
+	"github.com/dvt-engine/dvt/plan"
 )
 
 // Frame is one message of the stream of a run: a snapshot, a delta, or only the state of synchronisation.
@@ -116,9 +117,9 @@ func (v *View) elapsed(since *time.Time, now time.Time) string {
 func ShortDuration(d time.Duration) string {
 	switch d = max(d, 0); {
 	case d < 10*time.Second:
-		return d.Truncate(100 * time.Millisecond).String()
+		return plan.DurationText(d.Truncate(100 * time.Millisecond))
 	case d < time.Minute:
-		return d.Truncate(time.Second).String()
+		return plan.DurationText(d.Truncate(time.Second))
 	case d < time.Hour:
 		return fmt.Sprintf("%dm%02ds", int(d.Minutes()), int(d.Seconds())%60)
 	case d < 100*time.Hour:
