@@ -145,7 +145,7 @@ func (r *rollout) roll(binary string) {
 	want, strategy := r.spec.Spec.Replicas, r.spec.Spec.Strategy.RollingUpdate
 	deadline := time.Now().Add(testtime.Of(3 * time.Minute))
 	for fresh := 0; ; time.Sleep(100 * time.Millisecond) {
-		if r.t.Failed() || time.Now().After(deadline) {
+		if r.t.Context().Err() != nil || time.Now().After(deadline) {
 			r.t.Errorf("the rollout of %s did not end: %s", r.spec.Metadata.Name, r)
 			return
 		}
@@ -390,6 +390,13 @@ func newFrontend(t *testing.T) *frontend {
 		f.carrying.Wait()
 	})
 	return f
+}
+
+// forget forgets the connections that no endpoint took so far.
+func (f *frontend) forget() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.refused = nil
 }
 
 func (f *frontend) set(endpoint string, in bool) {

@@ -25,6 +25,8 @@ import (
 // nextVersion is the version of the synthetic next program.
 const nextVersion = "v99.0.0"
 
+const operatorToken = "olga-may-pause-runs"
+
 // nextBinary builds the synthetic next version of dvt: these sources with another version and one migration more. A
 // build overlay makes it, so the product contains nothing for it. DVT_TEST_NEXT_BINARY names one that exists.
 func nextBinary(t *testing.T) string {
@@ -85,6 +87,7 @@ type upgradeWorld struct {
 	server, control, data *rollout
 	size                  upgradeSize
 	over                  chan struct{} // closed when no further run is to start
+	load                  sync.WaitGroup
 	ids                   atomic.Int64
 
 	mu       sync.Mutex
@@ -123,11 +126,7 @@ func TestUpgrade_NobodyNotices(t *testing.T) {
 	w.rollAll(t, this)
 	time.Sleep(2 * time.Second)
 	close(w.over)
-	waitUntil(t, "every run is over", 5*time.Minute, func() bool {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		return len(w.finished) == int(w.ids.Load())
-	})
+	w.load.Wait()
 	for _, r := range []*rollout{w.server, w.control, w.data} {
 		r.waitForEnds()
 	}
@@ -157,6 +156,8 @@ func startUpgradeWorld(t *testing.T, binary string, size upgradeSize) *upgradeWo
 		accounts = append(accounts, fmt.Sprintf("  - {id: viewer-%d, tenant: acme, tokenSha256: %s, grants: [{role: VIEWER, "+
 			"project: \"*\", environment: \"*\"}]}", i, tokenHash(viewerToken(i))))
 	}
+	accounts = append(accounts, fmt.Sprintf("  - {id: olga, tenant: acme, tokenSha256: %s, grants: [{role: OPERATOR, "+
+		"project: \"*\", environment: \"*\"}]}", tokenHash(operatorToken)), "operators-tenant: acme")
 	must(t, os.WriteFile(w.config, w.settings(dsn, engine.Namespace, accounts), 0o600))
 	migrate := spawnProgram(t, binary, "dvt migrate", nil, "migrate", "--store", dsn)
 	<-migrate.exited
@@ -182,6 +183,8 @@ func startUpgradeWorld(t *testing.T, binary string, size upgradeSize) *upgradeWo
 		})
 	w.server.roll(binary)
 	waitUntilReady(t, w.front.url)
+	w.front.forget()
+	t.Cleanup(w.load.Wait)
 	var rest sync.WaitGroup
 	rest.Go(func() { w.control.roll(binary) })
 	rest.Go(func() { w.data.roll(binary) })
@@ -260,9 +263,8 @@ func longPlan(n int64, _ time.Duration) []byte {
 
 // goLoad starts runs of a plan one after the other until the load is over, each with viewers and signals.
 func (w *upgradeWorld) goLoad(t *testing.T, plan func(int64, time.Duration) []byte, viewers int) {
-	var ended sync.WaitGroup
-	ended.Go(func() {
-		for t.Context().Err() == nil && !t.Failed() {
+	w.load.Go(func() {
+		for t.Context().Err() == nil {
 			select {
 			case <-w.over:
 				return
@@ -271,12 +273,11 @@ func (w *upgradeWorld) goLoad(t *testing.T, plan func(int64, time.Duration) []by
 			w.oneRun(t, plan, viewers)
 		}
 	})
-	t.Cleanup(ended.Wait)
 }
 
 func (w *upgradeWorld) oneRun(t *testing.T, plan func(int64, time.Duration) []byte, viewers int) {
 	n := w.ids.Add(1)
-	people := client.New(w.front.url, samToken)
+	people, operators := client.New(w.front.url, adaToken), client.New(w.front.url, operatorToken)
 	raw := json.RawMessage(plan(n, w.size.nap))
 	var id string
 	w.call(t, "startRun", func(ctx context.Context) error {
@@ -320,7 +321,7 @@ func (w *upgradeWorld) oneRun(t *testing.T, plan func(int64, time.Duration) []by
 		time.Sleep(2 * time.Second)
 		signal := fmt.Sprintf("upgrade-%d-%d", n, i)
 		w.call(t, "signalRun", func(ctx context.Context) error {
-			out, err := client.SignalRun(ctx, people, client.SignalRunInput{RunId: id, SignalId: signal, Signal: in})
+			out, err := client.SignalRun(ctx, operators, client.SignalRunInput{RunId: id, SignalId: signal, Signal: in})
 			if err == nil && out.SignalRun.Signal.Decision != client.SignalDecisionAccepted {
 				t.Errorf("the signal %s is %s", signal, out.SignalRun.Signal.Decision)
 			}
@@ -383,8 +384,9 @@ func (w *upgradeWorld) watch(t *testing.T, id string, n int) *upgradeViewer {
 			fresh := true
 			err := o.stream(ctx, func(u update) error {
 				if u.joined, fresh = fresh, false; u.joined {
-					v.streams++
-					v.longest = max(v.longest, u.at.Sub(lost))
+					if v.streams++; v.streams > 1 {
+						v.longest = max(v.longest, u.at.Sub(lost))
+					}
 				}
 				v.addUpdate(u)
 				return nil
