@@ -112,10 +112,10 @@ func TestUpgrade_NobodyNotices(t *testing.T) {
 	next, this := nextBinary(t), testserver.Binary(t)
 	w := startUpgradeWorld(t, this, size)
 	for range size.runs {
-		w.goLoad(t, upgradePlan, size.viewers)
+		w.goLoad(t, size.viewers)
 	}
 	for range size.long {
-		w.goLoad(t, longPlan, size.viewers)
+		w.load.Go(func() { w.oneRun(t, longPlan, size.viewers) })
 	}
 	time.Sleep(5 * time.Second)
 
@@ -261,8 +261,8 @@ func longPlan(n int64, _ time.Duration) []byte {
 		"maxBackoffMs":200}}`)
 }
 
-// goLoad starts runs of a plan one after the other until the load is over, each with viewers and signals.
-func (w *upgradeWorld) goLoad(t *testing.T, plan func(int64, time.Duration) []byte, viewers int) {
+// goLoad starts runs one after the other until the load is over, each with viewers and signals.
+func (w *upgradeWorld) goLoad(t *testing.T, viewers int) {
 	w.load.Go(func() {
 		for t.Context().Err() == nil {
 			select {
@@ -270,7 +270,7 @@ func (w *upgradeWorld) goLoad(t *testing.T, plan func(int64, time.Duration) []by
 				return
 			default:
 			}
-			w.oneRun(t, plan, viewers)
+			w.oneRun(t, upgradePlan, viewers)
 		}
 	})
 }
@@ -444,9 +444,10 @@ func (w *upgradeWorld) checkLogs(t *testing.T) {
 		counts := map[run.EventType]int{}
 		for _, e := range checkLog(t, w.store, id) {
 			counts[e.Type]++
-			if e.Type == run.StepStartedEvent && (e.EngineAttempt != 1 || e.LogicalAttempt != 1) {
+			if e.StepID != "" && (e.EngineAttempt != 1 || e.LogicalAttempt != 1) {
 				if spent++; spent < 4 {
-					t.Errorf("run %s executed the step %s as attempt %d.%d, want 1.1", id, e.StepID, e.LogicalAttempt, e.EngineAttempt)
+					t.Errorf("the log of run %s has %s of the step %s by attempt %d.%d, want 1.1", id, e.Type, e.StepID,
+						e.LogicalAttempt, e.EngineAttempt)
 				}
 			}
 		}
