@@ -290,8 +290,8 @@ func (r *rollout) setReady(p *pod, ready bool) {
 	}
 }
 
-// end ends a pod like a kubelet: the Service follows with a delay, the hook sleeps, SIGTERM, and at the end of the grace
-// SIGKILL, which the test reports.
+// end ends a pod like a kubelet: the Service follows with a delay, the hook sleeps, SIGTERM, and at the end of the
+// grace SIGKILL, which the test reports.
 func (r *rollout) end(p *pod) {
 	r.mu.Lock()
 	p.ending, p.ready, p.askedToEnd = true, false, time.Now()

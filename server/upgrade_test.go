@@ -169,7 +169,8 @@ func startUpgradeWorld(t *testing.T, binary string, size upgradeSize) *upgradeWo
 	delay := chart["ConfigMap dvt-config"].setting(t, "dvt.yaml", "shutdown-delay")
 	grace := chart["ConfigMap dvt-data-prod-config"].setting(t, "worker.yaml", "step-grace")
 	w.server = newRollout(t, chart["Deployment dvt"], w.front, nil, func(api, metrics string) []string {
-		return []string{"server", "--config", w.config, "--listen", api, "--metrics-listen", metrics, "--shutdown-delay", delay}
+		return []string{"server", "--config", w.config, "--listen", api, "--metrics-listen", metrics,
+			"--shutdown-delay", delay}
 	})
 	w.control = newRollout(t, chart["Deployment dvt-control-prod"], nil, nil, func(_, metrics string) []string {
 		return []string{"worker", "--config", w.config, "--queues", "tq-control-dev", "--metrics-listen", metrics,

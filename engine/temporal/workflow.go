@@ -47,11 +47,11 @@ type Input struct {
 	StartSeal string `json:"startSeal,omitempty"`
 }
 
-// A change of what the workflow decides takes two releases, like a change of the schema. One release understands the new
-// version and still starts executions of the old one. The next one starts executions of the new one. So a release and
-// the one before continue the same runs beside each other, in an upgrade and back, and a run comes to the new version
-// at its next rotation. A new field of Input or Continued is a new version too, because seals are over all fields. See
-// decision 121.
+// A change of what the workflow decides takes two releases, like a change of the schema. One release understands the
+// new version and still starts executions of the old one. The next one starts executions of the new one. So a release
+// and the one before continue the same runs beside each other, in an upgrade and back, and a run comes to the new
+// version at its next rotation. A new field of Input or Continued is a new version too, because seals are over all
+// fields. See decision 121.
 const (
 	knownVersion = 0 // the newest version that this program understands
 	startVersion = 0 // the version of executions that this program starts
