@@ -202,7 +202,6 @@ func (e *exporter) write(ctx context.Context, parts []part) error {
 		if err := p.write(ctx); err != nil {
 			return fmt.Errorf("export of %s: %w", p.name, err)
 		}
-		e.work.onCommit = func() {} // the state names the next part
 		e.work.state.Part++
 		e.work.state.Cursor, e.work.state.File = nil, 0
 		if err := e.work.commit(); err != nil {

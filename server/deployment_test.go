@@ -347,6 +347,12 @@ func (p *deployment) testStopBehindAProxy(t *testing.T) {
 	waitUntil(t, "/readyz answers 503", 4*time.Second, func() bool {
 		return get("/readyz") == http.StatusServiceUnavailable
 	})
+	r, err := (&http.Client{Transport: &http.Transport{}}).Get(p.urlA + "/livez")
+	must(t, err)
+	must(t, r.Body.Close())
+	if !r.Close {
+		t.Error("a stopping server keeps the connection of a client open, want it closed so that the next request goes elsewhere")
+	}
 	if got := get("/livez"); got != http.StatusOK {
 		t.Errorf("/livez answers %d while proxies may still send requests, want 200", got)
 	}

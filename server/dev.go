@@ -133,7 +133,9 @@ func RunDev(ctx context.Context, cfg config.Config, log *slog.Logger, out io.Wri
 			return box.whileIsolated(
 				work, func(ctx context.Context) error { return temporal.Run(ctx, p.temporal, w, p.journal, runner) })
 		}
-		g.Go(func() error { return newWorkerReports(p.journal, w, box, secrets, runner.Workspaces, log).run(work) })
+		g.Go(func() error {
+			return newWorkerReports(p.journal, cfg.Version, w, box, secrets, runner.Workspaces, log).run(work)
+		})
 		g.Go(func() error {
 			if !supervised {
 				return run()

@@ -27,6 +27,7 @@ type process struct {
 	name   string
 	args   []string
 	env    []string
+	binary string // path of the program
 	cmd    *exec.Cmd
 	mu     sync.Mutex
 	stderr strings.Builder
@@ -37,7 +38,13 @@ type process struct {
 // spawn starts dvt with these arguments and further environment variables. The process is killed when the test ends.
 func spawn(t *testing.T, name string, env []string, args ...string) *process {
 	t.Helper()
-	p := &process{t: t, name: name, args: args, env: env}
+	return spawnProgram(t, testserver.Binary(t), name, env, args...)
+}
+
+// spawnProgram is spawn for another build of dvt.
+func spawnProgram(t *testing.T, binary, name string, env []string, args ...string) *process {
+	t.Helper()
+	p := &process{t: t, name: name, args: args, env: env, binary: binary}
 	p.start()
 	t.Cleanup(func() {
 		p.kill()
@@ -63,7 +70,7 @@ func environmentFor(args []string) []string {
 // start starts the process, also again after its end. For `dvt dev` it waits for the ready line.
 func (p *process) start() {
 	p.t.Helper()
-	p.cmd = exec.Command(testserver.Binary(p.t), p.args...)
+	p.cmd = exec.Command(p.binary, p.args...)
 	p.cmd.Env = append(append(environmentFor(p.args), "DVT_LOG_LEVEL=warn"), p.env...)
 	p.cmd.Dir = root(p.t)
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

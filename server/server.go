@@ -462,7 +462,7 @@ func (p *parts) serve(ctx context.Context, ln net.Listener, routes http.Handler,
 	work, stopWork := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopWork()
 	defer stopAPI()
-	srv := httpServer(routes)
+	srv := httpServer(p.leavingConnections(routes))
 	srv.ErrorLog = httpErrors(p.log)
 	g, failed := errgroup.WithContext(ctx)
 	g.Go(func() error {
@@ -543,6 +543,17 @@ func (p *parts) serve(ctx context.Context, ln net.Listener, routes http.Handler,
 		return err
 	})
 	return g.Wait()
+}
+
+// leavingConnections has clients open new connections once the server was asked to stop, so that a proxy takes them to
+// another server. A connection that stayed until the listener closes would be cut, maybe below a request.
+func (p *parts) leavingConnections(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if p.stopping.Load() {
+			w.Header().Set("Connection", "close")
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // awaitProxies makes /readyz answer 503 and waits for shutdown-delay, during which the server works as before. Without

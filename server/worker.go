@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
+	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -70,7 +71,8 @@ func runControlWorker(ctx context.Context, cfg config.Config, w temporal.WorkerC
 		return err
 	}
 	defer p.close()
-	return withMetrics(ctx, cfg, p.registry, log, func(ctx context.Context) error {
+	return withMetrics(ctx, cfg, p.registry, log, func(ctx context.Context, serving func()) error {
+		w.OnServing = serving
 		return p.runControl(ctx, w, p.journal)
 	})
 }
@@ -146,9 +148,10 @@ func runDataWorker(ctx context.Context, cfg config.Config, w temporal.WorkerConf
 	}
 	defer c.Close()
 	w.Metrics, w.Executions = registry, temporal.NewExecutions()
-	reports := newWorkerReports(journal, w, box, secrets, runner.Workspaces, log)
+	reports := newWorkerReports(journal, cfg.Version, w, box, secrets, runner.Workspaces, log)
 	// temporal.Run gets no journal: without control queues only the runner writes events, through its own journal.
-	return withMetrics(ctx, cfg, registry, log, func(ctx context.Context) error {
+	return withMetrics(ctx, cfg, registry, log, func(ctx context.Context, serving func()) error {
+		w.OnServing = serving
 		return whileGranted(ctx, journal, log, func(ctx context.Context) error {
 			return whileReporting(ctx, reports, func(ctx context.Context) error {
 				return box.whileIsolated(ctx, func(ctx context.Context) error { return temporal.Run(ctx, c, w, nil, runner) })
@@ -160,27 +163,37 @@ func runDataWorker(ctx context.Context, cfg config.Config, w temporal.WorkerConf
 // workerConfig returns the settings that all workers of this process share. The caller adds the queues.
 func workerConfig(c *config.Config) (temporal.WorkerConfig, error) {
 	limits, err := c.Limits()
-	return temporal.WorkerConfig{Namespace: c.TemporalNamespace, DataConcurrency: c.Concurrency, Limits: limits}, err
+	return temporal.WorkerConfig{Namespace: c.TemporalNamespace, DataConcurrency: c.Concurrency, Limits: limits,
+		StopTimeout: c.StepGrace}, err
 }
 
-// withMetrics runs work, and serves the metrics of a worker on metrics-listen meanwhile. It returns the error of
-// either.
-func withMetrics(
-	ctx context.Context, cfg config.Config, r *prometheus.Registry, log *slog.Logger, work func(context.Context) error,
-) error {
+// withMetrics runs work, and serves the probes and metrics of a worker on metrics-listen until work returns, also while
+// its last steps end. It returns the error of either. work calls serving once the worker serves its queues: /readyz
+// answers 200 from then on, and 503 again once ctx has ended. A rolling upgrade therefore takes no old worker away
+// before a new one works, and stops at a version that does not.
+func withMetrics(ctx context.Context, cfg config.Config, r *prometheus.Registry, log *slog.Logger,
+	work func(ctx context.Context, serving func()) error) error {
 	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /livez", livez)
+	var serving atomic.Bool
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+		if ctx.Err() != nil || !serving.Load() {
+			http.Error(w, "the worker does not serve its queues", http.StatusServiceUnavailable)
+			return
+		}
+		_, _ = w.Write([]byte("ok\n"))
+	})
 	mux.Handle("GET /metrics", promhttp.HandlerFor(r, promhttp.HandlerOpts{EnableOpenMetrics: true}))
-	g, ctx := errgroup.WithContext(ctx)
-	ctx, stop := context.WithCancel(ctx)
+	g, working := errgroup.WithContext(ctx)
+	observed, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
-	if err := serveObservers(ctx, cfg, mux, log, g); err != nil {
+	if err := serveObservers(observed, cfg, mux, log, g); err != nil {
 		return err
 	}
 	g.Go(func() error {
 		defer stop()
-		return work(ctx)
+		return work(working, func() { serving.Store(true) })
 	})
 	return g.Wait()
 }

@@ -7,6 +7,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -35,21 +36,22 @@ type workerReports struct {
 	ended   func(runIDs []string) // removes their workspaces
 	log     *slog.Logger
 
-	drained bool
+	drained  bool
+	stopping atomic.Bool // the process was asked to stop, and only its running steps go on
 
 	failing bool // the last report was not accepted
 	denied  int  // consecutive reports that were denied
 }
 
 // newWorkerReports reports the sandbox of a worker with what it runs, and its providers of secrets.
-func newWorkerReports(to engine.WorkerReporter, w temporal.WorkerConfig, box *isolation, secrets *secretsWatch,
-	workspaces *executor.Workspaces, log *slog.Logger) *workerReports {
-	version, started := buildVersion(), time.Now().UTC()
+func newWorkerReports(to engine.WorkerReporter, version string, w temporal.WorkerConfig, box *isolation,
+	secrets *secretsWatch, workspaces *executor.Workspaces, log *slog.Logger) *workerReports {
+	started := time.Now().UTC()
 	return &workerReports{
 		to: to, queues: w.Data, drain: w.Executions.Drain, ended: workspaces.Remove, log: log,
 		current: func() engine.WorkerReport {
 			r := w.Executions.Report(box.workerReport())
-			r.Version, r.StartedAt, r.Secrets = version, started, secrets.report()
+			r.Version, r.StartedAt, r.Secrets = buildVersion(version), started, secrets.report()
 			r.Workspaces = workspaces.Ask(engine.MaxWorkspaces)
 			return r
 		},
@@ -62,12 +64,16 @@ func newWorkerReports(to engine.WorkerReporter, w temporal.WorkerConfig, box *is
 // work starts after the answer to the first report. A worker whose first report is denied therefore polls no queue, not
 // even when a supervisor keeps restarting it. Later only mostDenied consecutive denials end work, because servers that
 // restart one after the other may know different accounts for a moment. Other errors never end work.
+//
+// After the end of ctx the reports go on until work returns, because its running steps may take hours: a worker
+// without reports would be shown as lost. They say that it begins no further steps.
 func whileReporting(ctx context.Context, r *workerReports, work func(context.Context) error) error {
 	if err := r.send(ctx); errors.Is(err, engine.ErrDenied) {
 		return err
 	}
 	g, ctx := errgroup.WithContext(ctx)
-	reporting, stop := context.WithCancel(ctx)
+	defer context.AfterFunc(ctx, func() { r.stopping.Store(true) })()
+	reporting, stop := context.WithCancel(context.WithoutCancel(ctx))
 	g.Go(func() error {
 		defer stop()
 		return work(ctx)
@@ -111,7 +117,9 @@ func (r *workerReports) repeat(ctx context.Context) error {
 // send sends one report and returns its error, or nil when ctx ended. Of consecutive failures it logs only the first,
 // and then the recovery. It logs no denial.
 func (r *workerReports) send(ctx context.Context) error {
-	order, err := sendReport(ctx, r.to, r.queues, r.current())
+	report := r.current()
+	report.Drained = report.Drained || r.stopping.Load()
+	order, err := sendReport(ctx, r.to, r.queues, report)
 	if ctx.Err() != nil {
 		return nil //nolint:nilerr // the process ends
 	}
@@ -166,8 +174,12 @@ func sendReport(ctx context.Context, to engine.WorkerReporter, queues []string,
 	return order, err
 }
 
-// buildVersion is the version of this program: that of the module, or the commit that it was built from.
-func buildVersion() string {
+// buildVersion returns the version of a released program. For other programs it is that of the module, or the commit
+// that it was built from.
+func buildVersion(released string) string {
+	if released != "" && released != "dev" {
+		return released
+	}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return ""

@@ -116,12 +116,12 @@ func workerState(w client.WorkerRow) string {
 		return "OVERDUE"
 	case !w.Ok:
 		return "FAILED"
-	case w.Drain != nil && (!w.Drained || w.InUse > 0):
-		return "DRAINING"
-	case w.Drain != nil:
-		return "DRAINED"
+	case w.Drain == nil && !w.Drained:
+		return "OK"
+	case !w.Drained || w.InUse > 0:
+		return "DRAINING" // also a worker that was asked to stop and whose steps go on
 	}
-	return "OK"
+	return "DRAINED"
 }
 
 func workerVersion(w client.WorkerRow) string {

@@ -25,6 +25,9 @@ var RunWorkflow = (&workflows{meter: newMeter("", time.Now), log: &logActivities
 
 const WorkflowName = workflowName
 
+// KnownVersion is the newest version of the workflow that this program understands.
+const KnownVersion = knownVersion
+
 // Most returns the maxima of a meter with the readings {unix seconds, bytes, steps}.
 func Most(now func() time.Time, readings map[string][3]int64) (size, steps int) {
 	m := newMeter("dvt", now)

@@ -475,3 +475,21 @@ func scrub(v any) {
 		}
 	}
 }
+
+// A worker that meets an execution of a version that it does not know fails the workflow task, so that a newer worker
+// can take it. Neither does it decide by its own rules, nor does it end the run.
+func TestWorkflow_LeavesExecutionsOfANewerVersionToNewerWorkers(t *testing.T) {
+	t.Parallel()
+	for path, h := range histories(t, recorded) {
+		var in map[string]any
+		input := h.Events[0].GetWorkflowExecutionStartedEventAttributes().Input.Payloads[0]
+		must(t, json.Unmarshal(input.Data, &in))
+		in["version"] = temporal.KnownVersion + 1
+		var err error
+		input.Data, err = json.Marshal(in)
+		must(t, err)
+		if err := replay(h); err == nil || !strings.Contains(err.Error(), "upgrade all control workers") {
+			t.Errorf("%s with a newer version gave %v, want a failed task with what to do", path, err)
+		}
+	}
+}

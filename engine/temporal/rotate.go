@@ -95,6 +95,7 @@ func (d *driver) continueAsNew() error {
 			err)
 	}
 	next := d.in
+	next.Version = startVersion
 	next.Continued = &Continued{Head: d.head, Epoch: d.epoch, Carried: carried}
 	next.Seal = d.keys.Seal(sealContinued, next.Continued.text(d.in.Identity))
 	return workflow.NewContinueAsNewError(d.ctx, workflowName, next)

@@ -199,8 +199,8 @@ func (e *Engine) attributesOf(id run.Identity, few bool) temporal.SearchAttribut
 
 func (e *Engine) executeWith(ctx context.Context, id run.Identity, queue string, reuse enumspb.WorkflowIdReusePolicy,
 	attributes temporal.SearchAttributes) (client.WorkflowRun, error) {
-	in := Input{Identity: id, HeartbeatTimeoutMS: e.cfg.HeartbeatTimeout.Milliseconds(), RotateAfter: e.cfg.RotateAfter,
-		OpaqueIDs: e.cfg.Payloads != nil}
+	in := Input{Version: startVersion, Identity: id, HeartbeatTimeoutMS: e.cfg.HeartbeatTimeout.Milliseconds(),
+		RotateAfter: e.cfg.RotateAfter, OpaqueIDs: e.cfg.Payloads != nil}
 	return e.client.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
 		ID: WorkflowID(id), TaskQueue: queue, Priority: fairness(id), EnableEagerStart: true,
 		WorkflowIDConflictPolicy: enumspb.WORKFLOW_ID_CONFLICT_POLICY_FAIL, WorkflowIDReusePolicy: reuse,

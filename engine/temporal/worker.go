@@ -41,6 +41,8 @@ type WorkerConfig struct {
 	// (contract T226).
 	StopTimeout time.Duration
 	Metrics     prometheus.Registerer // nil: no metrics
+	// OnServing, if set, is called once every queue is served. It must not block.
+	OnServing func()
 	// Executions, if set, are told what this process runs, and can drain its data queues.
 	Executions *Executions
 	// Tickets sign the dispatches of control workers; required if Control is not empty.
@@ -132,6 +134,9 @@ func Run(ctx context.Context, c Client, cfg WorkerConfig, j engine.Journal, r *e
 		if err := w.Start(); err != nil {
 			return fmt.Errorf("%w: %w", engine.ErrUnavailable, err)
 		}
+	}
+	if cfg.OnServing != nil {
+		cfg.OnServing()
 	}
 	select {
 	case <-ctx.Done():

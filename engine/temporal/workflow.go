@@ -35,6 +35,9 @@ type Input struct {
 	// OpaqueIDs keeps the names of steps out of the ids of activities, which Temporal stores in clear. It is part of the
 	// input, because a replay must produce the same ids.
 	OpaqueIDs bool `json:"opaqueIds,omitempty"`
+	// Version says by which version of the workflow this execution decides, from its start to its end. The process that
+	// starts an execution, or a rotation, writes startVersion.
+	Version int `json:"version,omitempty"`
 	// Continued is nil for the first execution of the chain.
 	Continued *Continued `json:"continued,omitempty"`
 	// Seal proves that a worker of this installation wrote Continued, because anybody with access to Temporal can
@@ -43,6 +46,16 @@ type Input struct {
 	// StartSeal proves that a server of this installation chose the fields before Continued, for this run and this queue.
 	StartSeal string `json:"startSeal,omitempty"`
 }
+
+// A change of what the workflow decides takes two releases, like a change of the schema. One release understands the
+// new version and still starts executions of the old one. The next one starts executions of the new one. So a release
+// and the one before continue the same runs beside each other, in an upgrade and back, and a run comes to the new
+// version at its next rotation. A new field of Input or Continued is a new version too, because seals are over all
+// fields. See decision 121.
+const (
+	knownVersion = 0 // the newest version that this program understands
+	startVersion = 0 // the version of executions that this program starts
+)
 
 // workflows runs workflows on one worker.
 type workflows struct {
@@ -67,6 +80,12 @@ func (w *workflows) run(ctx workflow.Context, in Input) error {
 	id, queue := workflow.GetInfo(ctx).WorkflowExecution.ID, workflow.GetInfo(ctx).TaskQueueName
 	if id != WorkflowID(in.Identity) && !w.replays {
 		return temporal.NewNonRetryableApplicationError("the workflow "+id+" is not that of its run", "FORGED", nil)
+	}
+	if in.Version > knownVersion {
+		// A panic fails the workflow task, and Temporal tries it again until a newer worker has it. An error would end the
+		// run. This comes before the seals, because those of a newer version can be over fields that this program lacks.
+		panic(fmt.Sprintf("a newer dvt started this execution, by version %d of the workflow, and this worker knows %d: "+
+			"upgrade all control workers", in.Version, knownVersion))
 	}
 	if !w.replays && !w.keys.VerifySeal(in.StartSeal, sealInput, in.text(id, queue)) {
 		w.panicOnForeignKey(in.StartSeal)

@@ -67,6 +67,8 @@ type Config struct {
 	// step there; 0 means no bound.
 	WorkspaceMax  string        `koanf:"workspace-max"`
 	WorkspaceLife time.Duration `koanf:"workspace-life"`
+	// StepGrace is the time for which steps go on in a worker that was asked to stop.
+	StepGrace time.Duration `koanf:"step-grace"`
 
 	ProjectRoot string `koanf:"project-root"` // where relative directories of plans resolve
 	DBT         string `koanf:"dbt"`          // the dbt program
@@ -172,6 +174,7 @@ type Config struct {
 	RunPolicy       `koanf:",squash"`
 
 	Dev          bool   `koanf:"-"` // set for `dvt dev`, which has other defaults and rules
+	Version      string `koanf:"-"` // of the program, as its linker set it
 	SettingsFile string `koanf:"-"` // path of --config; empty when there is none
 
 	Parts `koanf:"-"`
@@ -202,7 +205,7 @@ func Defaults(dev bool) map[string]any {
 		"audit-heads-interval": "5m", "project-root": ".", "dbt": "dbt",
 		"temporal-tls": tlsAuto, "log-level": "info", "heartbeat": "30s", "write-budget": "3s", "rotate-after": 50,
 		"approval-ttl": "24h", "health-interval": "15s", "shutdown-delay": "5s",
-		"concurrency": 4, "workspace-max": "10Gi", "workspace-life": "24h",
+		"concurrency": 4, "workspace-max": "10Gi", "workspace-life": "24h", "step-grace": "30s",
 		"requests-per-minute": 12_000, "address-requests-per-minute": 30_000, "signed-downloads": true,
 		"session-life": "12h", "session-idle": "2h", "clock-skew": "60s", "duties": []string{"api", "project", "dispatch",
 			"deliver", "reconcile", "trace", "notify", "retain"}, "trace-runs": 1.0, "trace-sample": 0.1,
@@ -230,6 +233,7 @@ func Flags(f *pflag.FlagSet, names ...string) {
 		"artifacts": "address of the bucket of logs and artifacts: file:///DIRECTORY, s3://, gs:// or azblob://",
 		"workspace": "directory of the runs' workspaces", "workspace-max": "size of the files of one run in its workspace, such as 10Gi; 0: no bound",
 		"workspace-life": "how long a workspace stays after the last step in it; 0: until the run ends",
+		"step-grace":     "how long steps go on in a worker that was asked to stop; then it ends them, and another worker tries them again",
 		"project-root":   "where relative directories of plans resolve",
 		"dbt":            "the dbt program",
 		"secrets":        "YAML file of the providers from which steps get secrets; none by default",
@@ -390,7 +394,7 @@ var listKeys = map[string]bool{ //nolint:gochecknoglobals // a table
 func knownKeys() map[string]bool {
 	out := map[string]bool{}
 	for _, k := range strings.Fields(`listen data store redis app-role temporal temporal-namespace temporal-binary temporal-port temporal-ui-port
-		artifacts workspace workspace-max workspace-life project-root dbt
+		artifacts workspace workspace-max workspace-life step-grace project-root dbt
 		plan-roots control-queue data-queue isolation-queue isolation-tenants known-queues queues no-worker-after stop-within
 		pause-drain-timeout recovery concurrency
 		slots-by-type slots-by-tenant rate-by-type queue-rate-by-type metrics-listen
@@ -440,6 +444,9 @@ func (c *Config) verify() (errs []error) {
 	}
 	if c.WorkspaceLife != 0 && c.WorkspaceLife < time.Minute {
 		bad("workspace-life must be at least 1m, or 0 to keep workspaces until their runs end")
+	}
+	if c.StepGrace < time.Second || c.StepGrace > 24*time.Hour {
+		bad("step-grace must be between 1s and 24h")
 	}
 	if c.Artifacts == "" {
 		c.Artifacts = c.defaultArtifacts()

@@ -114,9 +114,9 @@ func TestRestricted_FindsAPodWithRights(t *testing.T) {
 }
 
 // Probes, the time to stop and the settings agree: a server works on for shutdown-delay and then needs 10 s more, and a
-// worker gives its steps 30 s and needs 15 s more.
+// worker gives its steps their time and needs 15 s more.
 func TestChart_PodsHaveTheTimeToStop(t *testing.T) {
-	documents, err := render(loadChart(t), mergedValues(t, `{server: {shutdownDelaySeconds: 40}}`), "1.34.0")
+	documents, err := render(loadChart(t), mergedValues(t, `{server: {shutdownDelaySeconds: 40}, data: {stepGraceSeconds: 600}}`), "1.34.0")
 	must(t, err)
 	for _, o := range parseObjects(t, documents) {
 		if o.Kind != "Deployment" {
@@ -127,15 +127,16 @@ func TestChart_PodsHaveTheTimeToStop(t *testing.T) {
 		if strategy["maxSurge"] != 1.0 || strategy["maxUnavailable"] != 0.0 {
 			t.Errorf("%s: an upgrade takes a pod away before another is ready: %v", o.name(), strategy)
 		}
-		server := o.Metadata.Labels["app.kubernetes.io/component"] == "server"
-		least := map[bool]float64{true: 50, false: 46}[server]
+		component := o.Metadata.Labels["app.kubernetes.io/component"]
+		least := map[string]float64{"server": 50, "control": 46, "data": 616}[component]
 		if grace < least {
 			t.Errorf("%s has %v s to stop, want at least %v", o.name(), grace, least)
 		}
 		for _, c := range containers(o.podSpec()) {
 			ready := at(c, "readinessProbe")
-			if server && (ready["periodSeconds"] != 2.0 || ready["failureThreshold"] != 1.0) {
-				t.Errorf("a server that stops is asked for requests after its delay: %v", ready)
+			if ready["periodSeconds"] != 2.0 || ready["failureThreshold"] != 1.0 ||
+				at(ready, "httpGet")["path"] != "/readyz" {
+				t.Errorf("%s counts as available before it works, or after it was asked to stop: %v", o.name(), ready)
 			}
 			if at(c, "livenessProbe", "httpGet")["path"] != "/livez" || at(c, "startupProbe") == nil {
 				t.Errorf("%s has no probes: %v", o.name(), c)

@@ -29,6 +29,7 @@ func ProcessCommand(c *cobra.Command, dev bool, flags []string, run func(context
 		if err != nil {
 			return cmdline.Usage(err)
 		}
+		cfg.Version = c.Root().Version
 		reloader, err := config.NewReloader(settings, dev)
 		if err != nil {
 			return err
@@ -89,7 +90,7 @@ func Worker() *cobra.Command {
 		"queues", "store", "redis", "temporal", "temporal-namespace", "artifacts", "workspace", "project-root", "dbt",
 		"secrets",
 		"server", "concurrency",
-		"workspace-max", "workspace-life",
+		"workspace-max", "workspace-life", "step-grace",
 		"slots-by-type", "slots-by-tenant", "rate-by-type", "queue-rate-by-type", "metrics-listen",
 		"control-queue", "data-queue", "isolation-queue", "isolation-tenants", "known-queues", "plan-roots", "allow-private",
 		"write-budget",

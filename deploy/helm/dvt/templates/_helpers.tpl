@@ -121,9 +121,10 @@ capabilities:
   "server" (printf "%s://%s:%d" $scheme (include "dvt.name" .root) (int $v.server.service.port))
   "data" "/var/lib/dvt"
   "workspace" "/workspace"
+  "step-grace" (printf "%ds" (int .values.stepGraceSeconds))
   "project-root" "/projects" -}}
 {{- if $v.server.tls.existingSecret }}{{ $_ := set $managed "server-tls-ca" "/etc/dvt/server-ca/ca.crt" }}{{ end -}}
-{{- range $setting, $key := .files }}{{ $_ := set $managed $setting (printf "/etc/dvt/secrets/%s" $key) }}{{ end -}}
+{{- range $setting, $key := .values.files }}{{ $_ := set $managed $setting (printf "/etc/dvt/secrets/%s" $key) }}{{ end -}}
 {{- range $key := keys $managed }}
 {{- if hasKey $v.workerConfig $key }}{{ fail (printf "workerConfig.%s is written by the chart: leave it out" $key) }}{{ end }}
 {{- end }}
