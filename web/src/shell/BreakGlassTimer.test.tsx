@@ -21,8 +21,9 @@ it("says that the role has ended until somebody closes it, so that the page does
     });
     expect(screen.getByRole("timer").textContent).toBe("Admin 0:01");
     vi.setSystemTime(Date.now() + 3_000);
-    await vi.waitFor(() =>
-      expect(screen.getByRole("status").textContent).toBe("The Admin role by break-glass has ended"),
+    await vi.waitFor(
+      () => expect(screen.getByRole("status").textContent).toBe("The Admin role by break-glass has ended"),
+      5_000,
     );
     screen.getByRole("button", { name: "Close" }).click();
     await vi.waitFor(() => expect(screen.queryByRole("status")).toBeNull());
