@@ -216,6 +216,34 @@ type StartAttempt struct {
 	EngineAttempt  int       `json:"engineAttempt"` // from 1
 	EmittedAt      time.Time `json:"emittedAt"`
 	Ticket         string    `json:"ticket"`
+	// SelectsNodes means that the worker runs only the nodes of AttemptStarted.Nodes. A Journal denies an attempt with
+	// nodes to a worker of an earlier version, which would run all of them.
+	SelectsNodes bool `json:"selectsNodes,omitempty"`
+}
+
+// NodeSelection is what an attempt of a dbt step executes when a person retried only some nodes.
+type NodeSelection struct {
+	Base int `json:"base"` // the logical attempt whose nodes this one continues
+	// Chosen is the number of nodes of the set. Nodes are those that no earlier try of this attempt ended well.
+	Chosen     int            `json:"chosen"`
+	Nodes      []SelectedNode `json:"nodes,omitempty"`
+	DBTVersion string         `json:"dbtVersion,omitempty"` // of the attempt Base
+	// Counts are those of all nodes of the step at the start.
+	Counts run.NodeCounts `json:"counts"`
+	// Hooks are the results of the hooks, which dbt runs with every execution.
+	Hooks map[string]run.NodeStatus `json:"hooks,omitempty"`
+	// Open are nodes outside of the set that did not end well: with them the step does not succeed. OpenCount counts them;
+	// Open has the first 20.
+	Open      []string `json:"open,omitempty"`
+	OpenCount int      `json:"openCount,omitempty"`
+}
+
+// SelectedNode is a node to execute. FQN and Path are set for versions of dbt that cannot select by the id.
+type SelectedNode struct {
+	ID   string         `json:"id"`
+	Was  run.NodeStatus `json:"was,omitempty"` // its newest result; "" for a node that did not run
+	FQN  []string       `json:"fqn,omitempty"`
+	Path string         `json:"path,omitempty"`
 }
 
 // AttemptStarted is the answer to Journal.StartAttempt. Key is valid only for this execution. Step has the inputs,
@@ -233,6 +261,8 @@ type AttemptStarted struct {
 	// default. The worker uses Step.Sandbox.Limits().Or(its defaults).Within(SandboxCeiling). Step.Sandbox already
 	// complies.
 	SandboxCeiling plan.SandboxLimits `json:"sandboxCeiling,omitzero"`
+	// Nodes, when set, are the nodes of a dbt step that the attempt executes; nil means all.
+	Nodes *NodeSelection `json:"nodes,omitempty"`
 	// Traceparent is the W3C context with which the work of the attempt continues the trace of the run; "" when traces are
 	// not exported.
 	Traceparent string `json:"traceparent,omitempty"`

@@ -21,6 +21,8 @@ var imports = map[string][]string{
 	"run":  {"plan"},
 	// Pure, like the fold whose result it reads.
 	"run/doctor": {"run", "plan"},
+	// Which nodes of dbt a retry runs: the use cases, the Journal and the worker agree by calling the same functions.
+	"run/nodeset": {"run"},
 	// Servers derive traces from the store's log, and commands from the log that the API returns.
 	"run/trace": {"run"},
 
@@ -66,10 +68,10 @@ var imports = map[string][]string{
 	// Plans name the addresses that executors and the fetch of plans call: one guard judges both.
 	"egress":  {},
 	"sandbox": {"plan"},
-	"engine/executor": {"engine", "engine/executor/dbtlog", "store", "run", "run/trace", "plan", "artifact", "egress",
+	"engine/executor": {"engine", "engine/executor/dbtlog", "store", "run", "run/nodeset", "run/trace", "plan", "artifact", "egress",
 		"sandbox", "internal/errorline", "internal/secretvalue", "secret", "secret/mask"},
 	// What dbt prints, as one contract for its versions; pure.
-	"engine/executor/dbtlog": {"run"},
+	"engine/executor/dbtlog": {"run", "run/nodeset"},
 	// Workers read the secrets of steps. Providers stand behind a port.
 	"secret":           {"plan"},
 	"secret/mask":      {},
@@ -109,10 +111,12 @@ var imports = map[string][]string{
 	"control/admission": {"control", "control/access", "plan", "run", "store", "store/admission", "engine", "live",
 		"authz"},
 	"control/health": {"control", "control/admission", "plan", "run", "store", "engine", "live", "authz", "artifact"},
-	"control/runs": {"control", "control/admission", "plan", "run", "store", "engine", "engine/interp", "authz",
+	// The nodes of steps, which reads show and of which retries choose some.
+	"control/nodes": {"control", "plan", "run", "run/nodeset", "store", "artifact", "internal/sizedlru"},
+	"control/runs": {"control", "control/admission", "control/nodes", "plan", "run", "run/nodeset", "store", "engine", "engine/interp", "authz",
 		"artifact",
 		"internal/secretvalue", "internal/sizedlru"},
-	"control/reads": {"control", "control/runs", "plan", "run", "store", "engine", "live", "authz", "artifact",
+	"control/reads": {"control", "control/nodes", "control/runs", "plan", "run", "store", "engine", "live", "authz", "artifact",
 		"internal/secretvalue", "internal/sizedlru"},
 	// The facts about a run come from many use cases, which are asked at once.
 	"control/diagnosis": {"control", "control/runs", "control/reads", "control/health", "plan", "run", "run/doctor",
@@ -128,7 +132,7 @@ var imports = map[string][]string{
 	"control/duty": {"control", "control/runs", "control/admission", "control/health", "plan", "run", "store", "engine",
 		"authz"},
 	// An engine's log is compared with what the use cases accepted, so the Journal knows their payloads.
-	"control/journal": {"control", "control/runs", "control/admission", "plan", "run", "store", "engine", "engine/ticket",
+	"control/journal": {"control", "control/nodes", "control/runs", "control/admission", "plan", "run", "store", "engine", "engine/ticket",
 		"authz", "artifact", "egress", "internal/sizedlru"},
 	// It removes what runs left in the bucket.
 	"control/retention": {"control", "plan", "run", "store", "authz", "artifact", "destination", "internal/dutycycle"},

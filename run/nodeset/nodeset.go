@@ -217,3 +217,7 @@ func Verb(verb string, ids []string) string {
 	}
 	return verb
 }
+
+// SelectsByID reports whether a version of dbt selects nodes by their ids: dbt 1 does so by the results of an earlier
+// execution, of which only the ids count. Versions without that need the name and the file of each node.
+func SelectsByID(version string) bool { return strings.HasPrefix(version, "1.") }
