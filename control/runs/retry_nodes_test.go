@@ -143,7 +143,7 @@ func TestRetryNodes_FromThePreviewToTheWorker(t *testing.T) {
 	w.reportNodes(id, 2, 1, 1, 1)
 	w.reportNodes(id, 2, 1, 2, 1, "model.p.b RUNNING")
 	w.reportNodes(id, 2, 1, 3, 1, "model.p.b SUCCESS", "model.p.c RUNNING")
-	d.SignalID = " " // a restored workflow does not know the signal any more
+	d.SignalID = "" // a restored workflow does not know the signal any more
 	second := begin(2)
 	if got := second.Nodes; len(got) != 2 || got[0].ID != "model.p.c" || got[0].Was != run.NodeRunning ||
 		got[1].ID != "test.p.a1" || second.Counts != (run.NodeCounts{Total: 6, Success: 4, Failed: 1, Running: 1}) {
