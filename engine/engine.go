@@ -117,8 +117,8 @@ type Recorded struct {
 	// Append has the events that were in the log when it was answered, without the parts that the Journal adds; MinHead
 	// is 0.
 	Append store.Append
-	// Seqs are the positions of its events. They are nil for a StepStarted that only the execution reports; then Head is
-	// 0.
+	// Seqs are the positions of its events. They are nil for a StepStarted that only the execution reports; then Head
+	// is 0.
 	Seqs []run.Seq
 	Head run.Seq // of the log, according to the answer
 	// Signal is a signal that reached the engine and was therefore accepted.
@@ -175,8 +175,8 @@ type Journal interface {
 
 // ForgeryReporter is an optional interface of a Journal.
 type ForgeryReporter interface {
-	// ReportForgery records that the engine claimed something that the log does not contain, which is a sign of forgery.
-	// what is a sentence. Reports are limited per run and minute, and best effort.
+	// ReportForgery records that the engine claimed something that the log does not contain, which is a sign of
+	// forgery. what is a sentence. Reports are limited per run and minute, and best effort.
 	ReportForgery(ctx context.Context, runID, what string)
 }
 
@@ -232,8 +232,8 @@ type NodeSelection struct {
 	Counts run.NodeCounts `json:"counts"`
 	// Hooks are the results of the hooks, which dbt runs with every execution.
 	Hooks map[string]run.NodeStatus `json:"hooks,omitempty"`
-	// Open are nodes outside of the set that did not end well: with them the step does not succeed. OpenCount counts them;
-	// Open has the first 20.
+	// Open are nodes outside of the set that did not end well: with them the step does not succeed. OpenCount counts
+	// them; Open has the first 20.
 	Open      []string `json:"open,omitempty"`
 	OpenCount int      `json:"openCount,omitempty"`
 }
@@ -263,8 +263,8 @@ type AttemptStarted struct {
 	SandboxCeiling plan.SandboxLimits `json:"sandboxCeiling,omitzero"`
 	// Nodes, when set, are the nodes of a dbt step that the attempt executes; nil means all.
 	Nodes *NodeSelection `json:"nodes,omitempty"`
-	// Traceparent is the W3C context with which the work of the attempt continues the trace of the run; "" when traces are
-	// not exported.
+	// Traceparent is the W3C context with which the work of the attempt continues the trace of the run; "" when traces
+	// are not exported.
 	Traceparent string `json:"traceparent,omitempty"`
 }
 
@@ -399,8 +399,8 @@ type Evidence struct {
 	Artifact *ArtifactBody `json:"artifact,omitempty"`
 	// Try, when set, is the record of the engine attempt. A server of an earlier version ignores it.
 	Try *TryRecord `json:"try,omitempty"`
-	// Nodes, when set, are the nodes of the step that started or ended. They become one event, whose key has the number of
-	// the batch, so that a repeated Evidence adds nothing. A server of an earlier version ignores it.
+	// Nodes, when set, are the nodes of the step that started or ended. They become one event, whose key has the number
+	// of the batch, so that a repeated Evidence adds nothing. A server of an earlier version ignores it.
 	Nodes *run.StepNodesPayload `json:"nodes,omitempty"`
 }
 
@@ -426,8 +426,8 @@ type LogLine struct {
 type ArtifactBody struct {
 	Ref  run.ArtifactRef `json:"ref"`
 	Body []byte          `json:"body,omitempty"`
-	// Open, when set, gives the bytes in place of Body, so that a large artifact is never in memory as a whole. A Journal
-	// calls it at most once for each call of Evidence, and closes what it returns.
+	// Open, when set, gives the bytes in place of Body, so that a large artifact is never in memory as a whole. A
+	// Journal calls it at most once for each call of Evidence, and closes what it returns.
 	Open func() (io.ReadCloser, error) `json:"-"`
 }
 

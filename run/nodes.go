@@ -106,8 +106,8 @@ type StepNode struct {
 }
 
 // StepNodesPayload of StepNodesReported: the nodes that started or ended since the batch before. Counts are those after
-// the batch, so that a reader that only counts needs only the newest batch. With Base the counts are those of all nodes of
-// the step: a node that this attempt has not run has the result of the attempt Base, or of an earlier try.
+// the batch, so that a reader that only counts needs only the newest batch. With Base the counts are those of all nodes
+// of the step: a node that this attempt has not run has the result of the attempt Base, or of an earlier try.
 type StepNodesPayload struct {
 	Batch  int        `json:"batch"` // from 1 within the engine attempt
 	Counts NodeCounts `json:"counts"`
@@ -154,9 +154,9 @@ type Node struct {
 }
 
 // Nodes is the fold of the StepNodesReported of one logical attempt: the nodes of its newest engine attempt, in the
-// order in which the log first has them. An attempt with a Base begins with the nodes of that attempt, see Continue, and
-// each of its tries continues the try before. The zero value is that of an attempt without reports. It is not safe for
-// concurrent use.
+// order in which the log first has them. An attempt with a Base begins with the nodes of that attempt, see Continue,
+// and each of its tries continues the try before. The zero value is that of an attempt without reports. It is not safe
+// for concurrent use.
 type Nodes struct {
 	EngineAttempt int
 	Seq           Seq // of the last event that was applied

@@ -142,8 +142,8 @@ func TestNodes_AreBounded(t *testing.T) {
 	}
 }
 
-// An attempt that runs only some nodes begins with those of the attempt that it continues, and so does each of its tries
-// with those of the try before.
+// An attempt that runs only some nodes begins with those of the attempt that it continues, and so does each of its
+// tries with those of the try before.
 func TestNodes_ContinueAnEarlierAttempt(t *testing.T) {
 	t.Parallel()
 	report := func(seq run.Seq, logical, engineAttempt, base int, nodes ...runtest.M) *run.Event {
@@ -152,7 +152,8 @@ func TestNodes_ContinueAnEarlierAttempt(t *testing.T) {
 				"nodes": nodes, "base": base})}
 	}
 	var first run.Nodes
-	first.Apply(report(1, 1, 1, 0, nodeOf("a", run.NodeSuccess), nodeOf("b", run.NodeFailed), nodeOf("c", run.NodeRunning)))
+	first.Apply(report(1, 1, 1, 0, nodeOf("a", run.NodeSuccess), nodeOf("b", run.NodeFailed),
+		nodeOf("c", run.NodeRunning)))
 	n := first.Continue()
 	check := func(name string, want ...string) {
 		t.Helper()

@@ -20,8 +20,8 @@ const maxOpenNodes = 20
 // hookType is the type of nodes that dbt runs with every execution.
 const hookType = "operation"
 
-// chosenNodes returns the nodes that the RETRY_STEP of an attempt chose; nil for an attempt that runs all nodes. A worker
-// of an earlier version, which would run all of them, gets engine.ErrDenied: another worker may be newer.
+// chosenNodes returns the nodes that the RETRY_STEP of an attempt chose; nil for an attempt that runs all nodes. A
+// worker of an earlier version, which would run all of them, gets engine.ErrDenied: another worker may be newer.
 func (j *Journal) chosenNodes(ctx context.Context, f *RunFacts, i int, b engine.StartAttempt, signalID string) (
 	*run.SignalNodes, error) {
 	if b.LogicalAttempt < 2 || f.plan.Steps[i].Type.WorkloadOn("") != plan.DBTWorkload {

@@ -171,7 +171,8 @@ func (s *Sets) read(ctx context.Context, ref run.ArtifactRef, id artifact.Attemp
 	if ref.SizeBytes > MaxManifest {
 		return nodeset.Manifest{}, gone("is larger than 128 MiB")
 	}
-	// The URI is a part of the key, so that nobody reads the manifest of another tenant by a digest that a worker invented.
+	// The URI is a part of the key, so that nobody reads the manifest of another tenant by a digest that a worker
+	// invented.
 	key := ref.URI + "#" + ref.SHA256
 	if m, known := s.manifests.Get(key); known {
 		return m, nil

@@ -74,9 +74,9 @@ type chosenNodes struct {
 	err   *control.Error
 }
 
-// choose computes the set that a signal asks for, and stores it if keep is set. It reads the state before the head of the
-// run is locked, because a manifest can be large; judging compares the attempt again. A set that cannot be computed is a
-// part of the answer: a repeated signal gets its receipt all the same.
+// choose computes the set that a signal asks for, and stores it if keep is set. It reads the state before the head of
+// the run is locked, because a manifest can be large; judging compares the attempt again. A set that cannot be computed
+// is a part of the answer: a repeated signal gets its receipt all the same.
 func (s *SignalChecker) choose(ctx context.Context, r store.Run, in SignalRun, keep bool) (out chosenNodes, err error) {
 	req, asked := nodesOf(in)
 	if !asked {

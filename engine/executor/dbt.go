@@ -190,8 +190,8 @@ func (d *dbtExecutor) argv(verb string, only []string, in plan.DBTInputs, projec
 
 const (
 	manifestFile = "manifest.json"
-	// maxTrackedManifest is the size of the largest manifest by which nodes are reported, in bytes. The nodes of a larger
-	// project are not reported.
+	// maxTrackedManifest is the size of the largest manifest by which nodes are reported, in bytes. The nodes of a
+	// larger project are not reported.
 	maxTrackedManifest = 128 << 20
 )
 

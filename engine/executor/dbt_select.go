@@ -30,9 +30,9 @@ func idsOf(nodes []engine.SelectedNode) []string {
 }
 
 // selectArgs returns the arguments by which dbt executes exactly the nodes of a selection. dbt 1 selects the nodes that
-// failed in the results of an earlier execution: the worker writes such results, in which only the ids count, so neither
-// the length of a command line nor a name with special characters matters. Other versions get the name, type and file of
-// each node. No test runs because a node that it reads is selected.
+// failed in the results of an earlier execution: the worker writes such results, in which only the ids count, so
+// neither the length of a command line nor a name with special characters matters. Other versions get the name, type
+// and file of each node. No test runs because a node that it reads is selected.
 func selectArgs(files workspace, own string, sel *engine.NodeSelection) ([]string, error) {
 	if !nodeset.SelectsByID(sel.DBTVersion) {
 		return selectByName(sel)

@@ -16,9 +16,9 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// countingProject writes a project whose models each add a row to the table ran of the warehouse. The model broken fails
-// while the var mended is not set; first and second read it, and it has a test. The folder ok has the same
-// name as the model ok, so that the name ok selects both models.
+// countingProject writes a project whose models each add a row to the table ran of the warehouse. The model broken
+// fails while the var mended is not set; first and second read it, and it has a test. The folder ok has the same name
+// as the model ok, so that the name ok selects both models.
 func countingProject(t *testing.T, root string) {
 	t.Helper()
 	for name, body := range map[string]string{
@@ -80,22 +80,19 @@ func TestDBT_RunsExactlyTheSelectedNodes(t *testing.T) {
 		t.Fatalf("the first attempt (-want +got):\n%s\n%s", diff, j.log())
 	}
 	counts := run.NodeCounts{Total: 5, Success: 2, Failed: 1, Skipped: 2}
-	selection := func(open int, ids ...string) *engine.NodeSelection {
+	selection := func(ids ...string) *engine.NodeSelection {
 		out := &engine.NodeSelection{Base: 1, Chosen: len(ids), DBTVersion: "1.11.16", Counts: counts,
-			Hooks: map[string]run.NodeStatus{"operation.count.count-on-run-start-0": run.NodeSuccess}, OpenCount: open}
+			Hooks: map[string]run.NodeStatus{"operation.count.count-on-run-start-0": run.NodeSuccess}}
 		was := map[string]run.NodeStatus{"model.count.broken": run.NodeFailed, "model.count.first": run.NodeSkipped,
 			"model.count.second": run.NodeSkipped, "model.count.ok": run.NodeSuccess}
 		for _, id := range ids {
 			out.Nodes = append(out.Nodes, engine.SelectedNode{ID: id, Was: was[id]})
 		}
-		for i := range open {
-			out.Open = append(out.Open, fmt.Sprintf("model.count.open%d", i))
-		}
 		return out
 	}
 
 	// It still fails: the counts are those of the whole step, and the finished model does not run again.
-	j.only = selection(0, "model.count.broken", "model.count.first", "model.count.second")
+	j.only = selection("model.count.broken", "model.count.first", "model.count.second")
 	wantFailed(t, step(""), executor.CodeDBTFailed, true)
 	if last := j.nodes[len(j.nodes)-1]; last.Base != 1 || last.Counts != counts {
 		t.Errorf("the last batch of the failed retry is %+v, want base 1 and %+v", last, counts)
@@ -119,7 +116,7 @@ func TestDBT_RunsExactlyTheSelectedNodes(t *testing.T) {
 	if test == "" {
 		t.Fatal("the manifest has no test not_null")
 	}
-	j.only = selection(0, "model.count.ok", test)
+	j.only = selection("model.count.ok", test)
 	if end := step(`,"mended":true`); end.Completed == nil {
 		t.Fatalf("a model and a test failed: %+v\n%s", end.Failed, j.log())
 	}
@@ -132,22 +129,42 @@ func TestDBT_RunsExactlyTheSelectedNodes(t *testing.T) {
 		"operation.count.count-on-run-start-0": "SUCCESS"}, got); diff != "" {
 		t.Errorf("the nodes of a model and a test (-want +got):\n%s", diff)
 	}
+}
 
-	// A node that the project no longer has fails the step, and so do others that did not end well.
-	j.only = selection(0, "model.count.ok", "model.count.removed")
-	wantFailed(t, step(`,"mended":true`), executor.CodeDBTNodesMissing, true)
-	j.only = selection(2, "model.count.ok")
-	wantFailed(t, step(`,"mended":true`), executor.CodeDBTNodesOpen, true)
-
-	// Nothing is left when earlier tries ended all of it well: dbt does not run.
-	j.only = selection(0)
-	j.only.Chosen = 1
-	before := rowsRan(t, db)
-	if end := step(`,"mended":true`); end.Completed == nil {
-		t.Fatalf("an empty rest failed: %+v", end.Failed)
-	}
-	if diff := cmp.Diff(before, rowsRan(t, db)); diff != "" {
-		t.Errorf("an empty rest ran something:\n%s", diff)
+// A set that dbt ended well does not make a step green when dbt did not run all of it, or other nodes are open. An
+// empty rest runs nothing.
+func TestDBT_ASetAloneIsNotTheWholeStep(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name  string
+		nodes []string
+		open  int
+		code  string
+	}{
+		{"all of it", []string{"customers"}, 0, ""},
+		{"a node that the project no longer has", []string{"customers", "removed"}, 0, executor.CodeDBTNodesMissing},
+		{"open nodes beside it", []string{"customers"}, 2, executor.CodeDBTNodesOpen},
+		{"nothing left, and open nodes", nil, 2, executor.CodeDBTNodesOpen},
+		{"nothing left", nil, 0, ""},
+	} {
+		j := newJournal(t, plan.DBTRun, struct{}{})
+		j.only = &engine.NodeSelection{Base: 1, Chosen: 2, DBTVersion: "1.11.16", OpenCount: c.open}
+		for _, name := range c.nodes {
+			j.only.Nodes = append(j.only.Nodes, engine.SelectedNode{ID: "model.shop." + name, Was: run.NodeFailed})
+		}
+		for i := range c.open {
+			j.only.Open = append(j.only.Open, fmt.Sprintf("model.shop.open%d", i))
+		}
+		end := replayed(t, j, replay(t, "started\n", recording(t, "manifest.json"),
+			`{"results":[{"unique_id":"model.shop.customers","status":"success"}]}`))
+		if c.code != "" {
+			wantFailed(t, end, c.code, true)
+		} else if end.Completed == nil {
+			t.Errorf("%s: the step failed: %+v", c.name, end.Failed)
+		}
+		if ran := strings.Contains(j.log(), "started"); ran != (len(c.nodes) > 0) {
+			t.Errorf("%s: dbt ran: %t", c.name, ran)
+		}
 	}
 }
 
@@ -189,8 +206,8 @@ func TestDBT2_SelectsByNameTypeAndFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	said := filepath.Join(dir, "dbt")
-	if err := os.WriteFile(said, []byte(strings.Replace(string(script), "#!/bin/sh\n", "#!/bin/sh\necho \"said: $*\"\n", 1)),
-		0o700); err != nil {
+	loud := strings.Replace(string(script), "#!/bin/sh\n", "#!/bin/sh\necho \"said: $*\"\n", 1)
+	if err := os.WriteFile(said, []byte(loud), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	j.only = &engine.NodeSelection{Base: 1, Chosen: 1, DBTVersion: "2.0.0-alpha.4", Nodes: []engine.SelectedNode{{

@@ -32,8 +32,8 @@ type nodeReports struct {
 	closing chan struct{}
 	done    chan struct{}
 
-	// base, in an attempt that executes only some nodes, is the logical attempt that it continues; earlier are the newest
-	// results of the nodes that it executes.
+	// base, in an attempt that executes only some nodes, is the logical attempt that it continues; earlier are the
+	// newest results of the nodes that it executes.
 	base    int
 	earlier map[string]run.NodeStatus
 
@@ -45,8 +45,9 @@ type nodeReports struct {
 	batch   int            // number of the last batch
 }
 
-// newNodeReports makes a nodeReports that ships by to. The caller runs ship in a goroutine and calls close at the end. An
-// attempt that executes only some nodes begins with a batch without nodes, because its counts are those of all nodes.
+// newNodeReports makes a nodeReports that ships by to. The caller runs ship in a goroutine and calls close at the end.
+// An attempt that executes only some nodes begins with a batch without nodes, because its counts are those of all
+// nodes.
 func newNodeReports(to func(context.Context, run.StepNodesPayload) error, only *engine.NodeSelection) *nodeReports {
 	n := &nodeReports{to: to, ready: make(chan struct{}, 1), closing: make(chan struct{}), done: make(chan struct{}),
 		last: map[string]run.NodeStatus{}, index: map[string]int{}}

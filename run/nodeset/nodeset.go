@@ -1,5 +1,5 @@
-// Package nodeset computes which nodes of dbt a retry runs again, from the manifest of an attempt and the results of its
-// nodes. It is pure: the preview, the signal and the tests call the same functions.
+// Package nodeset computes which nodes of dbt a retry runs again, from the manifest of an attempt and the results of
+// its nodes. It is pure: the preview, the signal and the tests call the same functions.
 package nodeset
 
 import (
@@ -219,5 +219,5 @@ func Verb(verb string, ids []string) string {
 }
 
 // SelectsByID reports whether a version of dbt selects nodes by their ids: dbt 1 does so by the results of an earlier
-// execution, of which only the ids count. Versions without that need the name and the file of each node.
+// execution, where only the ids count. Versions without that need the name and the file of each node.
 func SelectsByID(version string) bool { return strings.HasPrefix(version, "1.") }

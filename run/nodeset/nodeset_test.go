@@ -61,7 +61,8 @@ func TestSelect_NamesTheNodesAndWhy(t *testing.T) {
 	m := manifestOf(t, "model.raw", "model.tmp~ <model.raw", "model.a <model.tmp", "model.b <model.a", "model.c <model.a",
 		"test.raw1 <model.raw", "test.raw2 <model.raw", "test.raw3 <model.raw", "test.tmp <model.tmp", "test.a <model.a",
 		"operation.end", "analysis.x")
-	broken := resultsOf("model.raw SUCCESS", "test.raw1 FAILED", "test.raw2 SUCCESS", "test.tmp SUCCESS", "model.a SKIPPED",
+	broken := resultsOf("model.raw SUCCESS", "test.raw1 FAILED", "test.raw2 SUCCESS", "test.tmp SUCCESS",
+		"model.a SKIPPED",
 		"model.b UNFINISHED", "model.c WARN", "test.a SKIPPED", "operation.end FAILED")
 	for _, c := range []struct {
 		name string
@@ -95,8 +96,8 @@ func TestSelect_NamesTheNodesAndWhy(t *testing.T) {
 		nodeset.Request{Mode: nodeset.Failed}); !errors.Is(err, nodeset.ErrNone) {
 		t.Errorf("only a hook failed: %v, want ErrNone", err)
 	}
-	if _, err := nodeset.Select(m, resultsOf("model.stranger FAILED"), nodeset.Request{Mode: nodeset.Failed}); !errors.Is(err,
-		nodeset.ErrOther) {
+	_, err = nodeset.Select(m, resultsOf("model.stranger FAILED"), nodeset.Request{Mode: nodeset.Failed})
+	if !errors.Is(err, nodeset.ErrOther) {
 		t.Errorf("a node of another project: %v, want ErrOther", err)
 	}
 }
@@ -174,8 +175,8 @@ func graphs() int {
 }
 
 // In random graphs with failures and kills, dbt runs exactly the nodes that the preview named: none outside of the set,
-// none of it is missing, and none that ended well in the retry runs again after a kill. When nothing is broken any more,
-// a retry of what failed makes the union green.
+// none of it is missing, and none that ended well in the retry runs again after a kill. When nothing is broken any
+// more, a retry of what failed makes the union green.
 func TestSelect_RandomGraphsRunWhatThePreviewNamed(t *testing.T) {
 	t.Parallel()
 	done := 0
