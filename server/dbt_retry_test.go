@@ -106,7 +106,7 @@ func TestDev_RetryOfNodesSurvivesKills(t *testing.T) {
 		id := start(t, c, fmt.Sprintf("counted-%d", point), []byte(doc))
 		waitUntil(t, "the step failed", 2*time.Minute, func() bool {
 			out, err := client.ShowRun(t.Context(), c, id, nil)
-			return err == nil && out.Run != nil && out.Run.Steps[0].StatusRaw == "FAILED"
+			return err == nil && out.Run != nil && len(out.Run.Steps) > 0 && out.Run.Steps[0].StatusRaw == "FAILED"
 		})
 		_, err := client.SignalRun(t.Context(), c, client.SignalRunInput{RunId: id, SignalId: "mend",
 			Signal: client.SignalInput{UpdateParams: &client.UpdateParamsInput{NewParams: json.RawMessage(`{"mended":true}`)}}})
