@@ -44,11 +44,13 @@ it("names the nodes that would run, with the reason for each, for both modes", a
 it("sends a list of ids when a node is unticked, and nothing without nodes", async () => {
   const { dialog, user, sent } = await open();
   await user.click(await dialog.findByRole("checkbox", { name: /report/ }));
+  await user.click(dialog.getByRole("checkbox", { name: /^bad/ }));
+  expect(dialog.getByText("Tick at least one node.")).toBeDefined();
+  await user.click(dialog.getByRole("checkbox", { name: /^bad/ }));
   await user.click(dialog.getByRole("button", { name: "Retry 1 node" }));
   const [input] = of(sent, "SignalRun");
   expect(input).toMatchObject({
     input: { expectedRunSeq: 9, signal: { retryStep: { stepId: "marts", nodes: { uniqueIds: ["model.shop.bad"] } } } },
   });
-  await user.click(await dialog.findByRole("checkbox", { name: /^bad/ }));
-  expect(dialog.getByText("Tick at least one node.")).toBeDefined();
+  expect(await screen.findByText("The retry is on its way.")).toBeDefined();
 });
