@@ -7048,6 +7048,8 @@ type PreviewActionPreview struct {
 	Warnings []string `json:"warnings"`
 	// Changes of steps, in plan order.
 	Changes []PreviewActionPreviewChangesStepChange `json:"changes"`
+	// With `nodes` of a retry: exactly the nodes that it would run; null for other actions.
+	Nodes *PreviewActionPreviewNodesRetryNodesPreview `json:"nodes"`
 }
 
 // GetBasedOnSeq returns PreviewActionPreview.BasedOnSeq, and is useful for accessing the field via an interface.
@@ -7077,6 +7079,9 @@ func (v *PreviewActionPreview) GetWarnings() []string { return v.Warnings }
 // GetChanges returns PreviewActionPreview.Changes, and is useful for accessing the field via an interface.
 func (v *PreviewActionPreview) GetChanges() []PreviewActionPreviewChangesStepChange { return v.Changes }
 
+// GetNodes returns PreviewActionPreview.Nodes, and is useful for accessing the field via an interface.
+func (v *PreviewActionPreview) GetNodes() *PreviewActionPreviewNodesRetryNodesPreview { return v.Nodes }
+
 // PreviewActionPreviewChangesStepChange includes the requested fields of the GraphQL type StepChange.
 type PreviewActionPreviewChangesStepChange struct {
 	StepId string         `json:"stepId"`
@@ -7100,6 +7105,63 @@ func (v *PreviewActionPreviewChangesStepChange) GetTo() StepStatus { return v.To
 
 // GetWhy returns PreviewActionPreviewChangesStepChange.Why, and is useful for accessing the field via an interface.
 func (v *PreviewActionPreviewChangesStepChange) GetWhy() string { return v.Why }
+
+// PreviewActionPreviewNodesRetryNodesPreview includes the requested fields of the GraphQL type RetryNodesPreview.
+// The GraphQL type's documentation follows.
+//
+// The nodes that a retry of nodes would run.
+type PreviewActionPreviewNodesRetryNodesPreview struct {
+	// The failed logical attempt from which they were computed.
+	Attempt int `json:"attempt"`
+	Count   int `json:"count"`
+	// All of them, by their unique ids; at most 10,000.
+	Nodes []PreviewActionPreviewNodesRetryNodesPreviewNodesRetryNode `json:"nodes"`
+}
+
+// GetAttempt returns PreviewActionPreviewNodesRetryNodesPreview.Attempt, and is useful for accessing the field via an interface.
+func (v *PreviewActionPreviewNodesRetryNodesPreview) GetAttempt() int { return v.Attempt }
+
+// GetCount returns PreviewActionPreviewNodesRetryNodesPreview.Count, and is useful for accessing the field via an interface.
+func (v *PreviewActionPreviewNodesRetryNodesPreview) GetCount() int { return v.Count }
+
+// GetNodes returns PreviewActionPreviewNodesRetryNodesPreview.Nodes, and is useful for accessing the field via an interface.
+func (v *PreviewActionPreviewNodesRetryNodesPreview) GetNodes() []PreviewActionPreviewNodesRetryNodesPreviewNodesRetryNode {
+	return v.Nodes
+}
+
+// PreviewActionPreviewNodesRetryNodesPreviewNodesRetryNode includes the requested fields of the GraphQL type RetryNode.
+type PreviewActionPreviewNodesRetryNodesPreviewNodesRetryNode struct {
+	UniqueId string `json:"uniqueId"`
+	// The name within its package; that of a test lacks the digest that dbt adds.
+	Name         string          `json:"name"`
+	ResourceType string          `json:"resourceType"`
+	Why          RetryNodeReason `json:"why"`
+	// The unique id of the node that is the reason: the failed node for SKIPPED, the failed test for TESTED_BY, the model for TEST_OF.
+	Because *string `json:"because"`
+}
+
+// GetUniqueId returns PreviewActionPreviewNodesRetryNodesPreviewNodesRetryNode.UniqueId, and is useful for accessing the field via an interface.
+func (v *PreviewActionPreviewNodesRetryNodesPreviewNodesRetryNode) GetUniqueId() string {
+	return v.UniqueId
+}
+
+// GetName returns PreviewActionPreviewNodesRetryNodesPreviewNodesRetryNode.Name, and is useful for accessing the field via an interface.
+func (v *PreviewActionPreviewNodesRetryNodesPreviewNodesRetryNode) GetName() string { return v.Name }
+
+// GetResourceType returns PreviewActionPreviewNodesRetryNodesPreviewNodesRetryNode.ResourceType, and is useful for accessing the field via an interface.
+func (v *PreviewActionPreviewNodesRetryNodesPreviewNodesRetryNode) GetResourceType() string {
+	return v.ResourceType
+}
+
+// GetWhy returns PreviewActionPreviewNodesRetryNodesPreviewNodesRetryNode.Why, and is useful for accessing the field via an interface.
+func (v *PreviewActionPreviewNodesRetryNodesPreviewNodesRetryNode) GetWhy() RetryNodeReason {
+	return v.Why
+}
+
+// GetBecause returns PreviewActionPreviewNodesRetryNodesPreviewNodesRetryNode.Because, and is useful for accessing the field via an interface.
+func (v *PreviewActionPreviewNodesRetryNodesPreviewNodesRetryNode) GetBecause() *string {
+	return v.Because
+}
 
 // PreviewActionResponse is returned by PreviewAction on success.
 type PreviewActionResponse struct {
@@ -8694,6 +8756,65 @@ func (v *RetentionPreviewRowDeleteRetentionEstimate) GetHeld() int { return v.He
 // GetMore returns RetentionPreviewRowDeleteRetentionEstimate.More, and is useful for accessing the field via an interface.
 func (v *RetentionPreviewRowDeleteRetentionEstimate) GetMore() bool { return v.More }
 
+// Why a node is in a retry; the first reason that applies.
+type RetryNodeReason string
+
+const (
+	RetryNodeReasonFailed RetryNodeReason = "FAILED"
+	// It ran when the attempt ended.
+	RetryNodeReasonUnfinished RetryNodeReason = "UNFINISHED"
+	// dbt skipped it.
+	RetryNodeReasonSkipped RetryNodeReason = "SKIPPED"
+	// A failed test tests it.
+	RetryNodeReasonTestedBy RetryNodeReason = "TESTED_BY"
+	// It tests a node that is built again.
+	RetryNodeReasonTestOf RetryNodeReason = "TEST_OF"
+	// A person listed it, and it had ended well.
+	RetryNodeReasonListed RetryNodeReason = "LISTED"
+	// A person listed it, and the attempt had not run it.
+	RetryNodeReasonListedNew RetryNodeReason = "LISTED_NEW"
+)
+
+var AllRetryNodeReason = []RetryNodeReason{
+	RetryNodeReasonFailed,
+	RetryNodeReasonUnfinished,
+	RetryNodeReasonSkipped,
+	RetryNodeReasonTestedBy,
+	RetryNodeReasonTestOf,
+	RetryNodeReasonListed,
+	RetryNodeReasonListedNew,
+}
+
+// The nodes of a dbt step that a retry runs again. The server computes them from the manifest and the results of the latest
+// attempt, and writes them with the signal; they do not change any more. The step succeeds when, with them, all of its nodes
+// have ended well. Codes: NODES_NOT_DBT, NODES_NO_MANIFEST, NODES_MANIFEST_GONE, NODES_OTHER_MANIFEST, NODES_NONE;
+// BAD_USER_INPUT with a violation for each id that cannot be retried.
+type RetryNodesInput struct {
+	Mode *RetryNodesMode `json:"mode"`
+	// dbt's unique ids, at most 1,000, such as `model.shop.orders`.
+	UniqueIds []string `json:"uniqueIds"`
+}
+
+// GetMode returns RetryNodesInput.Mode, and is useful for accessing the field via an interface.
+func (v *RetryNodesInput) GetMode() *RetryNodesMode { return v.Mode }
+
+// GetUniqueIds returns RetryNodesInput.UniqueIds, and is useful for accessing the field via an interface.
+func (v *RetryNodesInput) GetUniqueIds() []string { return v.UniqueIds }
+
+type RetryNodesMode string
+
+const (
+	// The nodes that failed or did not end, and those that dbt skipped because of them.
+	RetryNodesModeFailed RetryNodesMode = "FAILED"
+	// The same, and the models, seeds and snapshots that a failed test tests, with their tests that the step has run: they are built again.
+	RetryNodesModeFailedAndTheirTestedParents RetryNodesMode = "FAILED_AND_THEIR_TESTED_PARENTS"
+)
+
+var AllRetryNodesMode = []RetryNodesMode{
+	RetryNodesModeFailed,
+	RetryNodesModeFailedAndTheirTestedParents,
+}
+
 type RetryStepInput struct {
 	StepId string `json:"stepId"`
 	// Retry even if the policy forbids it; audited.
@@ -8701,6 +8822,8 @@ type RetryStepInput struct {
 	Reason *string `json:"reason"`
 	// The failed attempt to retry; default the latest.
 	ExpectedLogicalAttemptId *int `json:"expectedLogicalAttemptId"`
+	// Only these nodes of a dbt step; default the whole step. `preview` names them.
+	Nodes *RetryNodesInput `json:"nodes"`
 }
 
 // GetStepId returns RetryStepInput.StepId, and is useful for accessing the field via an interface.
@@ -8714,6 +8837,9 @@ func (v *RetryStepInput) GetReason() *string { return v.Reason }
 
 // GetExpectedLogicalAttemptId returns RetryStepInput.ExpectedLogicalAttemptId, and is useful for accessing the field via an interface.
 func (v *RetryStepInput) GetExpectedLogicalAttemptId() *int { return v.ExpectedLogicalAttemptId }
+
+// GetNodes returns RetryStepInput.Nodes, and is useful for accessing the field via an interface.
+func (v *RetryStepInput) GetNodes() *RetryNodesInput { return v.Nodes }
 
 // RevocationFields includes the GraphQL fields of RevokeSecretsPayload requested by the fragment RevocationFields.
 type RevocationFields struct {
@@ -12083,6 +12209,8 @@ type StepNodeRow struct {
 	CompiledIn *string `json:"compiledIn"`
 	// runSeq of the event that last changed the node.
 	ChangedSeq int64 `json:"changedSeq"`
+	// The logical attempt that the result is from: an earlier one for a node that was not run again.
+	Attempt int `json:"attempt"`
 }
 
 // GetUniqueId returns StepNodeRow.UniqueId, and is useful for accessing the field via an interface.
@@ -12129,6 +12257,9 @@ func (v *StepNodeRow) GetCompiledIn() *string { return v.CompiledIn }
 
 // GetChangedSeq returns StepNodeRow.ChangedSeq, and is useful for accessing the field via an interface.
 func (v *StepNodeRow) GetChangedSeq() int64 { return v.ChangedSeq }
+
+// GetAttempt returns StepNodeRow.Attempt, and is useful for accessing the field via an interface.
+func (v *StepNodeRow) GetAttempt() int { return v.Attempt }
 
 // StepNodesPage includes the requested fields of the GraphQL type StepNodeConnection.
 type StepNodesPage struct {
@@ -12265,6 +12396,8 @@ type StepNodesRowNodeCountsStepNodeCounts struct {
 	Skipped int `json:"skipped"`
 	// The nodes that had not ended when the attempt ended, for example because somebody stopped it.
 	Unfinished int `json:"unfinished"`
+	// The earlier attempt whose nodes the attempt continues, because only some of them were retried; the counts are those of all nodes. Null for an attempt that runs all of its nodes.
+	Continues *int `json:"continues"`
 }
 
 // GetTotal returns StepNodesRowNodeCountsStepNodeCounts.Total, and is useful for accessing the field via an interface.
@@ -12287,6 +12420,9 @@ func (v *StepNodesRowNodeCountsStepNodeCounts) GetSkipped() int { return v.Skipp
 
 // GetUnfinished returns StepNodesRowNodeCountsStepNodeCounts.Unfinished, and is useful for accessing the field via an interface.
 func (v *StepNodesRowNodeCountsStepNodeCounts) GetUnfinished() int { return v.Unfinished }
+
+// GetContinues returns StepNodesRowNodeCountsStepNodeCounts.Continues, and is useful for accessing the field via an interface.
+func (v *StepNodesRowNodeCountsStepNodeCounts) GetContinues() *int { return v.Continues }
 
 // StepRow includes the GraphQL fields of Step requested by the fragment StepRow.
 type StepRow struct {
@@ -12391,6 +12527,8 @@ type StepRowNodeCountsStepNodeCounts struct {
 	Skipped int `json:"skipped"`
 	// The nodes that had not ended when the attempt ended, for example because somebody stopped it.
 	Unfinished int `json:"unfinished"`
+	// The earlier attempt whose nodes the attempt continues, because only some of them were retried; the counts are those of all nodes. Null for an attempt that runs all of its nodes.
+	Continues *int `json:"continues"`
 }
 
 // GetTotal returns StepRowNodeCountsStepNodeCounts.Total, and is useful for accessing the field via an interface.
@@ -12413,6 +12551,9 @@ func (v *StepRowNodeCountsStepNodeCounts) GetSkipped() int { return v.Skipped }
 
 // GetUnfinished returns StepRowNodeCountsStepNodeCounts.Unfinished, and is useful for accessing the field via an interface.
 func (v *StepRowNodeCountsStepNodeCounts) GetUnfinished() int { return v.Unfinished }
+
+// GetContinues returns StepRowNodeCountsStepNodeCounts.Continues, and is useful for accessing the field via an interface.
+func (v *StepRowNodeCountsStepNodeCounts) GetContinues() *int { return v.Continues }
 
 // StepRowSkip includes the requested fields of the GraphQL type Skip.
 type StepRowSkip struct {
@@ -18568,6 +18709,7 @@ query ListStepNodes ($runId: String!, $stepId: String!, $attempt: Int, $status: 
 				failed
 				skipped
 				unfinished
+				continues
 			}
 			nodes(attempt: $attempt, status: $status, first: $first, after: $after) {
 				attempt
@@ -18594,6 +18736,7 @@ query ListStepNodes ($runId: String!, $stepId: String!, $attempt: Int, $status: 
 						relation
 						compiledIn
 						changedSeq
+						attempt
 					}
 				}
 			}
@@ -18915,6 +19058,17 @@ query PreviewAction ($action: ActionInput!) {
 			from
 			to
 			why
+		}
+		nodes {
+			attempt
+			count
+			nodes {
+				uniqueId
+				name
+				resourceType
+				why
+				because
+			}
 		}
 	}
 }
@@ -21303,6 +21457,7 @@ fragment StepRow on Step {
 		failed
 		skipped
 		unfinished
+		continues
 	}
 }
 fragment ApprovalRow on RunApproval {
@@ -22309,6 +22464,7 @@ fragment StepRow on Step {
 		failed
 		skipped
 		unfinished
+		continues
 	}
 }
 `

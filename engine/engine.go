@@ -117,8 +117,8 @@ type Recorded struct {
 	// Append has the events that were in the log when it was answered, without the parts that the Journal adds; MinHead
 	// is 0.
 	Append store.Append
-	// Seqs are the positions of its events. They are nil for a StepStarted that only the execution reports; then Head is
-	// 0.
+	// Seqs are the positions of its events. They are nil for a StepStarted that only the execution reports; then Head
+	// is 0.
 	Seqs []run.Seq
 	Head run.Seq // of the log, according to the answer
 	// Signal is a signal that reached the engine and was therefore accepted.
@@ -175,8 +175,8 @@ type Journal interface {
 
 // ForgeryReporter is an optional interface of a Journal.
 type ForgeryReporter interface {
-	// ReportForgery records that the engine claimed something that the log does not contain, which is a sign of forgery.
-	// what is a sentence. Reports are limited per run and minute, and best effort.
+	// ReportForgery records that the engine claimed something that the log does not contain, which is a sign of
+	// forgery. what is a sentence. Reports are limited per run and minute, and best effort.
 	ReportForgery(ctx context.Context, runID, what string)
 }
 
@@ -216,6 +216,34 @@ type StartAttempt struct {
 	EngineAttempt  int       `json:"engineAttempt"` // from 1
 	EmittedAt      time.Time `json:"emittedAt"`
 	Ticket         string    `json:"ticket"`
+	// SelectsNodes means that the worker runs only the nodes of AttemptStarted.Nodes. A Journal denies an attempt with
+	// nodes to a worker of an earlier version, which would run all of them.
+	SelectsNodes bool `json:"selectsNodes,omitempty"`
+}
+
+// NodeSelection is what an attempt of a dbt step executes when a person retried only some nodes.
+type NodeSelection struct {
+	Base int `json:"base"` // the logical attempt whose nodes this one continues
+	// Chosen is the number of nodes of the set. Nodes are those that no earlier try of this attempt ended well.
+	Chosen     int            `json:"chosen"`
+	Nodes      []SelectedNode `json:"nodes,omitempty"`
+	DBTVersion string         `json:"dbtVersion,omitempty"` // of the attempt Base
+	// Counts are those of all nodes of the step at the start.
+	Counts run.NodeCounts `json:"counts"`
+	// Hooks are the results of the hooks, which dbt runs with every execution.
+	Hooks map[string]run.NodeStatus `json:"hooks,omitempty"`
+	// Open are nodes outside of the set that did not end well: with them the step does not succeed. OpenCount counts
+	// them; Open has the first 20.
+	Open      []string `json:"open,omitempty"`
+	OpenCount int      `json:"openCount,omitempty"`
+}
+
+// SelectedNode is a node to execute. FQN and Path are set for versions of dbt that cannot select by the id.
+type SelectedNode struct {
+	ID   string         `json:"id"`
+	Was  run.NodeStatus `json:"was,omitempty"` // its newest result; "" for a node that did not run
+	FQN  []string       `json:"fqn,omitempty"`
+	Path string         `json:"path,omitempty"`
 }
 
 // AttemptStarted is the answer to Journal.StartAttempt. Key is valid only for this execution. Step has the inputs,
@@ -233,8 +261,10 @@ type AttemptStarted struct {
 	// default. The worker uses Step.Sandbox.Limits().Or(its defaults).Within(SandboxCeiling). Step.Sandbox already
 	// complies.
 	SandboxCeiling plan.SandboxLimits `json:"sandboxCeiling,omitzero"`
-	// Traceparent is the W3C context with which the work of the attempt continues the trace of the run; "" when traces are
-	// not exported.
+	// Nodes, when set, are the nodes of a dbt step that the attempt executes; nil means all.
+	Nodes *NodeSelection `json:"nodes,omitempty"`
+	// Traceparent is the W3C context with which the work of the attempt continues the trace of the run; "" when traces
+	// are not exported.
 	Traceparent string `json:"traceparent,omitempty"`
 }
 
@@ -369,8 +399,8 @@ type Evidence struct {
 	Artifact *ArtifactBody `json:"artifact,omitempty"`
 	// Try, when set, is the record of the engine attempt. A server of an earlier version ignores it.
 	Try *TryRecord `json:"try,omitempty"`
-	// Nodes, when set, are the nodes of the step that started or ended. They become one event, whose key has the number of
-	// the batch, so that a repeated Evidence adds nothing. A server of an earlier version ignores it.
+	// Nodes, when set, are the nodes of the step that started or ended. They become one event, whose key has the number
+	// of the batch, so that a repeated Evidence adds nothing. A server of an earlier version ignores it.
 	Nodes *run.StepNodesPayload `json:"nodes,omitempty"`
 }
 
@@ -396,8 +426,8 @@ type LogLine struct {
 type ArtifactBody struct {
 	Ref  run.ArtifactRef `json:"ref"`
 	Body []byte          `json:"body,omitempty"`
-	// Open, when set, gives the bytes in place of Body, so that a large artifact is never in memory as a whole. A Journal
-	// calls it at most once for each call of Evidence, and closes what it returns.
+	// Open, when set, gives the bytes in place of Body, so that a large artifact is never in memory as a whole. A
+	// Journal calls it at most once for each call of Evidence, and closes what it returns.
 	Open func() (io.ReadCloser, error) `json:"-"`
 }
 

@@ -133,6 +133,7 @@ func mapStepNodes(page reads.StepNodesPage, after string) *model.StepNodeConnect
 			StartedAt: n.StartedAt, EndedAt: n.EndedAt, RowsAffected: number(n.Rows), BytesProcessed: number(n.Bytes),
 			Failures: number(n.Failures), Error: mapping.Text(n.Error), SkippedBy: mapping.Text(n.SkippedBy),
 			Relation: mapping.Text(n.Relation), CompiledIn: mapping.Text(n.CompiledIn), ChangedSeq: n.ChangedSeq,
+			Attempt: n.Attempt,
 		}
 		if node.ResourceType == "" {
 			node.ResourceType = named.ResourceType()

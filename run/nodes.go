@@ -73,6 +73,8 @@ type NodeProgress struct {
 	Seq           Seq `json:"seq"`   // of its event
 	// Unfinished counts the nodes that had not ended when the attempt ended.
 	Unfinished int `json:"unfinished,omitempty"`
+	// Base is the earlier logical attempt whose nodes this one continues; 0 for an attempt that runs all of its nodes.
+	Base int `json:"base,omitempty"`
 }
 
 // ended returns the progress after the end of the attempt.
@@ -104,17 +106,20 @@ type StepNode struct {
 }
 
 // StepNodesPayload of StepNodesReported: the nodes that started or ended since the batch before. Counts are those after
-// the batch, so that a reader that only counts needs only the newest batch.
+// the batch, so that a reader that only counts needs only the newest batch. With Base the counts are those of all nodes
+// of the step: a node that this attempt has not run has the result of the attempt Base, or of an earlier try.
 type StepNodesPayload struct {
 	Batch  int        `json:"batch"` // from 1 within the engine attempt
 	Counts NodeCounts `json:"counts"`
 	Nodes  []StepNode `json:"nodes"`
+	Base   int        `json:"base,omitempty"` // see NodeProgress
 }
 
 // nodesBatch is the part of a StepNodesPayload that keys and counts need.
 type nodesBatch struct {
 	Batch  int        `json:"batch"`
 	Counts NodeCounts `json:"counts"`
+	Base   int        `json:"base"`
 }
 
 // nodes applies StepNodesReported: only the counts become part of the state. A report about an attempt that the log
@@ -134,6 +139,9 @@ func (f *folding) nodes(e *Event) {
 		return
 	}
 	a.Nodes = &NodeProgress{NodeCounts: p.Counts, EngineAttempt: e.EngineAttempt, Batch: p.Batch, Seq: e.Seq}
+	if p.Base < a.LogicalAttempt {
+		a.Nodes.Base = max(0, p.Base)
+	}
 	f.put(e, ord, a)
 }
 
@@ -142,17 +150,21 @@ type Node struct {
 	StepNode
 	StartedAt, EndedAt *time.Time
 	ChangedSeq         Seq // of the last event that changed it
+	Attempt            int // the logical attempt that its status is from
 }
 
 // Nodes is the fold of the StepNodesReported of one logical attempt: the nodes of its newest engine attempt, in the
-// order in which the log first has them. The zero value is that of an attempt without reports. It is not safe for
-// concurrent use.
+// order in which the log first has them. An attempt with a Base begins with the nodes of that attempt, see Continue,
+// and each of its tries continues the try before. The zero value is that of an attempt without reports. It is not safe
+// for concurrent use.
 type Nodes struct {
 	EngineAttempt int
 	Seq           Seq // of the last event that was applied
 	List          []Node
 	Omitted       int // nodes beyond MaxNodes
 	index         map[string]int
+	// try has the nodes that the newest try of an attempt with a base reported; nil for an attempt without.
+	try map[string]bool
 }
 
 // Apply applies an event of the attempt. Events with Seq <= n.Seq, of other types and of earlier engine attempts change
@@ -165,16 +177,35 @@ func (n *Nodes) Apply(e *Event) {
 	if e.Type != StepNodesReported || e.EngineAttempt < n.EngineAttempt {
 		return
 	}
-	if e.EngineAttempt > n.EngineAttempt || n.index == nil {
-		n.EngineAttempt, n.List, n.Omitted, n.index = e.EngineAttempt, nil, 0, map[string]int{}
-	}
 	p, _ := PayloadOf[StepNodesPayload](e.Payload)
+	switch {
+	case n.index == nil, e.EngineAttempt > n.EngineAttempt && p.Base == 0:
+		n.List, n.Omitted, n.index = nil, 0, map[string]int{}
+	case e.EngineAttempt > n.EngineAttempt:
+		n.try = map[string]bool{}
+	}
+	n.EngineAttempt = e.EngineAttempt
 	for _, report := range p.Nodes {
-		n.report(report, e.Seq)
+		n.report(report, e)
 	}
 }
 
-func (n *Nodes) report(r StepNode, seq Seq) {
+// Continue returns the fold with which an attempt begins that continues n, that of its base: each node has its result,
+// and the first report of the attempt about a node replaces it.
+func (n *Nodes) Continue() Nodes {
+	out := Nodes{List: slices.Clone(n.List), Omitted: n.Omitted, index: make(map[string]int, len(n.List)),
+		try: map[string]bool{}}
+	for i := range out.List {
+		node := &out.List[i]
+		out.index[node.ID] = i
+		if !node.Status.Ended() {
+			node.Status = NodeUnfinished
+		}
+	}
+	return out
+}
+
+func (n *Nodes) report(r StepNode, e *Event) {
 	i, known := n.index[r.ID]
 	if !known {
 		if len(n.List) >= MaxNodes {
@@ -186,10 +217,14 @@ func (n *Nodes) report(r StepNode, seq Seq) {
 		n.List = append(n.List, Node{})
 	}
 	was := n.List[i]
+	if n.try != nil && !n.try[r.ID] { // the result is of an earlier attempt or try
+		n.try[r.ID], was = true, Node{}
+	}
 	if was.Status.Ended() && !r.Status.Ended() {
 		return
 	}
-	now := Node{StepNode: r, StartedAt: was.StartedAt, EndedAt: was.EndedAt, ChangedSeq: seq}
+	now := Node{StepNode: r, StartedAt: was.StartedAt, EndedAt: was.EndedAt, ChangedSeq: e.Seq,
+		Attempt: e.LogicalAttempt}
 	at := instantOf(r.At)
 	if !r.Status.Ended() {
 		now.StartedAt = &at
@@ -202,6 +237,6 @@ func (n *Nodes) report(r StepNode, seq Seq) {
 // Clone returns a copy that later calls of Apply on n do not change.
 func (n *Nodes) Clone() Nodes {
 	out := *n
-	out.List, out.index = slices.Clone(n.List), nil
+	out.List, out.index, out.try = slices.Clone(n.List), nil, nil
 	return out
 }

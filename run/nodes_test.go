@@ -141,3 +141,43 @@ func TestNodes_AreBounded(t *testing.T) {
 		t.Errorf("%d nodes and %d omitted, want %d and 100", len(n.List), n.Omitted, run.MaxNodes)
 	}
 }
+
+// An attempt that runs only some nodes begins with those of the attempt that it continues, and so does each of its
+// tries with those of the try before.
+func TestNodes_ContinueAnEarlierAttempt(t *testing.T) {
+	t.Parallel()
+	report := func(seq run.Seq, logical, engineAttempt, base int, nodes ...runtest.M) *run.Event {
+		return &run.Event{Seq: seq, Type: run.StepNodesReported, StepID: "s1", LogicalAttempt: logical,
+			EngineAttempt: engineAttempt, Payload: runtest.JSON(runtest.M{"batch": 1, "counts": runtest.M{"total": 3},
+				"nodes": nodes, "base": base})}
+	}
+	var first run.Nodes
+	first.Apply(report(1, 1, 1, 0, nodeOf("a", run.NodeSuccess), nodeOf("b", run.NodeFailed),
+		nodeOf("c", run.NodeRunning)))
+	n := first.Continue()
+	check := func(name string, want ...string) {
+		t.Helper()
+		var got []string
+		for _, node := range n.List {
+			got = append(got, fmt.Sprintf("%s %s of %d", node.ID, node.Status, node.Attempt))
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+	check("before the first report", "a SUCCESS of 1", "b FAILED of 1", "c UNFINISHED of 1")
+	n.Apply(report(5, 2, 1, 1, nodeOf("b", run.NodeRunning)))
+	check("a node runs again", "a SUCCESS of 1", "b RUNNING of 2", "c UNFINISHED of 1")
+	n.Apply(report(6, 2, 1, 1, nodeOf("b", run.NodeFailed), nodeOf("c", run.NodeSkipped)))
+	n.Apply(report(7, 2, 2, 1, nodeOf("b", run.NodeSuccess)))
+	check("the second try keeps the first", "a SUCCESS of 1", "b SUCCESS of 2", "c SKIPPED of 2")
+	if first.List[1].Status != run.NodeFailed {
+		t.Errorf("the base has changed: %+v", first.List[1])
+	}
+	s := run.Project(runtest.ID, runtest.Log(runtest.Start("s1"), runtest.Draft(run.StepStartedEvent, "s1", 1),
+		runtest.Draft(run.StepNodesReported, "s1", 1, runtest.M{"batch": 1, "counts": runtest.M{"total": 3}, "base": 1,
+			"nodes": []runtest.M{}})))
+	if got := s.Steps[0].Attempts[0].Nodes; got == nil || got.Base != 0 {
+		t.Errorf("an attempt that says that it continues itself has %+v, want no base", got)
+	}
+}

@@ -210,6 +210,18 @@ type (
 		Actor      string     `json:"actor"`
 		Reason     string     `json:"reason,omitempty"`
 		Code       Code       `json:"code,omitempty"` // rejections only
+		// Nodes is the set of a RETRY_STEP that runs only some nodes of its step.
+		Nodes *SignalNodes `json:"nodes,omitempty"`
+	}
+
+	// SignalNodes is the set of nodes that a RETRY_STEP runs again. It was computed from the manifest and the results of
+	// an attempt, and does not change any more. Set is the document with all nodes; IDs are the nodes of a small set.
+	SignalNodes struct {
+		Mode    string      `json:"mode"`
+		Attempt int         `json:"attempt"` // the logical attempt that failed
+		Count   int         `json:"count"`
+		IDs     []string    `json:"ids,omitempty"`
+		Set     ArtifactRef `json:"set"`
 	}
 
 	// PausePayload of RunPaused and RunResumed. The store sets RunningStepsCount while it holds the lock on the head of

@@ -19,7 +19,7 @@ type Ord int32
 const NoStep Ord = -1
 
 // ReducerRev is the revision of Fold. Checkpoints of other revisions are folded again (contract T32, T188).
-const ReducerRev = 7
+const ReducerRev = 8
 
 // Status of a run.
 type Status string

@@ -177,6 +177,20 @@ var payloads = map[EventType]shape{
 		may("stepId", anID),
 		must("actor", filled),
 		may("reason", text),
+		may("nodes", object(
+			must("mode", filled),
+			must("attempt", attemptShape),
+			must("count", countShape),
+			may("ids", list(50, filled)),
+			must("set", object(
+				must("uri", filled),
+				must("kind", filled),
+				may("sha256", aHash),
+				may("sizeBytes", wideShape),
+				may("contentType", text),
+				may("expiresAt", instant),
+			)),
+		)),
 	),
 	"SignalRejected": object(
 		may("sourceOccurredAt", instant),
@@ -185,6 +199,20 @@ var payloads = map[EventType]shape{
 		may("stepId", anID),
 		must("actor", filled),
 		may("reason", text),
+		may("nodes", object(
+			must("mode", filled),
+			must("attempt", attemptShape),
+			must("count", countShape),
+			may("ids", list(50, filled)),
+			must("set", object(
+				must("uri", filled),
+				must("kind", filled),
+				may("sha256", aHash),
+				may("sizeBytes", wideShape),
+				may("contentType", text),
+				may("expiresAt", instant),
+			)),
+		)),
 		must("code", filled),
 	),
 	"StepAwaitingManualCompletion": object(
@@ -249,6 +277,7 @@ var payloads = map[EventType]shape{
 			may("failed", countShape),
 			may("skipped", countShape),
 		)),
+		may("base", countShape),
 		must("nodes", list(200, object(
 			must("id", filled),
 			may("type", text),

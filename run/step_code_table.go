@@ -9,6 +9,10 @@ func StepCodeTable() []CodeInfo {
 		{"DBT_FAILED", 0, true, "dbt ended with status 1: a model, a test or a seed failed.",
 			"Open the Models tab of the step, or its log: it has the failed nodes with their error. Fix them, then retry " +
 				"the step."},
+		{"DBT_NODES_MISSING", 0, true, "dbt did not run a node that was retried: the project no longer has it, or has disabled it.",
+			"Retry the whole step."},
+		{"DBT_NODES_OPEN", 0, true, "The retried nodes ended well, but other nodes of the step did not.",
+			"Retry the failed nodes of the step."},
 		{"DBT_USAGE", 0, false, "dbt ended with status 2: its arguments or the project are wrong, or it crashed.",
 			"Read the log, correct the project or the inputs of the step, then start a new run or retry with force."},
 		{"DIR_NOT_ALLOWED", 0, false, "The step names a directory outside of those that the worker allows.",

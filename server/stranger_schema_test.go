@@ -57,6 +57,7 @@ var slotKeys = map[string]string{ //nolint:gochecknoglobals // a table
 	"Query.bulkRunCounts.ids": "bulk",
 	"Query.runTags.runIds":    "run", "Query.compareRuns.a": "run", "Query.compareRuns.b": "run",
 	"SaveViewInput.id": "request", "DeleteViewInput.id": "request", "SaveViewInput.name": "name",
+	"RetryNodesInput.uniqueIds":     "text",
 	"CompleteManualStepInput.token": "manualToken",
 	"DeadLettersInput.ids":          "deadLetter", "Query.bulk.id": "bulk", "CancelBulkInput.id": "bulk",
 	"Subscription.bulkUpdates.id": "bulk", "BulkRunsInput.failedOf": "bulk", "BulkRunsInput.ids": "run",

@@ -8,9 +8,9 @@ const KB = 1000;
 // before the pages of incidents and deliveries, 440 with 31 of CSS before the page of an artifact, and 450 before
 // the pages of retention and of reads of secrets, and 460 before that of erasures: each loads when it is opened. It was
 // 465 before the page of a sign-in, which few people see, became a part of its own, and 467 before the nodes of a dbt
-// step were live.
+// step were live, and 469 before some of them could be retried: its dialog loads with the tab of models.
 // "empty" is "first" with the part that says how to begin, which an installation without runs loads.
-const budgets = { first: 200, empty: 200, run: 60, start: 60, explorer: 240, all: 469, css: 32 };
+const budgets = { first: 200, empty: 200, run: 60, start: 60, explorer: 240, all: 472, css: 32 };
 
 const dist = new URL("dist/", import.meta.url);
 const manifest = JSON.parse(readFileSync(new URL(".vite/manifest.json", dist), "utf8"));

@@ -103,6 +103,11 @@ func (s *session) showPreview(ctx context.Context, d console.Display, action cli
 	} else if err := s.printChanges(d, stepOf(action), p.Changes); err != nil {
 		return err
 	}
+	if p.Nodes != nil {
+		if err := s.printNodes(d, p.Nodes); err != nil {
+			return err
+		}
+	}
 	if n := len(p.Blocked); n > 0 {
 		fmt.Fprintf(out, "%s will not start: %s\n", cmdline.Count(n, "step"), firstSteps(p.Blocked))
 	}
@@ -207,6 +212,37 @@ func (s *session) printChanges(d console.Display, own string, changes []client.P
 	}
 	if more := len(changes) - maxPreviewed; more > 0 {
 		fmt.Fprintf(d.Out, "  and %s; -o json lists them all\n", cmdline.Count(more, "more step"))
+	}
+	return nil
+}
+
+// maxPreviewedNodes bounds the nodes that a preview lists.
+const maxPreviewedNodes = 50
+
+// nodeReasons say why a node is in a retry; %s is the node that is the reason.
+var nodeReasons = map[client.RetryNodeReason]string{
+	client.RetryNodeReasonFailed: "failed", client.RetryNodeReasonUnfinished: "had not ended",
+	client.RetryNodeReasonSkipped: "was skipped", client.RetryNodeReasonTestedBy: "is tested by a test that failed",
+	client.RetryNodeReasonTestOf: "tests a model that is built again", client.RetryNodeReasonListed: "was named",
+	client.RetryNodeReasonListedNew: "was named, and had not run",
+}
+
+// printNodes prints the nodes that a retry would run.
+func (s *session) printNodes(d console.Display, p *client.PreviewActionPreviewNodesRetryNodesPreview) error {
+	fmt.Fprintf(d.Out, "%s of attempt %d would run:\n", cmdline.Count(p.Count, "node"), p.Attempt)
+	t := &console.Table{Display: d, Whole: s.whole(), Before: "  "}
+	for _, n := range p.Nodes[:min(len(p.Nodes), maxPreviewedNodes)] {
+		why := nodeReasons[n.Why]
+		if n.Because != nil {
+			why += ": " + *n.Because
+		}
+		t.Row(n.UniqueId, why)
+	}
+	if err := t.Print(); err != nil {
+		return err
+	}
+	if more := len(p.Nodes) - maxPreviewedNodes; more > 0 {
+		fmt.Fprintf(d.Out, "  and %s; -o json lists them all\n", cmdline.Count(more, "more node"))
 	}
 	return nil
 }

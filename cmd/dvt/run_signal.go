@@ -249,19 +249,38 @@ func (s *session) send(c *cobra.Command, in client.SignalRunInput, cancel bool, 
 
 func (s *session) retryVerb() verb {
 	var force bool
+	var nodes []string
 	return verb{
 		use: "retry RUN [STEP]", short: "Retry a failed step; default: the one that failed", args: 2, optional: 1,
 		watches: true, defaultStep: s.stepToRetry,
 		long: "Retry a failed step of a run that waits for it. STEP can be left out when one step failed. When several\n" +
-			"failed, the error lists the command for each. A run that has ended is run again with dvt run rerun.",
+			"failed, the error lists the command for each. A run that has ended is run again with dvt run rerun.\n\n" +
+			"With --nodes only some models, tests and other nodes of a dbt step run again: those that failed and that dbt\n" +
+			"skipped because of them (failed), the same with the models that failed tests test (failed-and-tested-parents),\n" +
+			"or nodes by their unique ids. --preview names exactly the nodes that would run, and why.",
 		flags: func(c *cobra.Command) {
 			c.Flags().BoolVar(&force, "force", false, "retry even if the policy forbids it (audited)")
+			c.Flags().StringSliceVar(&nodes, "nodes", nil,
+				"only these nodes of a dbt step: failed, failed-and-tested-parents, or unique ids with commas between them")
 		},
 		input: func(_ *cobra.Command, args []string, why *string, in *client.SignalInput) error {
-			in.RetryStep = &client.RetryStepInput{StepId: args[1], Force: &force, Reason: why}
+			in.RetryStep = &client.RetryStepInput{StepId: args[1], Force: &force, Reason: why, Nodes: retryNodes(nodes)}
 			return nil
 		},
 	}
+}
+
+// retryNodes returns the input for --nodes; nil without it.
+func retryNodes(words []string) *client.RetryNodesInput {
+	switch {
+	case len(words) == 0:
+		return nil
+	case len(words) == 1 && strings.EqualFold(words[0], "failed"):
+		return &client.RetryNodesInput{Mode: new(client.RetryNodesModeFailed)}
+	case len(words) == 1 && strings.EqualFold(words[0], "failed-and-tested-parents"):
+		return &client.RetryNodesInput{Mode: new(client.RetryNodesModeFailedAndTheirTestedParents)}
+	}
+	return &client.RetryNodesInput{UniqueIds: words}
 }
 
 // endWords are the predicates of ended runs in messages.

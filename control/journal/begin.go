@@ -48,6 +48,10 @@ func (a *attempts) startAttempt(ctx context.Context, b engine.StartAttempt) (eng
 	if err != nil {
 		return engine.AttemptStarted{}, err
 	}
+	chosen, err := j.chosenNodes(ctx, f, i, b, d.SignalID)
+	if err != nil {
+		return engine.AttemptStarted{}, err
+	}
 	if err := j.checkTurn(ctx, f, i, b.LogicalAttempt); err != nil {
 		return engine.AttemptStarted{}, err
 	}
@@ -84,6 +88,11 @@ func (a *attempts) startAttempt(ctx context.Context, b engine.StartAttempt) (eng
 		out.Key = j.cfg.Tickets.Key(x)
 		out.Step, out.Params = f.plan.Steps[i], f.run.Params
 		out.SandboxCeiling = applyCeiling(&out.Step, ceiling)
+		if chosen != nil {
+			if out.Nodes, err = j.selectNodes(ctx, b, *chosen); err != nil {
+				return engine.AttemptStarted{}, err
+			}
+		}
 		if j.cfg.Traceparent != nil {
 			out.Traceparent = j.cfg.Traceparent(b.RunID, b.StepID, b.LogicalAttempt)
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/dvt-engine/dvt/artifact"
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/nodes"
 	"github.com/dvt-engine/dvt/control/runs"
 	"github.com/dvt-engine/dvt/engine"
 	"github.com/dvt-engine/dvt/engine/ticket"
@@ -73,6 +74,7 @@ type Journal struct {
 	refusals  *refusals
 	workers   *lru.Cache[string, knownWorker] // by account and worker
 	orders    openOrders
+	nodes     *nodes.Folds
 	lostNotes chan struct{} // a slot for each note that waits; see noteLostLines
 }
 
@@ -102,7 +104,7 @@ func New(cfg Config) *Journal {
 	}
 	j := &Journal{cfg: cfg, writes: newWrites(cfg), runs: sizedlru.New[*RunFacts](maxKept, maxKeptBytes),
 		refusals: newRefusals(cfg), workers: control.NewLRU[knownWorker](maxKnownWorkers),
-		lostNotes: make(chan struct{}, maxLostNotes)}
+		nodes: nodes.NewFolds(cfg.Store.Signals), lostNotes: make(chan struct{}, maxLostNotes)}
 	j.attempts = &attempts{journal: j, worker: authz.Worker{ID: string(run.ByEngine), Serves: []string{"*"},
 		Queues: []string{"*"}}}
 	return j

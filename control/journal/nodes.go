@@ -85,6 +85,8 @@ func checkNodes(f *RunFacts, e engine.Evidence) (json.RawMessage, error) {
 		return nil, endError("/nodes", "only steps of dbt report nodes")
 	case p.Batch < 1 || p.Batch > run.MaxNodesBatches:
 		return nil, endError("/nodes/batch", fmt.Sprintf("must be from 1 to %d", run.MaxNodesBatches))
+	case p.Base < 0 || p.Base >= e.LogicalAttempt:
+		return nil, endError("/nodes/base", "must be an earlier attempt of the step, or 0")
 	case len(p.Nodes) > run.MaxNodesOfBatch:
 		return nil, endError("/nodes/nodes", fmt.Sprintf("at most %d nodes are allowed", run.MaxNodesOfBatch))
 	}

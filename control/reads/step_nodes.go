@@ -3,18 +3,15 @@ package reads
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 	"strconv"
-	"sync"
 
 	"github.com/dvt-engine/dvt/artifact"
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/control"
-	"github.com/dvt-engine/dvt/internal/sizedlru"
+	"github.com/dvt-engine/dvt/control/nodes"
 	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/run"
-	"github.com/dvt-engine/dvt/store"
 )
 
 // NodeStore has the logs and states from which nodes are read.
@@ -23,29 +20,16 @@ type NodeStore interface {
 	Events(ctx context.Context, runID string, after run.Seq, limit int) ([]run.Event, error)
 }
 
-// NodeReader reads the nodes that the attempts of steps report while they run. It keeps the folds of attempts that were
-// read lately, so that a further read costs only the events since. It is safe for concurrent use.
+// NodeReader reads the nodes that the attempts of steps report while they run. It is safe for concurrent use.
 type NodeReader struct {
 	rights *control.Rights
 	store  NodeStore
-	folds  *sizedlru.Cache[*nodeFold]
+	folds  *nodes.Folds
 }
-
-// Bounds of the folds that are kept.
-const (
-	keptFolds = 256
-	keptNodes = 100_000
-)
 
 // NewNodeReader makes a NodeReader.
-func NewNodeReader(rights *control.Rights, store NodeStore) *NodeReader {
-	return &NodeReader{rights: rights, store: store, folds: sizedlru.New[*nodeFold](keptFolds, keptNodes)}
-}
-
-// nodeFold is the fold of one attempt. turn is held by its reader.
-type nodeFold struct {
-	turn  sync.Mutex
-	nodes run.Nodes
+func NewNodeReader(rights *control.Rights, store NodeStore, folds *nodes.Folds) *NodeReader {
+	return &NodeReader{rights: rights, store: store, folds: folds}
 }
 
 // StepNodesQuery asks for nodes of one logical attempt.
@@ -112,18 +96,18 @@ func (s *NodeReader) StepNodes(ctx context.Context, p authz.Principal, in StepNo
 	}
 	a := step.Attempts[i]
 	upTo := cmp.Or(in.UpTo, l.State.Seq)
-	nodes, err := s.fold(ctx, l, in.StepID, a, upTo)
+	fold, err := s.folds.Of(ctx, l, in.StepID, a, upTo)
 	if err != nil {
 		return out, false, control.Translate(err)
 	}
-	out = StepNodesPage{Attempt: logical, Seq: upTo, Omitted: nodes.Omitted}
+	out = StepNodesPage{Attempt: logical, Seq: upTo, Omitted: fold.Omitted}
 	over := a.Status.Terminal() && a.EndedSeq <= upTo
 	compiled := ""
 	if ref := ownResults(artifact.AttemptID{TenantID: r.TenantID, RunID: in.RunID, StepID: in.StepID,
 		LogicalAttempt: logical}, a); ref != nil && over {
 		compiled = ref.URI + "#"
 	}
-	for no, node := range nodes.List {
+	for no, node := range fold.List {
 		if over && !node.Status.Ended() {
 			node.Status = run.NodeUnfinished
 		}
@@ -139,57 +123,11 @@ func (s *NodeReader) StepNodes(ctx context.Context, p authz.Principal, in StepNo
 			continue
 		}
 		found := StepNode{Node: node}
-		if compiled != "" && node.Status != run.NodeSkipped {
+		if compiled != "" && node.Status != run.NodeSkipped && node.Attempt == logical {
 			found.CompiledIn = compiled + node.ID
 		}
 		out.Nodes = append(out.Nodes, found)
 		out.Cursors = append(out.Cursors, strconv.Itoa(no+1))
 	}
 	return out, true, nil
-}
-
-// fold returns the fold of an attempt at an event. The caller must not change it.
-func (s *NodeReader) fold(ctx context.Context, l store.Loaded, stepID string, a run.Attempt, upTo run.Seq) (run.Nodes,
-	error) {
-	key := fmt.Sprintf("%s/%s/%s/%d", l.Epoch, l.State.RunID, stepID, a.LogicalAttempt)
-	kept, found := s.folds.Get(key)
-	if !found {
-		kept = &nodeFold{}
-		s.folds.Put(key, kept, 1)
-	}
-	kept.turn.Lock()
-	defer kept.turn.Unlock()
-	if kept.nodes.Seq > upTo { // a view of the past
-		var past run.Nodes
-		err := s.read(ctx, l, stepID, a, upTo, &past)
-		return past, err
-	}
-	if err := s.read(ctx, l, stepID, a, upTo, &kept.nodes); err != nil {
-		return run.Nodes{}, err
-	}
-	s.folds.Put(key, kept, 1+len(kept.nodes.List))
-	return kept.nodes.Clone(), nil
-}
-
-// read applies the events of an attempt up to an event. It reads no event before the first report can be in the log,
-// and none after the last one.
-func (s *NodeReader) read(ctx context.Context, l store.Loaded, stepID string, a run.Attempt, upTo run.Seq,
-	into *run.Nodes) error {
-	last := min(upTo, a.Nodes.Seq)
-	for after := max(into.Seq, a.StartedSeq); after < last; {
-		events, err := s.store.Events(ctx, l.State.RunID, after, int(min(last-after, store.MaxPage)))
-		if err != nil {
-			return err
-		}
-		if len(events) == 0 {
-			return nil
-		}
-		for i := range events {
-			e := &events[i]
-			if after = e.Seq; e.StepID == stepID && e.LogicalAttempt == a.LogicalAttempt && e.Seq <= last {
-				into.Apply(e)
-			}
-		}
-	}
-	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"unicode"
 
 	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/nodes"
 	"github.com/dvt-engine/dvt/internal/secretvalue"
 	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/run"
@@ -20,6 +21,8 @@ import (
 type SignalChecker struct {
 	plans  *PlanReader
 	Limits Limits
+	nodes  NodeSource
+	sets   *nodes.Sets
 }
 
 // NewSignalChecker makes a SignalChecker.
@@ -50,6 +53,7 @@ func (s *SignalChecker) CheckSignal(ctx context.Context, r store.Run, in SignalR
 	switch in.Signal.Type {
 	case run.RetryStep, run.SkipStep:
 		c.stepID()
+		c.nodes(in)
 	case run.UpdateParams:
 		if in.Signal.StepID != "" {
 			c.stepID()

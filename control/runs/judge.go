@@ -80,6 +80,7 @@ type judging struct {
 	why     string         // reason of the refusal, for the audit
 	raised  *store.Alert   // the alert that was raised, or nil
 	notes   string         // of the completion of a manual step, for the audit
+	nodes   chosenNodes    // of a RETRY_STEP
 }
 
 func (j *judging) judge(ctx context.Context, tx store.RunTx) error {
@@ -116,6 +117,9 @@ func (j *judging) judge(ctx context.Context, tx store.RunTx) error {
 	d := run.Judge(st, j.in.Signal)
 	if d.Outcome == run.Reject {
 		return j.reject(ctx, tx, d.Code, d.Message)
+	}
+	if decided, err := j.judgeNodes(ctx, tx, st); decided || err != nil {
+		return err
 	}
 	return j.accept(ctx, tx, st)
 }
@@ -251,10 +255,14 @@ func (j *judging) storeReceipt(ctx context.Context, tx store.RunTx, rc run.Signa
 // decide appends the event of the decision about the signal.
 func (j *judging) decide(ctx context.Context, tx store.RunTx, t run.EventType, code run.Code,
 	gate run.Gate) (store.EventOutcome, error) {
-	payload, err := json.Marshal(run.SignalPayload{
+	content := run.SignalPayload{
 		SignalID: j.in.Signal.ID, SignalType: j.in.Signal.Type, StepID: j.in.Signal.StepID, Actor: j.p.ID,
 		Reason: j.in.Reason, Code: code,
-	})
+	}
+	if t == run.SignalAccepted {
+		content.Nodes = j.nodes.event
+	}
+	payload, err := json.Marshal(content)
 	if err != nil {
 		return store.EventOutcome{}, err
 	}
@@ -293,15 +301,21 @@ func (j *judging) auditRow(outcome string, code run.Code) store.AuditRow {
 	return row
 }
 
-// auditDetail names the step of the signal in its audit row, and the outcome and the notes of a completion, so that an
-// auditor need not read the receipt. It is nil when the signal has none of them.
+// auditDetail names the step of the signal in its audit row, how many nodes a retry chose and how, and the outcome and
+// the notes of a completion, so that an auditor need not read the receipt. It is nil when the signal has none of them.
 func (j *judging) auditDetail() json.RawMessage {
 	detail := struct {
 		StepID  string            `json:"stepId,omitempty"`
 		Force   bool              `json:"force,omitempty"`
 		Outcome run.ManualOutcome `json:"outcome,omitempty"`
 		Notes   string            `json:"notes,omitempty"`
-	}{j.in.Signal.StepID, j.in.Signal.Force, j.in.Signal.Outcome, run.Text(j.notes, control.MaxAuditedReason)}
+		Nodes   string            `json:"nodes,omitempty"`
+		Count   int               `json:"nodeCount,omitempty"`
+	}{StepID: j.in.Signal.StepID, Force: j.in.Signal.Force, Outcome: j.in.Signal.Outcome,
+		Notes: run.Text(j.notes, control.MaxAuditedReason)}
+	if req, asked := nodesOf(j.in); asked {
+		detail.Nodes, detail.Count = string(req.Mode), len(j.nodes.set.Nodes)
+	}
 	if detail.StepID == "" && !detail.Force && detail.Outcome == "" && detail.Notes == "" {
 		return nil
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/nodes"
 	"github.com/dvt-engine/dvt/engine"
 	"github.com/dvt-engine/dvt/engine/interp"
 	"github.com/dvt-engine/dvt/plan"
@@ -60,6 +61,7 @@ type ActionPreview struct {
 	Blocked    []string
 	Warnings   []string
 	Bulk       *BulkPreview // set for a bulk only
+	Nodes      *nodes.Set   // set for a retry of nodes only
 }
 
 // StepChange is the change of one step.
@@ -201,7 +203,21 @@ func (s *Previewer) PreviewSignal(ctx context.Context, p authz.Principal, in Sig
 			return ActionPreview{}, err
 		}
 	}
-	return s.previewOn(ctx, r, l.State, in.Signal, medians)
+	chosen, err := s.checker.choose(ctx, r, in, false)
+	if err != nil {
+		return ActionPreview{}, err
+	}
+	out, err := s.previewOn(ctx, r, l.State, in.Signal, medians)
+	switch {
+	case err != nil || !chosen.asked || out.Outcome == "REFUSED":
+	case chosen.err != nil && chosen.err.Code == run.CodeBadInput:
+		return ActionPreview{}, chosen.err
+	case chosen.err != nil:
+		return RefusedPreview(l.State, chosen.err.Code, chosen.err.Message), nil
+	default:
+		out.Nodes = &chosen.set
+	}
+	return out, err
 }
 
 // previewCompletion makes the checks of CompleteManualStep.

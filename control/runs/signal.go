@@ -110,6 +110,11 @@ func (s *Signaller) DecideSignal(ctx context.Context, p authz.Principal, r store
 	action := authz.Action(in.Signal.Type)
 	var err error
 	j := &judging{s: s.judge, p: p, in: in, rights: rights, run: r, bulk: bulk}
+	if rights.Allowed {
+		if j.nodes, err = s.Checker.choose(ctx, r, in, true); err != nil {
+			return SignalReceipt{}, control.Translate(err)
+		}
+	}
 	if j.in.Payload, err = compactPayload(r.Identity, in.Payload, s.judge.limits.MaxSignalBytes); err != nil {
 		return SignalReceipt{}, control.Translate(err)
 	}

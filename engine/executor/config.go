@@ -25,11 +25,15 @@ const (
 	CodeInputsInvalid   = "INPUTS_INVALID"    // the inputs do not fit the step's type
 	CodeDBTFailed       = "DBT_FAILED"        // exit status 1 of dbt: a node failed; retryable (contract T219)
 	CodeDBTUsage        = "DBT_USAGE"         // exit status 2 of dbt: wrong arguments; not retryable (contract T219)
-	CodeHTTPStatus      = "HTTP_STATUS"       // the response has an unexpected status
-	CodeHTTPTransport   = "HTTP_TRANSPORT"    // no response; retryable
-	CodeAddressRefused  = "ADDRESS_REFUSED"   // Config.Egress does not permit the address
-	CodeUnknown         = "UNKNOWN"           // an error that is not a *Failure; retryable
-	CodeTypeUnsupported = "TYPE_UNSUPPORTED"  // this worker has no executor for the step's type
+	// CodeDBTNodesMissing: dbt did not execute a node that a person retried; retryable.
+	CodeDBTNodesMissing = "DBT_NODES_MISSING"
+	// CodeDBTNodesOpen: the nodes that a person retried ended well, and others of the step did not; retryable.
+	CodeDBTNodesOpen    = "DBT_NODES_OPEN"
+	CodeHTTPStatus      = "HTTP_STATUS"      // the response has an unexpected status
+	CodeHTTPTransport   = "HTTP_TRANSPORT"   // no response; retryable
+	CodeAddressRefused  = "ADDRESS_REFUSED"  // Config.Egress does not permit the address
+	CodeUnknown         = "UNKNOWN"          // an error that is not a *Failure; retryable
+	CodeTypeUnsupported = "TYPE_UNSUPPORTED" // this worker has no executor for the step's type
 )
 
 // Config has the permissions and resources that a worker gives to executors. The zero value permits the project root,

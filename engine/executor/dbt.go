@@ -11,9 +11,11 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/dvt-engine/dvt/engine"
 	"github.com/dvt-engine/dvt/engine/executor/dbtlog"
 	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/run/nodeset"
 	"github.com/dvt-engine/dvt/sandbox"
 )
 
@@ -62,7 +64,17 @@ func (d *dbtExecutor) Execute(ctx context.Context, t Task, h Host) (Result, erro
 		return Result{}, err
 	}
 	defer removeSecrets()
-	argv, err := d.argv(in, project, profiles, target, filepath.Join(own, "logs"))
+	verb, only := d.verb, []string(nil)
+	if sel := t.Nodes; sel != nil {
+		if len(sel.Nodes) == 0 { // earlier tries ended all of them well
+			return finished(d.verb, sel)
+		}
+		verb = nodeset.Verb(verb, idsOf(sel.Nodes))
+		if only, err = selectArgs(files, own, sel); err != nil {
+			return Result{}, err
+		}
+	}
+	argv, err := d.argv(verb, only, in, project, profiles, target, filepath.Join(own, "logs"))
 	if err != nil {
 		return Result{}, err
 	}
@@ -97,16 +109,20 @@ func (d *dbtExecutor) Execute(ctx context.Context, t Task, h Host) (Result, erro
 	}
 	log.nodes.Flush()
 	results.complete(log.nodes, log.rowCounts())
-	res := Result{Value: results.summary(d.verb, log.rowCounts())}
+	res := Result{Value: results.summary(verb, log.rowCounts())}
 	var keepErr error
 	res.Artifacts, keepErr = keepDBT(ctx, h, files, target)
+	if f := checkSelection(t.Nodes, results); status == 0 && keepErr == nil && f != nil {
+		f.Artifacts, f.Value = res.Artifacts, res.Value
+		return res, f
+	}
 	if status == 0 {
 		return res, keepErr
 	}
 	if keepErr != nil { // the failure of dbt says more
 		h.Print("dvt", keepErr.Error())
 	}
-	if f := boundFailure(exit, program.Limits, "dbt "+d.verb); f != nil {
+	if f := boundFailure(exit, program.Limits, "dbt "+verb); f != nil {
 		f.Artifacts, f.Value = res.Artifacts, res.Value
 		return res, f
 	}
@@ -118,19 +134,32 @@ func (d *dbtExecutor) Execute(ctx context.Context, t Task, h Host) (Result, erro
 		f.Code, f.Retryable = CodeDBTUsage, false
 	}
 	if f.Message == "" {
-		f.Message = endOf("dbt "+d.verb, status)
+		f.Message = endOf("dbt "+verb, status)
 	}
 	return res, f
 }
 
+// finished returns the result of an attempt that has nothing left to execute. dbt does not run, and so do no hooks.
+func finished(verb string, sel *engine.NodeSelection) (Result, error) {
+	res := Result{Value: runResults{}.summary(verb, nil)}
+	if f := checkSelection(sel, runResults{}); f != nil {
+		return res, f
+	}
+	return res, nil
+}
+
 // argv returns dbt's command line: the arguments of the plan, and flags that keep the checkout clean and make the
-// output readable for programs.
-func (d *dbtExecutor) argv(in plan.DBTInputs, project, profiles, target, logs string) ([]string, error) {
+// output readable for programs. only, when set, has the arguments that select nodes, in place of those of the plan.
+func (d *dbtExecutor) argv(verb string, only []string, in plan.DBTInputs, project, profiles, target, logs string) (
+	[]string, error) {
+	if only != nil {
+		in.Select, in.Exclude = "", ""
+	}
 	dbt := d.cfg.DBTPath
 	if dbt == "" {
 		dbt = "dbt"
 	}
-	argv := []string{dbt, "--log-format", "json", "--log-level", "info", "--no-use-colors", d.verb,
+	argv := []string{dbt, "--log-format", "json", "--log-level", "info", "--no-use-colors", verb,
 		"--project-dir", project, "--profiles-dir", profiles, "--target-path", target, "--log-path", logs}
 	for _, f := range []struct{ flag, value string }{{"--select", in.Select}, {"--exclude", in.Exclude},
 		{"--target", in.Target}} {
@@ -146,13 +175,14 @@ func (d *dbtExecutor) argv(in plan.DBTInputs, project, profiles, target, logs st
 		}
 		argv = append(append(argv, f.flag), words...)
 	}
+	argv = append(argv, only...)
 	if len(in.Vars) > 0 {
 		argv = append(argv, "--vars", string(in.Vars))
 	}
 	if in.Threads > 0 {
 		argv = append(argv, "--threads", strconv.Itoa(in.Threads))
 	}
-	if in.FullRefresh && d.verb != "test" {
+	if in.FullRefresh && verb != "test" {
 		argv = append(argv, "--full-refresh")
 	}
 	return argv, nil
@@ -160,8 +190,8 @@ func (d *dbtExecutor) argv(in plan.DBTInputs, project, profiles, target, logs st
 
 const (
 	manifestFile = "manifest.json"
-	// maxTrackedManifest is the size of the largest manifest by which nodes are reported, in bytes. The nodes of a larger
-	// project are not reported.
+	// maxTrackedManifest is the size of the largest manifest by which nodes are reported, in bytes. The nodes of a
+	// larger project are not reported.
 	maxTrackedManifest = 128 << 20
 )
 
@@ -191,8 +221,7 @@ func trackerOf(h Host, files workspace, target, parsed string) *dbtlog.Tracker {
 // execution; nil when the inputs give none.
 func (d *dbtExecutor) parseArgv(in plan.DBTInputs, project, profiles, own string) []string {
 	in.Select, in.Exclude, in.Threads, in.FullRefresh = "", "", 0, false
-	parse := dbtExecutor{cfg: d.cfg, verb: "parse"}
-	argv, err := parse.argv(in, project, profiles, filepath.Join(own, parsedDir), filepath.Join(own, parsedDir))
+	argv, err := d.argv("parse", nil, in, project, profiles, filepath.Join(own, parsedDir), filepath.Join(own, parsedDir))
 	if err != nil {
 		return nil
 	}

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"io"
 
+	"github.com/dvt-engine/dvt/engine"
 	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/sandbox"
@@ -35,6 +36,9 @@ type Task struct {
 
 	// Traceparent continues the trace of the run in the step's work; "" when there is none.
 	Traceparent string
+
+	// Nodes are the nodes of a dbt step that the attempt executes; nil means all.
+	Nodes *engine.NodeSelection
 
 	paramsFile string // see withParams
 	secrets    []given

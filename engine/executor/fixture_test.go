@@ -36,6 +36,7 @@ type journal struct {
 	kept     *artifact.Store
 	params   json.RawMessage // of the run
 	parent   string          // traceparent of the attempt
+	only     *engine.NodeSelection
 
 	mu     sync.Mutex
 	begins []engine.StartAttempt // calls of StartAttempt and Compensation
@@ -81,6 +82,7 @@ func (j *journal) StartAttempt(_ context.Context, b engine.StartAttempt) (engine
 	return engine.AttemptStarted{
 		AttemptStarted: store.AttemptStarted{Verdict: store.StartGranted}, Identity: identity, Step: j.step, Params: j.params,
 		Key: keyOf(b.RunID, b.StepID, b.LogicalAttempt, b.N, b.EngineAttempt, false), Traceparent: j.parent,
+		Nodes: j.only,
 	}, nil
 }
 

@@ -3,6 +3,7 @@ package executor
 import (
 	"context"
 	"errors"
+	"maps"
 	"sync"
 	"time"
 
@@ -31,6 +32,11 @@ type nodeReports struct {
 	closing chan struct{}
 	done    chan struct{}
 
+	// base, in an attempt that executes only some nodes, is the logical attempt that it continues; earlier are the
+	// newest results of the nodes that it executes.
+	base    int
+	earlier map[string]run.NodeStatus
+
 	mu      sync.Mutex
 	last    map[string]run.NodeStatus // of each node, as it was reported
 	counts  run.NodeCounts
@@ -40,9 +46,25 @@ type nodeReports struct {
 }
 
 // newNodeReports makes a nodeReports that ships by to. The caller runs ship in a goroutine and calls close at the end.
-func newNodeReports(to func(context.Context, run.StepNodesPayload) error) *nodeReports {
-	return &nodeReports{to: to, ready: make(chan struct{}, 1), closing: make(chan struct{}), done: make(chan struct{}),
+// An attempt that executes only some nodes begins with a batch without nodes, because its counts are those of all
+// nodes.
+func newNodeReports(to func(context.Context, run.StepNodesPayload) error, only *engine.NodeSelection) *nodeReports {
+	n := &nodeReports{to: to, ready: make(chan struct{}, 1), closing: make(chan struct{}), done: make(chan struct{}),
 		last: map[string]run.NodeStatus{}, index: map[string]int{}}
+	if only == nil {
+		return n
+	}
+	n.base, n.counts, n.earlier = only.Base, only.Counts, maps.Clone(only.Hooks)
+	if n.earlier == nil {
+		n.earlier = map[string]run.NodeStatus{}
+	}
+	for _, node := range only.Nodes {
+		if node.Was != "" {
+			n.earlier[node.ID] = node.Was
+		}
+	}
+	n.ready <- struct{}{}
+	return n
 }
 
 // add queues a report. It drops nodes beyond run.MaxNodes, and the start of a node that ended.
@@ -56,10 +78,18 @@ func (n *nodeReports) add(r run.StepNode, total int) {
 	if !known && len(n.last) >= run.MaxNodes {
 		return
 	}
+	if !known {
+		was = n.earlier[r.ID]
+	}
 	n.counts.Add(was, -1)
 	n.counts.Add(r.Status, 1)
 	n.last[r.ID] = r.Status
-	n.counts.Total = max(n.counts.Total, total, len(n.last))
+	switch {
+	case n.base == 0:
+		n.counts.Total = max(n.counts.Total, total, len(n.last))
+	case !known && was == "":
+		n.counts.Total++
+	}
 	r.Error, r.Relation = run.Text(r.Error, run.MaxNodeText), run.Text(r.Relation, run.MaxNodeID)
 	if i, waits := n.index[r.ID]; waits {
 		n.waiting[i] = r
@@ -84,11 +114,14 @@ func (n *nodeReports) next() (run.StepNodesPayload, bool) {
 		size += nodeFrameBytes + len(r.ID) + len(r.SkippedBy) + len(r.Error) + len(r.Relation)
 		k++
 	}
-	if k == 0 {
+	if k == 0 && (n.base == 0 || n.batch > 0) {
 		return run.StepNodesPayload{}, false
 	}
 	n.batch++
-	p := run.StepNodesPayload{Batch: n.batch, Counts: n.counts, Nodes: n.waiting[:k:k]}
+	p := run.StepNodesPayload{Batch: n.batch, Counts: n.counts, Nodes: n.waiting[:k:k], Base: n.base}
+	if k == 0 {
+		p.Nodes = []run.StepNode{}
+	}
 	n.waiting = n.waiting[k:]
 	clear(n.index)
 	for i, r := range n.waiting {

@@ -140,7 +140,7 @@ func (r *Runner) Run(ctx context.Context, d Dispatch, beat func(Heartbeat)) (eng
 	ctx = engine.WithTraceparent(ctx, begun.Traceparent)
 	return r.finish(ctx, x, r.work(ctx, x, Task{
 		Identity: begun.Identity, Step: begun.Step, Params: begun.Params, SandboxCeiling: begun.SandboxCeiling,
-		Traceparent:    begun.Traceparent,
+		Traceparent: begun.Traceparent, Nodes: begun.Nodes,
 		IdempotencyKey: strings.Join([]string{d.RunID, d.StepID, strconv.Itoa(d.LogicalAttempt)}, ":"),
 	}))
 }
@@ -179,7 +179,7 @@ func (r *Runner) begin(ctx context.Context, d Dispatch, blocked *atomic.Pointer[
 	err := persist(ctx, beginRetry, beginRetryMost, func() error {
 		answer = call(engine.StartAttempt{
 			RunID: d.RunID, StepID: d.StepID, LogicalAttempt: d.LogicalAttempt, N: d.N, EngineAttempt: d.EngineAttempt,
-			EmittedAt: r.now().UTC(), Ticket: d.Ticket,
+			EmittedAt: r.now().UTC(), Ticket: d.Ticket, SelectsNodes: true,
 		})
 		if answer == nil || errors.Is(answer, engine.ErrRefused) || errors.Is(answer, engine.ErrDenied) ||
 			errors.Is(answer, store.ErrNotFound) {
@@ -290,7 +290,7 @@ func (r *Runner) work(ctx context.Context, x execution, t Task) (o outcome) {
 	out := newOutput(r.now, redact, keeper.lines)
 	go out.ship(shipping)
 	endLeases := keepLeases(ctx, set, out)
-	running := &host{evidence: keeper, out: out, nodes: newNodeReports(keeper.nodes)}
+	running := &host{evidence: keeper, out: out, nodes: newNodeReports(keeper.nodes, t.Nodes)}
 	go running.nodes.ship(shipping)
 	var result Result
 	if err == nil {

@@ -21,6 +21,8 @@ var imports = map[string][]string{
 	"run":  {"plan"},
 	// Pure, like the fold whose result it reads.
 	"run/doctor": {"run", "plan"},
+	// Which nodes of dbt a retry runs: the use cases, the Journal and the worker agree by calling the same functions.
+	"run/nodeset": {"run"},
 	// Servers derive traces from the store's log, and commands from the log that the API returns.
 	"run/trace": {"run"},
 
@@ -67,10 +69,11 @@ var imports = map[string][]string{
 	// Plans name the addresses that executors and the fetch of plans call: one guard judges both.
 	"egress":  {},
 	"sandbox": {"plan"},
-	"engine/executor": {"engine", "engine/executor/dbtlog", "store", "run", "run/trace", "plan", "artifact", "egress",
+	"engine/executor": {"engine", "engine/executor/dbtlog", "store", "run", "run/nodeset", "run/trace", "plan",
+		"artifact", "egress",
 		"sandbox", "internal/errorline", "internal/secretvalue", "secret", "secret/mask"},
 	// What dbt prints, as one contract for its versions; pure.
-	"engine/executor/dbtlog": {"run"},
+	"engine/executor/dbtlog": {"run", "run/nodeset"},
 	// Workers read the secrets of steps. Providers stand behind a port.
 	"secret":           {"plan"},
 	"secret/mask":      {},
@@ -110,10 +113,14 @@ var imports = map[string][]string{
 	"control/admission": {"control", "control/access", "plan", "run", "store", "store/admission", "engine", "live",
 		"authz"},
 	"control/health": {"control", "control/admission", "plan", "run", "store", "engine", "live", "authz", "artifact"},
-	"control/runs": {"control", "control/admission", "plan", "run", "store", "engine", "engine/interp", "authz",
+	// The nodes of steps, which reads show and retries choose.
+	"control/nodes": {"control", "plan", "run", "run/nodeset", "store", "artifact", "internal/sizedlru"},
+	"control/runs": {"control", "control/admission", "control/nodes", "plan", "run", "run/nodeset", "store",
+		"engine", "engine/interp", "authz",
 		"artifact",
 		"internal/secretvalue", "internal/sizedlru"},
-	"control/reads": {"control", "control/runs", "plan", "run", "store", "engine", "live", "authz", "artifact",
+	"control/reads": {"control", "control/nodes", "control/runs", "plan", "run", "store", "engine", "live", "authz",
+		"artifact",
 		"internal/secretvalue", "internal/sizedlru"},
 	// The facts about a run come from many use cases, which are asked at once.
 	"control/diagnosis": {"control", "control/runs", "control/reads", "control/health", "plan", "run", "run/doctor",
@@ -129,13 +136,15 @@ var imports = map[string][]string{
 	"control/duty": {"control", "control/runs", "control/admission", "control/health", "plan", "run", "store", "engine",
 		"authz"},
 	// An engine's log is compared with what the use cases accepted, so the Journal knows their payloads.
-	"control/journal": {"control", "control/runs", "control/admission", "plan", "run", "store", "engine", "engine/ticket",
+	"control/journal": {"control", "control/nodes", "run/nodeset", "control/runs", "control/admission",
+		"plan", "run", "store", "engine", "engine/ticket",
 		"authz", "artifact", "egress", "internal/sizedlru"},
 	// It removes what runs left in the bucket.
 	"control/retention": {"control", "plan", "run", "store", "authz", "artifact", "destination", "internal/dutycycle"},
 	// The fixture of the tests of the use cases: it wires a whole server without HTTP. Only tests import it.
 	"control/controltest": {everything},
-	"graph": {"control", "control/access", "control/admission", "control/bulk", "control/health", "control/reads",
+	"graph": {"control", "control/access", "control/admission", "control/bulk", "control/health", "control/nodes",
+		"control/reads",
 		"control/erasing", "control/retention", "control/runs", "control/secrets", "control/watch", "control/delivery",
 		"destination", "run", "run/doctor", "run/trace", "plan", "live", "authz", "graph/limit", "graph/ws"},
 	"graph/ws": {},

@@ -20,6 +20,7 @@ import (
 	"github.com/dvt-engine/dvt/control/duty"
 	"github.com/dvt-engine/dvt/control/erasing"
 	"github.com/dvt-engine/dvt/control/health"
+	"github.com/dvt-engine/dvt/control/nodes"
 	"github.com/dvt-engine/dvt/control/reads"
 	"github.com/dvt-engine/dvt/control/retention"
 	"github.com/dvt-engine/dvt/control/runs"
@@ -278,7 +279,9 @@ func New(cfg Config) *UseCases {
 	stopper := runs.NewStopper(st, cfg.Engine, s.ReceiptReader, now)
 	judge := runs.NewJudge(stopper, s.Allowances, cfg.Limits)
 	judge.Rates = runs.NewSignalRates(cfg.Metrics, usage.Label, now)
+	folds := nodes.NewFolds(st)
 	checker := runs.NewSignalChecker(s.PlanReader, cfg.Limits)
+	checker.UseNodes(st, nodes.NewSets(folds, cfg.Blobs))
 	s.Signaller = runs.NewSignaller(s.Rights, st, judge, checker, cfg.Blobs, s.Alerts)
 	s.TaskReader = runs.NewTaskReader(s.Rights, st, s.PlanReader, cfg.ManualKeys)
 	s.Completer = runs.NewCompleter(s.Rights, st, judge, s.TaskReader, s.Views)
@@ -303,7 +306,7 @@ func New(cfg Config) *UseCases {
 	s.Expiries = retention.NewExpiries(st, cfg.Retention, now)
 	s.ArtifactReader = reads.NewArtifactReader(s.Rights, st, cfg.Blobs, cfg.Seals, s.Expiries)
 	s.DBTReader = reads.NewDBTReader(s.Rights, st, cfg.Blobs, s.Expiries)
-	s.NodeReader = reads.NewNodeReader(s.Rights, st)
+	s.NodeReader = reads.NewNodeReader(s.Rights, st, folds)
 	s.EvidenceReader = reads.NewEvidenceReader(s.Rights, st, cfg.Blobs)
 	s.Debugger = reads.NewDebugger(s.Rights, st, cfg.Engine, s.ReceiptReader, cfg.Logs)
 	s.DeadLetterDesk = reads.NewDeadLetterDesk(s.Rights, st, cfg.Redriver)

@@ -1,8 +1,6 @@
 package dbtlog
 
 import (
-	"encoding/json"
-	"errors"
 	"io"
 	"slices"
 	"strings"
@@ -10,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/run/nodeset"
 )
 
 // maxHeld and maxHeldBytes bound the reports that wait for the manifest, and their texts.
@@ -33,7 +32,7 @@ type Tracker struct {
 	Now func() time.Time
 
 	mu        sync.Mutex
-	known     Manifest // nil until it was read
+	known     map[string]nodeset.Node // nil until it was read
 	looked    time.Time
 	held      []run.StepNode
 	heldBytes int                     // of their texts
@@ -107,15 +106,15 @@ func (t *Tracker) look() bool {
 		return false
 	}
 	t.looked = now
-	var m Manifest
+	var m nodeset.Manifest
 	err := t.Open(func(r io.Reader) (err error) {
-		m, err = ReadManifest(r)
+		m, err = nodeset.ReadManifest(r)
 		return err
 	})
 	if err != nil {
 		return false
 	}
-	t.known = m
+	t.known = m.Nodes
 	for _, n := range t.held {
 		t.take(n)
 	}
@@ -220,94 +219,4 @@ func (t *Tracker) now() time.Time {
 		return t.Now()
 	}
 	return time.Now()
-}
-
-// Manifest has the nodes of a project by unique id.
-type Manifest map[string]ManifestNode
-
-// ManifestNode is what a manifest says of a node.
-type ManifestNode struct {
-	Needs []string // the ids of the nodes that it reads
-	Tests []string // the ids of the tests that read it
-}
-
-// maxManifestNodes bounds the nodes of a manifest that are read.
-const maxManifestNodes = 100_000
-
-var errManifest = errors.New("dbtlog: the manifest is not a JSON object, or has too many nodes")
-
-// ReadManifest reads a manifest.json. One node is in memory at a time beside the result.
-func ReadManifest(r io.Reader) (Manifest, error) {
-	doc := json.NewDecoder(r)
-	out := Manifest{}
-	err := members(doc, func(key string) error {
-		switch key {
-		case "nodes", "unit_tests", "functions":
-			return members(doc, func(id string) error {
-				var n struct {
-					DependsOn struct {
-						Nodes []string `json:"nodes"`
-					} `json:"depends_on"`
-				}
-				if err := doc.Decode(&n); err != nil {
-					return err
-				}
-				if len(out) >= maxManifestNodes {
-					return errManifest
-				}
-				out[id] = ManifestNode{Needs: n.DependsOn.Nodes}
-				return nil
-			})
-		}
-		var skipped json.RawMessage
-		return doc.Decode(&skipped)
-	})
-	if err != nil {
-		return nil, err
-	}
-	for id, n := range out {
-		if !strings.HasPrefix(id, "test.") && !strings.HasPrefix(id, "unit_test.") {
-			continue
-		}
-		for _, need := range n.Needs {
-			if of, ok := out[need]; ok {
-				of.Tests = append(of.Tests, id)
-				out[need] = of
-			}
-		}
-	}
-	for id, n := range out {
-		slices.Sort(n.Tests)
-		out[id] = n
-	}
-	return out, nil
-}
-
-// members calls visit with each key of the object that follows; visit must read the value.
-func members(doc *json.Decoder, visit func(key string) error) error {
-	open, err := doc.Token()
-	if err != nil {
-		return err
-	}
-	if open == nil { // null
-		return nil
-	}
-	if open != json.Delim('{') {
-		return errManifest
-	}
-	for doc.More() {
-		key, err := doc.Token()
-		if err != nil {
-			return err
-		}
-		name, ok := key.(string)
-		if !ok {
-			return errManifest
-		}
-		if err := visit(name); err != nil {
-			return err
-		}
-	}
-	_, err = doc.Token()
-	return err
 }

@@ -71,6 +71,7 @@ type ComplexityRoot struct {
 		Bulk       func(childComplexity int) int
 		Changes    func(childComplexity int) int
 		Code       func(childComplexity int) int
+		Nodes      func(childComplexity int) int
 		Outcome    func(childComplexity int) int
 		Reason     func(childComplexity int) int
 		Status     func(childComplexity int) int
@@ -1530,6 +1531,20 @@ type ComplexityRoot struct {
 		Warnings func(childComplexity int) int
 	}
 
+	RetryNode struct {
+		Because      func(childComplexity int) int
+		Name         func(childComplexity int) int
+		ResourceType func(childComplexity int) int
+		UniqueID     func(childComplexity int) int
+		Why          func(childComplexity int) int
+	}
+
+	RetryNodesPreview struct {
+		Attempt func(childComplexity int) int
+		Count   func(childComplexity int) int
+		Nodes   func(childComplexity int) int
+	}
+
 	RevokeSecretsPayload struct {
 		Change        func(childComplexity int) int
 		Done          func(childComplexity int) int
@@ -2097,6 +2112,7 @@ type ComplexityRoot struct {
 	}
 
 	StepNode struct {
+		Attempt        func(childComplexity int) int
 		BytesProcessed func(childComplexity int) int
 		ChangedSeq     func(childComplexity int) int
 		CompiledIn     func(childComplexity int) int
@@ -2124,6 +2140,7 @@ type ComplexityRoot struct {
 	}
 
 	StepNodeCounts struct {
+		Continues  func(childComplexity int) int
 		Failed     func(childComplexity int) int
 		Running    func(childComplexity int) int
 		Skipped    func(childComplexity int) int
@@ -2595,6 +2612,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.ActionPreview.Code(childComplexity), true
+	case "ActionPreview.nodes":
+		if e.ComplexityRoot.ActionPreview.Nodes == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ActionPreview.Nodes(childComplexity), true
 	case "ActionPreview.outcome":
 		if e.ComplexityRoot.ActionPreview.Outcome == nil {
 			break
@@ -9060,6 +9083,56 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.RetentionPreview.Warnings(childComplexity), true
 
+	case "RetryNode.because":
+		if e.ComplexityRoot.RetryNode.Because == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RetryNode.Because(childComplexity), true
+	case "RetryNode.name":
+		if e.ComplexityRoot.RetryNode.Name == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RetryNode.Name(childComplexity), true
+	case "RetryNode.resourceType":
+		if e.ComplexityRoot.RetryNode.ResourceType == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RetryNode.ResourceType(childComplexity), true
+	case "RetryNode.uniqueId":
+		if e.ComplexityRoot.RetryNode.UniqueID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RetryNode.UniqueID(childComplexity), true
+	case "RetryNode.why":
+		if e.ComplexityRoot.RetryNode.Why == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RetryNode.Why(childComplexity), true
+
+	case "RetryNodesPreview.attempt":
+		if e.ComplexityRoot.RetryNodesPreview.Attempt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RetryNodesPreview.Attempt(childComplexity), true
+	case "RetryNodesPreview.count":
+		if e.ComplexityRoot.RetryNodesPreview.Count == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RetryNodesPreview.Count(childComplexity), true
+	case "RetryNodesPreview.nodes":
+		if e.ComplexityRoot.RetryNodesPreview.Nodes == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RetryNodesPreview.Nodes(childComplexity), true
+
 	case "RevokeSecretsPayload.change":
 		if e.ComplexityRoot.RevokeSecretsPayload.Change == nil {
 			break
@@ -11503,6 +11576,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.StepMetrics.StartedAt(childComplexity), true
 
+	case "StepNode.attempt":
+		if e.ComplexityRoot.StepNode.Attempt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StepNode.Attempt(childComplexity), true
 	case "StepNode.bytesProcessed":
 		if e.ComplexityRoot.StepNode.BytesProcessed == nil {
 			break
@@ -11631,6 +11710,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.StepNodeConnection.Total(childComplexity), true
 
+	case "StepNodeCounts.continues":
+		if e.ComplexityRoot.StepNodeCounts.Continues == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StepNodeCounts.Continues(childComplexity), true
 	case "StepNodeCounts.failed":
 		if e.ComplexityRoot.StepNodeCounts.Failed == nil {
 			break
@@ -12497,6 +12582,7 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 		ec.unmarshalInputRerunInput,
 		ec.unmarshalInputResumeInput,
 		ec.unmarshalInputRetentionDaysInput,
+		ec.unmarshalInputRetryNodesInput,
 		ec.unmarshalInputRetryStepInput,
 		ec.unmarshalInputRevokeSecretsInput,
 		ec.unmarshalInputRevokeTokenInput,
@@ -14225,6 +14311,8 @@ type StepNodeCounts {
   skipped: Int!
   "The nodes that had not ended when the attempt ended, for example because somebody stopped it."
   unfinished: Int!
+  "The earlier attempt whose nodes the attempt continues, because only some of them were retried; the counts are those of all nodes. Null for an attempt that runs all of its nodes."
+  continues: Int
 }
 "The status of a node, the same for every version of dbt."
 enum NodeStatus {
@@ -14285,6 +14373,8 @@ type StepNode {
   compiledIn: String
   "runSeq of the event that last changed the node."
   changedSeq: Seq!
+  "The logical attempt that the result is from: an earlier one for a node that was not run again."
+  attempt: Int!
 }
 type DbtNodeConnection {
   edges: [DbtNodeEdge!]!
@@ -15198,6 +15288,25 @@ input RetryStepInput {
   reason: String
   "The failed attempt to retry; default the latest."
   expectedLogicalAttemptId: Int
+  "Only these nodes of a dbt step; default the whole step. ` + "`" + `preview` + "`" + ` names them."
+  nodes: RetryNodesInput
+}
+"""
+The nodes of a dbt step that a retry runs again. The server computes them from the manifest and the results of the latest
+attempt, and writes them with the signal; they do not change any more. The step succeeds when, with them, all of its nodes
+have ended well. Codes: NODES_NOT_DBT, NODES_NO_MANIFEST, NODES_MANIFEST_GONE, NODES_OTHER_MANIFEST, NODES_NONE;
+BAD_USER_INPUT with a violation for each id that cannot be retried.
+"""
+input RetryNodesInput @oneOf {
+  mode: RetryNodesMode
+  "dbt's unique ids, at most 1,000, such as ` + "`" + `model.shop.orders` + "`" + `."
+  uniqueIds: [String!]
+}
+enum RetryNodesMode {
+  "The nodes that failed or did not end, and those that dbt skipped because of them."
+  FAILED
+  "The same, and the models, seeds and snapshots that a failed test tests, with their tests that the step has run: they are built again."
+  FAILED_AND_THEIR_TESTED_PARENTS
 }
 input SkipStepInput {
   "A PENDING or FAILED step; its dependants go on as if it had succeeded."
@@ -15569,6 +15678,41 @@ type ActionPreview {
   warnings: [String!]!
   "With ` + "`" + `bulk` + "`" + `, whose outcome is APPLY if at least one run would not refuse as far as known; null for other actions."
   bulk: BulkPreview
+  "With ` + "`" + `nodes` + "`" + ` of a retry: exactly the nodes that it would run; null for other actions."
+  nodes: RetryNodesPreview
+}
+"The nodes that a retry of nodes would run."
+type RetryNodesPreview {
+  "The failed logical attempt from which they were computed."
+  attempt: Int!
+  count: Int!
+  "All of them, by their unique ids; at most 10,000."
+  nodes: [RetryNode!]!
+}
+type RetryNode {
+  uniqueId: String!
+  "The name within its package; that of a test lacks the digest that dbt adds."
+  name: String!
+  resourceType: String!
+  why: RetryNodeReason!
+  "The unique id of the node that is the reason: the failed node for SKIPPED, the failed test for TESTED_BY, the model for TEST_OF."
+  because: String
+}
+"Why a node is in a retry; the first reason that applies."
+enum RetryNodeReason {
+  FAILED
+  "It ran when the attempt ended."
+  UNFINISHED
+  "dbt skipped it."
+  SKIPPED
+  "A failed test tests it."
+  TESTED_BY
+  "It tests a node that is built again."
+  TEST_OF
+  "A person listed it, and it had ended well."
+  LISTED
+  "A person listed it, and the attempt had not run it."
+  LISTED_NEW
 }
 "The runs of a bulk, and what is known about them now."
 type BulkPreview {
@@ -17169,6 +17313,8 @@ func (ec *executionContext) childFields_ActionPreview(ctx context.Context, field
 		return ec.fieldContext_ActionPreview_warnings(ctx, field)
 	case "bulk":
 		return ec.fieldContext_ActionPreview_bulk(ctx, field)
+	case "nodes":
+		return ec.fieldContext_ActionPreview_nodes(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type ActionPreview", field.Name)
 }
@@ -19853,6 +19999,34 @@ func (ec *executionContext) childFields_RetentionPreview(ctx context.Context, fi
 	return nil, fmt.Errorf("no field named %q was found under type RetentionPreview", field.Name)
 }
 
+func (ec *executionContext) childFields_RetryNode(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "uniqueId":
+		return ec.fieldContext_RetryNode_uniqueId(ctx, field)
+	case "name":
+		return ec.fieldContext_RetryNode_name(ctx, field)
+	case "resourceType":
+		return ec.fieldContext_RetryNode_resourceType(ctx, field)
+	case "why":
+		return ec.fieldContext_RetryNode_why(ctx, field)
+	case "because":
+		return ec.fieldContext_RetryNode_because(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type RetryNode", field.Name)
+}
+
+func (ec *executionContext) childFields_RetryNodesPreview(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "attempt":
+		return ec.fieldContext_RetryNodesPreview_attempt(ctx, field)
+	case "count":
+		return ec.fieldContext_RetryNodesPreview_count(ctx, field)
+	case "nodes":
+		return ec.fieldContext_RetryNodesPreview_nodes(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type RetryNodesPreview", field.Name)
+}
+
 func (ec *executionContext) childFields_RevokeSecretsPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "tenantId":
@@ -21017,6 +21191,8 @@ func (ec *executionContext) childFields_StepNode(ctx context.Context, field grap
 		return ec.fieldContext_StepNode_compiledIn(ctx, field)
 	case "changedSeq":
 		return ec.fieldContext_StepNode_changedSeq(ctx, field)
+	case "attempt":
+		return ec.fieldContext_StepNode_attempt(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type StepNode", field.Name)
 }
@@ -21055,6 +21231,8 @@ func (ec *executionContext) childFields_StepNodeCounts(ctx context.Context, fiel
 		return ec.fieldContext_StepNodeCounts_skipped(ctx, field)
 	case "unfinished":
 		return ec.fieldContext_StepNodeCounts_unfinished(ctx, field)
+	case "continues":
+		return ec.fieldContext_StepNodeCounts_continues(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type StepNodeCounts", field.Name)
 }
@@ -24468,6 +24646,38 @@ func (ec *executionContext) fieldContext_ActionPreview_bulk(_ context.Context, f
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_BulkPreview(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _ActionPreview_nodes(ctx context.Context, field graphql.CollectedField, obj *model.ActionPreview) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ActionPreview_nodes(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Nodes, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.RetryNodesPreview) graphql.Marshaler {
+			return ec.marshalORetryNodesPreview2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRetryNodesPreview(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ActionPreview_nodes(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "ActionPreview",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_RetryNodesPreview(ctx, field)
 		},
 	}
 	return fc, nil
@@ -50229,6 +50439,199 @@ func (ec *executionContext) fieldContext_RetentionPreview_delete(_ context.Conte
 	return fc, nil
 }
 
+func (ec *executionContext) _RetryNode_uniqueId(ctx context.Context, field graphql.CollectedField, obj *model.RetryNode) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RetryNode_uniqueId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.UniqueID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RetryNode_uniqueId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RetryNode", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _RetryNode_name(ctx context.Context, field graphql.CollectedField, obj *model.RetryNode) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RetryNode_name(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Name, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RetryNode_name(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RetryNode", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _RetryNode_resourceType(ctx context.Context, field graphql.CollectedField, obj *model.RetryNode) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RetryNode_resourceType(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ResourceType, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RetryNode_resourceType(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RetryNode", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _RetryNode_why(ctx context.Context, field graphql.CollectedField, obj *model.RetryNode) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RetryNode_why(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Why, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v model.RetryNodeReason) graphql.Marshaler {
+			return ec.marshalNRetryNodeReason2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRetryNodeReason(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RetryNode_why(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RetryNode", field, false, false, errors.New("field of type RetryNodeReason does not have child fields"))
+}
+
+func (ec *executionContext) _RetryNode_because(ctx context.Context, field graphql.CollectedField, obj *model.RetryNode) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RetryNode_because(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Because, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_RetryNode_because(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RetryNode", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _RetryNodesPreview_attempt(ctx context.Context, field graphql.CollectedField, obj *model.RetryNodesPreview) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RetryNodesPreview_attempt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Attempt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RetryNodesPreview_attempt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RetryNodesPreview", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _RetryNodesPreview_count(ctx context.Context, field graphql.CollectedField, obj *model.RetryNodesPreview) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RetryNodesPreview_count(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Count, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RetryNodesPreview_count(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RetryNodesPreview", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _RetryNodesPreview_nodes(ctx context.Context, field graphql.CollectedField, obj *model.RetryNodesPreview) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RetryNodesPreview_nodes(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Nodes, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []model.RetryNode) graphql.Marshaler {
+			return ec.marshalNRetryNode2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRetryNodeᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RetryNodesPreview_nodes(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "RetryNodesPreview",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_RetryNode(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _RevokeSecretsPayload_tenantId(ctx context.Context, field graphql.CollectedField, obj *model.RevokeSecretsPayload) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -60550,6 +60953,29 @@ func (ec *executionContext) fieldContext_StepNode_changedSeq(_ context.Context, 
 	return graphql.NewScalarFieldContext("StepNode", field, false, false, errors.New("field of type Seq does not have child fields"))
 }
 
+func (ec *executionContext) _StepNode_attempt(ctx context.Context, field graphql.CollectedField, obj *model.StepNode) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_StepNode_attempt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Attempt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_StepNode_attempt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("StepNode", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
 func (ec *executionContext) _StepNodeConnection_edges(ctx context.Context, field graphql.CollectedField, obj *model.StepNodeConnection) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -60864,6 +61290,29 @@ func (ec *executionContext) _StepNodeCounts_unfinished(ctx context.Context, fiel
 	)
 }
 func (ec *executionContext) fieldContext_StepNodeCounts_unfinished(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("StepNodeCounts", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _StepNodeCounts_continues(ctx context.Context, field graphql.CollectedField, obj *model.StepNodeCounts) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_StepNodeCounts_continues(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Continues, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *int) graphql.Marshaler {
+			return ec.marshalOInt2ᚖint(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_StepNodeCounts_continues(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("StepNodeCounts", field, false, false, errors.New("field of type Int does not have child fields"))
 }
 
@@ -68073,6 +68522,43 @@ func (ec *executionContext) unmarshalInputRetentionDaysInput(ctx context.Context
 	return it, nil
 }
 
+func (ec *executionContext) unmarshalInputRetryNodesInput(ctx context.Context, obj any) (model.RetryNodesInput, error) {
+	var it model.RetryNodesInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"mode", "uniqueIds"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "mode":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("mode"))
+			data, err := ec.unmarshalORetryNodesMode2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRetryNodesMode(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Mode = data
+		case "uniqueIds":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("uniqueIds"))
+			data, err := ec.unmarshalOString2ᚕstringᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.UniqueIds = data
+		}
+	}
+	return it, nil
+}
+
 func (ec *executionContext) unmarshalInputRetryStepInput(ctx context.Context, obj any) (model.RetryStepInput, error) {
 	var it model.RetryStepInput
 	if obj == nil {
@@ -68088,7 +68574,7 @@ func (ec *executionContext) unmarshalInputRetryStepInput(ctx context.Context, ob
 		asMap["force"] = false
 	}
 
-	fieldsInOrder := [...]string{"stepId", "force", "reason", "expectedLogicalAttemptId"}
+	fieldsInOrder := [...]string{"stepId", "force", "reason", "expectedLogicalAttemptId", "nodes"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -68123,6 +68609,13 @@ func (ec *executionContext) unmarshalInputRetryStepInput(ctx context.Context, ob
 				return it, err
 			}
 			it.ExpectedLogicalAttemptID = data
+		case "nodes":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("nodes"))
+			data, err := ec.unmarshalORetryNodesInput2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRetryNodesInput(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Nodes = data
 		}
 	}
 	return it, nil
@@ -69699,6 +70192,11 @@ func (ec *executionContext) _ActionPreview(ctx context.Context, sel ast.Selectio
 			}
 		case "bulk":
 			out.Values[i] = ec._ActionPreview_bulk(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "nodes":
+			out.Values[i] = ec._ActionPreview_nodes(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
@@ -81140,6 +81638,112 @@ func (ec *executionContext) _RetentionPreview(ctx context.Context, sel ast.Selec
 	return out
 }
 
+var retryNodeImplementors = []string{"RetryNode"}
+
+func (ec *executionContext) _RetryNode(ctx context.Context, sel ast.SelectionSet, obj *model.RetryNode) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, retryNodeImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("RetryNode")
+		case "uniqueId":
+			out.Values[i] = ec._RetryNode_uniqueId(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "name":
+			out.Values[i] = ec._RetryNode_name(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "resourceType":
+			out.Values[i] = ec._RetryNode_resourceType(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "why":
+			out.Values[i] = ec._RetryNode_why(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "because":
+			out.Values[i] = ec._RetryNode_because(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var retryNodesPreviewImplementors = []string{"RetryNodesPreview"}
+
+func (ec *executionContext) _RetryNodesPreview(ctx context.Context, sel ast.SelectionSet, obj *model.RetryNodesPreview) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, retryNodesPreviewImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("RetryNodesPreview")
+		case "attempt":
+			out.Values[i] = ec._RetryNodesPreview_attempt(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "count":
+			out.Values[i] = ec._RetryNodesPreview_count(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "nodes":
+			out.Values[i] = ec._RetryNodesPreview_nodes(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
 var revokeSecretsPayloadImplementors = []string{"RevokeSecretsPayload"}
 
 func (ec *executionContext) _RevokeSecretsPayload(ctx context.Context, sel ast.SelectionSet, obj *model.RevokeSecretsPayload) graphql.Marshaler {
@@ -85944,6 +86548,11 @@ func (ec *executionContext) _StepNode(ctx context.Context, sel ast.SelectionSet,
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
+		case "attempt":
+			out.Values[i] = ec._StepNode_attempt(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}
@@ -86073,6 +86682,11 @@ func (ec *executionContext) _StepNodeCounts(ctx context.Context, sel ast.Selecti
 		case "unfinished":
 			out.Values[i] = ec._StepNodeCounts_unfinished(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "continues":
+			out.Values[i] = ec._StepNodeCounts_continues(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		default:
@@ -90765,6 +91379,36 @@ func (ec *executionContext) marshalNRetentionPreview2ᚖgithubᚗcomᚋdvtᚑeng
 	return ec._RetentionPreview(ctx, sel, v)
 }
 
+func (ec *executionContext) marshalNRetryNode2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRetryNode(ctx context.Context, sel ast.SelectionSet, v model.RetryNode) graphql.Marshaler {
+	return ec._RetryNode(ctx, sel, &v)
+}
+
+func (ec *executionContext) marshalNRetryNode2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRetryNodeᚄ(ctx context.Context, sel ast.SelectionSet, v []model.RetryNode) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNRetryNode2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRetryNode(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) unmarshalNRetryNodeReason2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRetryNodeReason(ctx context.Context, v any) (model.RetryNodeReason, error) {
+	var res model.RetryNodeReason
+	err := res.UnmarshalGQL(v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNRetryNodeReason2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRetryNodeReason(ctx context.Context, sel ast.SelectionSet, v model.RetryNodeReason) graphql.Marshaler {
+	return v
+}
+
 func (ec *executionContext) unmarshalNRevokeSecretsInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRevokeSecretsInput(ctx context.Context, v any) (model.RevokeSecretsInput, error) {
 	res, err := ec.unmarshalInputRevokeSecretsInput(ctx, v)
 	return res, graphql.ErrorOnPath(ctx, err)
@@ -92952,6 +93596,37 @@ func (ec *executionContext) marshalORetentionPass2ᚖgithubᚗcomᚋdvtᚑengine
 		return graphql.Null
 	}
 	return ec._RetentionPass(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalORetryNodesInput2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRetryNodesInput(ctx context.Context, v any) (*model.RetryNodesInput, error) {
+	if v == nil {
+		return nil, nil
+	}
+	res, err := ec.unmarshalInputRetryNodesInput(ctx, v)
+	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) unmarshalORetryNodesMode2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRetryNodesMode(ctx context.Context, v any) (*model.RetryNodesMode, error) {
+	if v == nil {
+		return nil, nil
+	}
+	var res = new(model.RetryNodesMode)
+	err := res.UnmarshalGQL(v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalORetryNodesMode2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRetryNodesMode(ctx context.Context, sel ast.SelectionSet, v *model.RetryNodesMode) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return v
+}
+
+func (ec *executionContext) marshalORetryNodesPreview2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRetryNodesPreview(ctx context.Context, sel ast.SelectionSet, v *model.RetryNodesPreview) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._RetryNodesPreview(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalORetryStepInput2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRetryStepInput(ctx context.Context, v any) (*model.RetryStepInput, error) {

@@ -97,8 +97,12 @@ func nodeCounts(p *run.NodeProgress) *model.StepNodeCounts {
 	if p == nil {
 		return nil
 	}
-	return &model.StepNodeCounts{Total: p.Total, Running: p.Running, Success: p.Success, Warn: p.Warn, Failed: p.Failed,
+	out := &model.StepNodeCounts{Total: p.Total, Running: p.Running, Success: p.Success, Warn: p.Warn, Failed: p.Failed,
 		Skipped: p.Skipped, Unfinished: p.Unfinished}
+	if p.Base > 0 {
+		out.Continues = &p.Base
+	}
+	return out
 }
 
 func mapStepError(e *run.StepError) *model.StepError {

@@ -81,6 +81,8 @@ type ActionPreview struct {
 	Warnings []string `json:"warnings"`
 	// With `bulk`, whose outcome is APPLY if at least one run would not refuse as far as known; null for other actions.
 	Bulk *BulkPreview `json:"bulk,omitempty"`
+	// With `nodes` of a retry: exactly the nodes that it would run; null for other actions.
+	Nodes *RetryNodesPreview `json:"nodes,omitempty"`
 }
 
 type AddRunNoteInput struct {
@@ -2372,6 +2374,35 @@ type RetentionPreview struct {
 	Delete *RetentionEstimate `json:"delete"`
 }
 
+type RetryNode struct {
+	UniqueID string `json:"uniqueId"`
+	// The name within its package; that of a test lacks the digest that dbt adds.
+	Name         string          `json:"name"`
+	ResourceType string          `json:"resourceType"`
+	Why          RetryNodeReason `json:"why"`
+	// The unique id of the node that is the reason: the failed node for SKIPPED, the failed test for TESTED_BY, the model for TEST_OF.
+	Because *string `json:"because,omitempty"`
+}
+
+// The nodes of a dbt step that a retry runs again. The server computes them from the manifest and the results of the latest
+// attempt, and writes them with the signal; they do not change any more. The step succeeds when, with them, all of its nodes
+// have ended well. Codes: NODES_NOT_DBT, NODES_NO_MANIFEST, NODES_MANIFEST_GONE, NODES_OTHER_MANIFEST, NODES_NONE;
+// BAD_USER_INPUT with a violation for each id that cannot be retried.
+type RetryNodesInput struct {
+	Mode *RetryNodesMode `json:"mode,omitempty"`
+	// dbt's unique ids, at most 1,000, such as `model.shop.orders`.
+	UniqueIds []string `json:"uniqueIds,omitempty"`
+}
+
+// The nodes that a retry of nodes would run.
+type RetryNodesPreview struct {
+	// The failed logical attempt from which they were computed.
+	Attempt int `json:"attempt"`
+	Count   int `json:"count"`
+	// All of them, by their unique ids; at most 10,000.
+	Nodes []RetryNode `json:"nodes"`
+}
+
 type RetryStepInput struct {
 	StepID string `json:"stepId"`
 	// Retry even if the policy forbids it; audited.
@@ -2379,6 +2410,8 @@ type RetryStepInput struct {
 	Reason *string `json:"reason,omitempty"`
 	// The failed attempt to retry; default the latest.
 	ExpectedLogicalAttemptID *int `json:"expectedLogicalAttemptId,omitempty"`
+	// Only these nodes of a dbt step; default the whole step. `preview` names them.
+	Nodes *RetryNodesInput `json:"nodes,omitempty"`
 }
 
 type RevokeSecretsInput struct {
@@ -3407,6 +3440,8 @@ type StepNode struct {
 	CompiledIn *string `json:"compiledIn,omitempty"`
 	// runSeq of the event that last changed the node.
 	ChangedSeq run.Seq `json:"changedSeq"`
+	// The logical attempt that the result is from: an earlier one for a node that was not run again.
+	Attempt int `json:"attempt"`
 }
 
 type StepNodeConnection struct {
@@ -3432,6 +3467,8 @@ type StepNodeCounts struct {
 	Skipped int `json:"skipped"`
 	// The nodes that had not ended when the attempt ended, for example because somebody stopped it.
 	Unfinished int `json:"unfinished"`
+	// The earlier attempt whose nodes the attempt continues, because only some of them were retried; the counts are those of all nodes. Null for an attempt that runs all of its nodes.
+	Continues *int `json:"continues,omitempty"`
 }
 
 type StepNodeEdge struct {
@@ -5826,6 +5863,135 @@ func (e *RedriveOutcome) UnmarshalJSON(b []byte) error {
 }
 
 func (e RedriveOutcome) MarshalJSON() ([]byte, error) {
+	var buf bytes.Buffer
+	e.MarshalGQL(&buf)
+	return buf.Bytes(), nil
+}
+
+// Why a node is in a retry; the first reason that applies.
+type RetryNodeReason string
+
+const (
+	RetryNodeReasonFailed RetryNodeReason = "FAILED"
+	// It ran when the attempt ended.
+	RetryNodeReasonUnfinished RetryNodeReason = "UNFINISHED"
+	// dbt skipped it.
+	RetryNodeReasonSkipped RetryNodeReason = "SKIPPED"
+	// A failed test tests it.
+	RetryNodeReasonTestedBy RetryNodeReason = "TESTED_BY"
+	// It tests a node that is built again.
+	RetryNodeReasonTestOf RetryNodeReason = "TEST_OF"
+	// A person listed it, and it had ended well.
+	RetryNodeReasonListed RetryNodeReason = "LISTED"
+	// A person listed it, and the attempt had not run it.
+	RetryNodeReasonListedNew RetryNodeReason = "LISTED_NEW"
+)
+
+var AllRetryNodeReason = []RetryNodeReason{
+	RetryNodeReasonFailed,
+	RetryNodeReasonUnfinished,
+	RetryNodeReasonSkipped,
+	RetryNodeReasonTestedBy,
+	RetryNodeReasonTestOf,
+	RetryNodeReasonListed,
+	RetryNodeReasonListedNew,
+}
+
+func (e RetryNodeReason) IsValid() bool {
+	switch e {
+	case RetryNodeReasonFailed, RetryNodeReasonUnfinished, RetryNodeReasonSkipped, RetryNodeReasonTestedBy, RetryNodeReasonTestOf, RetryNodeReasonListed, RetryNodeReasonListedNew:
+		return true
+	}
+	return false
+}
+
+func (e RetryNodeReason) String() string {
+	return string(e)
+}
+
+func (e *RetryNodeReason) UnmarshalGQL(v any) error {
+	str, ok := v.(string)
+	if !ok {
+		return fmt.Errorf("enums must be strings")
+	}
+
+	*e = RetryNodeReason(str)
+	if !e.IsValid() {
+		return fmt.Errorf("%s is not a valid RetryNodeReason", str)
+	}
+	return nil
+}
+
+func (e RetryNodeReason) MarshalGQL(w io.Writer) {
+	_, _ = fmt.Fprint(w, strconv.Quote(e.String()))
+}
+
+func (e *RetryNodeReason) UnmarshalJSON(b []byte) error {
+	s, err := strconv.Unquote(string(b))
+	if err != nil {
+		return err
+	}
+	return e.UnmarshalGQL(s)
+}
+
+func (e RetryNodeReason) MarshalJSON() ([]byte, error) {
+	var buf bytes.Buffer
+	e.MarshalGQL(&buf)
+	return buf.Bytes(), nil
+}
+
+type RetryNodesMode string
+
+const (
+	// The nodes that failed or did not end, and those that dbt skipped because of them.
+	RetryNodesModeFailed RetryNodesMode = "FAILED"
+	// The same, and the models, seeds and snapshots that a failed test tests, with their tests that the step has run: they are built again.
+	RetryNodesModeFailedAndTheirTestedParents RetryNodesMode = "FAILED_AND_THEIR_TESTED_PARENTS"
+)
+
+var AllRetryNodesMode = []RetryNodesMode{
+	RetryNodesModeFailed,
+	RetryNodesModeFailedAndTheirTestedParents,
+}
+
+func (e RetryNodesMode) IsValid() bool {
+	switch e {
+	case RetryNodesModeFailed, RetryNodesModeFailedAndTheirTestedParents:
+		return true
+	}
+	return false
+}
+
+func (e RetryNodesMode) String() string {
+	return string(e)
+}
+
+func (e *RetryNodesMode) UnmarshalGQL(v any) error {
+	str, ok := v.(string)
+	if !ok {
+		return fmt.Errorf("enums must be strings")
+	}
+
+	*e = RetryNodesMode(str)
+	if !e.IsValid() {
+		return fmt.Errorf("%s is not a valid RetryNodesMode", str)
+	}
+	return nil
+}
+
+func (e RetryNodesMode) MarshalGQL(w io.Writer) {
+	_, _ = fmt.Fprint(w, strconv.Quote(e.String()))
+}
+
+func (e *RetryNodesMode) UnmarshalJSON(b []byte) error {
+	s, err := strconv.Unquote(string(b))
+	if err != nil {
+		return err
+	}
+	return e.UnmarshalGQL(s)
+}
+
+func (e RetryNodesMode) MarshalJSON() ([]byte, error) {
 	var buf bytes.Buffer
 	e.MarshalGQL(&buf)
 	return buf.Bytes(), nil

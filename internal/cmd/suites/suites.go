@@ -187,7 +187,7 @@ func longSuites(root string) ([]task, error) {
 		{
 			name: "draws", what: "properties on many random draws", heavy: true, goTest: true, tests: true,
 			env:  []string{"TEST_LONG=1"},
-			argv: goTestOf([]string{"-shuffle=on"}, []string{"./engine/interp", "./run", "-rapid.checks=1000"}),
+			argv: goTestOf([]string{"-shuffle=on"}, []string{"./engine/interp", "./run", "./run/nodeset", "-rapid.checks=1000"}),
 		},
 		{
 			name: "faults", what: "random faults for a minute", heavy: true, goTest: true, tests: true,

@@ -86,4 +86,29 @@ export const models = {
   noRows:
     "Rows are not shown: the adapter does not report them. A project can count them, as the macro report_rows of the sample does; the counts come with a step that succeeds.",
   filter: "Show nodes",
+  fromAttempt: (n: number) => `From attempt ${n}: the retry did not run it.`,
+  retry: {
+    open: (n: number) => `Retry failed nodes (${n})…`,
+    title: (step: string) => `Retry nodes of ${step}`,
+    modes: "What runs again",
+    FAILED: "Failed and skipped nodes",
+    FAILED_AND_THEIR_TESTED_PARENTS: "And the models that failed tests test",
+    asking: "Asking which nodes would run…",
+    would: (n: number, of: number) => `${n} of ${plural(of, "node")} would run. Untick those that must not.`,
+    none: "Tick at least one node.",
+    tooMany: (most: number) => `Tick all nodes, or at most ${most}.`,
+    why: (why: string, of: string | null): string => {
+      const words: Readonly<Record<string, string>> = {
+        FAILED: "failed",
+        UNFINISHED: "had not ended",
+        SKIPPED: of === null ? "was skipped" : `was skipped because of ${of}`,
+        TESTED_BY: `is tested by ${of}, which failed`,
+        TEST_OF: `tests ${of}, which is built again`,
+      };
+      return words[why] ?? why;
+    },
+    more: (n: number) => `${n} more nodes are not listed here and would run, too.`,
+    send: (n: number) => `Retry ${plural(n, "node")}`,
+    sent: "The retry is on its way.",
+  },
 };

@@ -4,7 +4,7 @@ import { header, NOW, RUN, SEQ, step, store } from "../testing/fixtures";
 import { of, screen, show, vi } from "../testing/render";
 import StepModels from "./StepModels";
 
-const NODE = { resourceType: "model", durationMs: null, rowsAffected: null, error: null, skippedBy: null };
+const NODE = { resourceType: "model", durationMs: null, rowsAffected: null, error: null, skippedBy: null, attempt: 1 };
 
 function page(seq: number, ...nodes: object[]) {
   const edges = nodes.map((node) => ({ node: { ...NODE, ...node } }));

@@ -19,12 +19,14 @@ interface LiveNodesProps {
   runId: string;
   stepId: string;
   attempt: number | null;
+  /** The number of the attempt that is shown. */
+  current: number;
   counts: NonNullable<Step["nodeCounts"]>;
   changedSeq: number;
 }
 
 /** The nodes of dbt while it runs: failed ones first, the newest before the older ones. */
-export function LiveNodes({ runId, stepId, attempt, counts, changedSeq }: LiveNodesProps) {
+export function LiveNodes({ runId, stepId, attempt, current, counts, changedSeq }: LiveNodesProps) {
   const [only, setOnly] = useState<string | null>(null);
   const nodes = useLiveNodes(runId, stepId, attempt, String(changedSeq));
   const rank = ({ status }: LiveNode): number => (ORDER as readonly string[]).indexOf(status);
@@ -59,6 +61,7 @@ export function LiveNodes({ runId, stepId, attempt, counts, changedSeq }: LiveNo
             </p>
             <p className={css.quiet}>{models.types[node.resourceType] ?? node.resourceType}</p>
             {node.skippedBy !== null && <p className={css.quiet}>{models.skippedBy(nodeName(node.skippedBy))}</p>}
+            {node.attempt !== current && <p className={css.quiet}>{models.fromAttempt(node.attempt)}</p>}
             {node.error !== null && <pre className={`${prose.said} ${css.message}`}>{node.error}</pre>}
           </li>
         ))}

@@ -9,6 +9,7 @@ import { countedRows, DBT_TONES } from "./dbt";
 import { LiveNodes } from "./LiveNodes";
 import { type ManifestNode, nodeName } from "./manifest";
 import { Status } from "./NodeStatus";
+import { RetryNodes } from "./RetryNodes";
 import { type ManifestState, useManifest } from "./useManifest";
 import { Button } from "../ui/Button";
 import { bytes, count, duration } from "../format/format";
@@ -69,19 +70,29 @@ export default function StepModels({ runId, stepId, attempt, statuses, sql, open
   const counts = useMemo(() => countedRows(latest ? step.result : null), [latest, step?.result]);
   if (error) return <Problem error={error} retry={refresh} />;
   if (nodes === undefined || rows === null) return <Skeleton rows={4} label={m.step.tabs.models} />;
-  if (nodes === null && latest && step.nodeCounts)
+  const retry = latest && step.status === "FAILED" && step.nodeCounts && step.nodeCounts.failed > 0 && (
+    <RetryNodes runId={runId} step={step} failed={step.nodeCounts.failed} />
+  );
+  // After a retry of nodes, the results have only the nodes that ran again; the log has all of them.
+  const partial = nodes?.byStatus.reduce((sum, { count: n }) => sum + n, 0) ?? 0;
+  if (latest && step.nodeCounts && partial < step.nodeCounts.total - step.nodeCounts.running)
     return (
-      <LiveNodes
-        runId={runId}
-        stepId={stepId}
-        attempt={attempt === 0 ? null : attempt}
-        counts={step.nodeCounts}
-        changedSeq={step.changedSeq}
-      />
+      <>
+        {retry}
+        <LiveNodes
+          runId={runId}
+          stepId={stepId}
+          attempt={attempt === 0 ? null : attempt}
+          current={step.logicalAttemptId}
+          counts={step.nodeCounts}
+          changedSeq={step.changedSeq}
+        />
+      </>
     );
   if (nodes === null) return <p className={css.quiet}>{models.none}</p>;
   return (
     <div className={css.models}>
+      {retry}
       <div className={pills.pills} role="group" aria-label={models.filter}>
         <Button pressed={statuses.length === 0} onClick={() => open({ nodes: undefined, sql: undefined })}>
           {models.all}

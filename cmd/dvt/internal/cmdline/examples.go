@@ -122,7 +122,7 @@ var Examples = map[string]string{
 	"dvt run rerun": "dvt run rerun @failed --watch\ndvt run rerun 4fec12ab --from " +
 		"build,test --preview\ndvt run rerun 4fec12ab --from start --param day=2026-02-17",
 	"dvt run resume": "dvt run resume 4fec12ab",
-	"dvt run retry": "dvt run retry @failed --preview\ndvt run retry 4fec12ab build --force --reason " +
+	"dvt run retry": "dvt run retry @failed --preview\ndvt run retry 4fec12ab build --nodes failed --preview\ndvt run retry 4fec12ab build --force --reason " +
 		"\"the disk has room again\"",
 	"dvt run search":     "dvt run search @failed timeout\ndvt run search 4fec12ab \"out of memory\" --runs 10",
 	"dvt run set-target": "dvt run set-target 4fec12ab build --schema restored --reason \"keep the old one\"",

@@ -810,11 +810,30 @@ export type RetentionDaysInput = {
   stepLogs?: number | null | undefined;
 };
 
+/**
+ * The nodes of a dbt step that a retry runs again. The server computes them from the manifest and the results of the latest
+ * attempt, and writes them with the signal; they do not change any more. The step succeeds when, with them, all of its nodes
+ * have ended well. Codes: NODES_NOT_DBT, NODES_NO_MANIFEST, NODES_MANIFEST_GONE, NODES_OTHER_MANIFEST, NODES_NONE;
+ * BAD_USER_INPUT with a violation for each id that cannot be retried.
+ */
+export type RetryNodesInput =
+  {   mode: RetryNodesMode; uniqueIds?: never; }
+  |  { mode?: never;   /** dbt's unique ids, at most 1,000, such as `model.shop.orders`. */
+  uniqueIds: Array<string>; };
+
+export type RetryNodesMode =
+  /** The nodes that failed or did not end, and those that dbt skipped because of them. */
+  | 'FAILED'
+  /** The same, and the models, seeds and snapshots that a failed test tests, with their tests that the step has run: they are built again. */
+  | 'FAILED_AND_THEIR_TESTED_PARENTS';
+
 export type RetryStepInput = {
   /** The failed attempt to retry; default the latest. */
   expectedLogicalAttemptId?: number | null | undefined;
   /** Retry even if the policy forbids it; audited. */
   force?: boolean | null | undefined;
+  /** Only these nodes of a dbt step; default the whole step. `preview` names them. */
+  nodes?: RetryNodesInput | null | undefined;
   reason?: string | null | undefined;
   stepId: string;
 };
@@ -1628,7 +1647,7 @@ export type LiveNodesQueryVariables = Exact<{
 }>;
 
 
-export type LiveNodesQuery = { run: { step: { nodes: { seq: number, pageInfo: { hasNextPage: boolean, endCursor: string | null }, edges: Array<{ node: { uniqueId: string, name: string, resourceType: string, status: NodeStatus, durationMs: number | null, rowsAffected: number | null, error: string | null, skippedBy: string | null } }> } | null } | null } | null };
+export type LiveNodesQuery = { run: { step: { nodes: { seq: number, pageInfo: { hasNextPage: boolean, endCursor: string | null }, edges: Array<{ node: { uniqueId: string, name: string, resourceType: string, status: NodeStatus, durationMs: number | null, rowsAffected: number | null, error: string | null, skippedBy: string | null, attempt: number } }> } | null } | null } | null };
 
 export type CauseNodesQueryVariables = Exact<{
   runId: string;
@@ -5178,6 +5197,7 @@ export const LiveNodesDocument = new TypedDocumentString(`
             rowsAffected
             error
             skippedBy
+            attempt
           }
         }
       }
