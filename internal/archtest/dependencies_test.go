@@ -37,7 +37,7 @@ func TestDependencies_EachHasItsLine(t *testing.T) {
 			for _, module := range directModules(read(name), nil) {
 				direct[module] = name
 			}
-		case filepath.Base(name) == "requirements.txt":
+		case strings.HasPrefix(name, "tools/") && filepath.Ext(name) == ".txt":
 			wanted, _, _ := strings.Cut(read(name), "\n\n") // what follows is pinned for their sake
 			for _, m := range pinnedFirst.FindAllStringSubmatch(wanted, -1) {
 				direct[m[1]] = name
