@@ -21,6 +21,8 @@ var imports = map[string][]string{
 	"run":  {"plan"},
 	// Pure, like the fold whose result it reads.
 	"run/doctor": {"run", "plan"},
+	// So is the arithmetic of durations and forecasts.
+	"run/forecast": {"run"},
 	// Servers derive traces from the store's log, and commands from the log that the API returns.
 	"run/trace": {"run"},
 
