@@ -175,6 +175,9 @@ func (s *session) show(ctx context.Context, run *client.ShowRunRun, titles map[s
 	if r.RetryDeadline != nil {
 		fmt.Fprintf(s.out, "retry window closes %s\n", s.when(r.RetryDeadline))
 	}
+	if !past {
+		s.showEnd(run)
+	}
 	if !past && r.CompletedAt != nil {
 		s.showReruns(ctx, r)
 	}

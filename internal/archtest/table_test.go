@@ -114,7 +114,9 @@ var imports = map[string][]string{
 	"control/runs": {"control", "control/admission", "plan", "run", "store", "engine", "engine/interp", "authz",
 		"artifact",
 		"internal/secretvalue", "internal/sizedlru"},
-	"control/reads": {"control", "control/runs", "plan", "run", "store", "engine", "live", "authz", "artifact",
+	// One history of durations serves medians, forecasts and the rule for overdue runs.
+	"control/durations": {"control", "run", "run/forecast", "store"},
+	"control/reads": {"control", "control/durations", "control/runs", "plan", "run", "run/forecast", "store", "engine", "live", "authz", "artifact",
 		"internal/secretvalue", "internal/sizedlru"},
 	// The facts about a run come from many use cases, which are asked at once.
 	"control/diagnosis": {"control", "control/runs", "control/reads", "control/health", "plan", "run", "run/doctor",
@@ -127,7 +129,8 @@ var imports = map[string][]string{
 	// Workers read secrets; servers know who read which one, and what people ask of workers.
 	"control/secrets": {"control", "control/admission", "control/runs", "plan", "run", "store", "engine", "authz"},
 	// The recovery acts as a principal of its own, with the rights that the tenant grants it.
-	"control/duty": {"control", "control/runs", "control/admission", "control/health", "plan", "run", "store", "engine",
+	"control/duty": {"control", "control/runs", "control/admission", "control/health", "plan", "run", "run/forecast",
+		"store", "engine",
 		"authz"},
 	// An engine's log is compared with what the use cases accepted, so the Journal knows their payloads.
 	"control/journal": {"control", "control/runs", "control/admission", "plan", "run", "store", "engine", "engine/ticket",
@@ -138,7 +141,7 @@ var imports = map[string][]string{
 	"control/controltest": {everything},
 	"graph": {"control", "control/access", "control/admission", "control/bulk", "control/health", "control/reads",
 		"control/erasing", "control/retention", "control/runs", "control/secrets", "control/watch", "control/delivery",
-		"destination", "run", "run/doctor", "run/trace", "plan", "live", "authz", "graph/limit", "graph/ws"},
+		"destination", "run", "run/doctor", "run/forecast", "run/trace", "plan", "live", "authz", "graph/limit", "graph/ws"},
 	"graph/ws": {},
 	// Bounds of operations, callers and addresses, with the weights of fields.
 	"graph/limit": {"control", "control/health", "control/reads", "run", "graph"},

@@ -460,6 +460,31 @@ export type FailureCategory =
   | 'UNKNOWN'
   | 'USER';
 
+/** What a forecast rests on. */
+export type ForecastBasis =
+  /** Earlier runs had every step that is still to end. */
+  | 'PLAN_RUNS'
+  /** The plan changed: a step that no earlier run had counts like earlier steps with its name, or of its type. */
+  | 'SIMILAR_STEPS'
+  | 'UNKNOWN';
+
+/** Why a run has no forecast. */
+export type ForecastGapReason =
+  /** The run failed and undoes its steps. */
+  | 'COMPENSATES'
+  /** The run has not started, or has ended. */
+  | 'NOT_RUNNING'
+  | 'PAUSED'
+  /** Fewer runs than `needed` have completed. */
+  | 'TOO_FEW_RUNS'
+  | 'UNKNOWN'
+  /** No earlier step is like a step that is still to end. */
+  | 'UNKNOWN_STEPS'
+  /** A person must complete a step that is still to end. */
+  | 'WAITS_FOR_PERSON'
+  /** A step failed, and a person decides about it. */
+  | 'WAITS_FOR_RETRY';
+
 export type FreezeTenantInput = {
   frozen: boolean;
   reason: string;
@@ -1645,7 +1670,7 @@ export type RunForecastQueryVariables = Exact<{
 }>;
 
 
-export type RunForecastQuery = { run: { forecast: { low: string, high: string, confidence: number, runs: number } | null } | null };
+export type RunForecastQuery = { run: { deadline: string | null, forecast: { low: string, high: string, expectedEnd: string, runs: number, basis: ForecastBasis } | null, forecastGap: { reason: ForecastGapReason, stepId: string | null, runs: number, needed: number } | null } | null };
 
 export type StepMediansQueryVariables = Exact<{
   runId: string;
@@ -5210,11 +5235,19 @@ export const CauseNodesDocument = new TypedDocumentString(`
 export const RunForecastDocument = new TypedDocumentString(`
     query RunForecast($runId: String!) {
   run(runId: $runId) {
+    deadline
     forecast {
       low
       high
-      confidence
+      expectedEnd
       runs
+      basis
+    }
+    forecastGap {
+      reason
+      stepId
+      runs
+      needed
     }
   }
 }
