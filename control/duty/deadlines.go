@@ -26,8 +26,8 @@ type Forecaster interface {
 	ForecastOf(ctx context.Context, st run.State) (forecast.Forecast, error)
 }
 
-// checkDeadlines reads the next page of open runs. It raises RUN_MAY_BE_LATE when the forecast says that a run will miss
-// its deadline, and RUN_LATE when it has. Both end with the run; the first one also when the forecast changes.
+// checkDeadlines reads the next page of open runs. It raises RUN_MAY_BE_LATE when the forecast says that a run will
+// miss its deadline, and RUN_LATE when it has. Both end with the run; the first one also when the forecast changes.
 func (w *pass) checkDeadlines(ctx context.Context) error {
 	rows, err := w.s.runs.ListQuietRuns(ctx, 0, w.deadlinePage, w.cfg.Batch)
 	if err != nil {
@@ -68,8 +68,8 @@ func (w *pass) checkDeadlines(ctx context.Context) error {
 }
 
 func deadlineAlert(r store.QuietRun, code run.Code, level store.AlertLevel, note string) store.Alert {
-	return store.Alert{TenantID: r.TenantID, ProjectID: r.ProjectID, RunID: r.RunID, Level: level, Code: code, Note: note,
-		Actor: control.EngineActor}
+	return store.Alert{TenantID: r.TenantID, ProjectID: r.ProjectID, RunID: r.RunID, Level: level, Code: code,
+		Note: note, Actor: control.EngineActor}
 }
 
 // raiseLate raises the alert that a run is late, and counts whether people were warned.
@@ -120,9 +120,10 @@ func (w *pass) foresee(ctx context.Context, r store.QuietRun) error {
 	}
 	w.warned[r.RunID] = true
 	raised, err := w.s.background.Alerts.Raise(ctx, deadlineAlert(r, run.CodeRunMayBeLate, store.AlertMedium,
-		fmt.Sprintf("The run should end by %s, in %s. It will probably end at about %s, between %s and %s, by %d earlier runs.",
-			r.DueAt.UTC().Format(time.RFC3339), plan.DurationWords(r.DueAt.Sub(r.Now)), f.Expected.UTC().Format(time.TimeOnly),
-			f.Earliest.UTC().Format(time.TimeOnly), f.Latest.UTC().Format(time.TimeOnly), f.Runs)))
+		fmt.Sprintf("The run should end by %s, in %s. "+
+			"It will probably end at about %s, between %s and %s, by %d earlier runs.",
+			r.DueAt.UTC().Format(time.RFC3339), plan.DurationWords(r.DueAt.Sub(r.Now)),
+			f.Expected.UTC().Format(time.TimeOnly), f.Earliest.UTC().Format(time.TimeOnly), f.Latest.UTC().Format(time.TimeOnly), f.Runs)))
 	if raised.Opened {
 		w.metrics.done.WithLabelValues(runMayBeLate, didEscalate).Inc()
 	}

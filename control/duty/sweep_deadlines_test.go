@@ -17,11 +17,13 @@ import (
 func (w *sweptWorld) createDue(requestID string, within time.Duration) string {
 	w.T.Helper()
 	id := controltest.Must[runs.StartedRun](w.T)(w.StartRun(w.T.Context(), w.Engineer(), controltest.StartOf(requestID,
-		controltest.Document(controltest.M{"metadata.deadline": controltest.M{"within": within.String()}}, "s1", "s2<s1")))).View.Run.RunID
+		controltest.Document(controltest.M{"metadata.deadline": controltest.M{"within": within.String()}}, "s1",
+			"s2<s1")))).View.Run.RunID
 	w.HandOver()
 	w.AppendEvents(id, runtest.Draft(run.RunStarted, "", 1, runtest.M{"startedAt": w.Clock.Now(),
 		"policy": runtest.M{"dueAt": w.Clock.Now().Add(within)},
-		"steps":  []runtest.M{{"stepId": "s1", "type": "NOOP"}, {"stepId": "s2", "type": "NOOP", "dependsOn": []string{"s1"}}}}))
+		"steps": []runtest.M{{"stepId": "s1", "type": "NOOP"},
+			{"stepId": "s2", "type": "NOOP", "dependsOn": []string{"s1"}}}}))
 	w.BeginStep(id, "s1", 1)
 	return id
 }

@@ -49,8 +49,8 @@ func (s *Forecaster) Forecast(ctx context.Context, p authz.Principal, runID stri
 	return out, control.Translate(err)
 }
 
-// ForecastOf predicts when a run in this state ends, at most once in forecastLife while its log does not move. It decides
-// no right.
+// ForecastOf predicts when a run in this state ends, at most once in forecastLife while its log does not move. It
+// decides no right.
 func (s *Forecaster) ForecastOf(ctx context.Context, st run.State) (forecast.Forecast, error) {
 	if st.StartedAt == nil || st.Status.Terminal() {
 		return forecast.Forecast{Gap: forecast.NotRunning}, nil

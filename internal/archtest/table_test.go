@@ -116,8 +116,8 @@ var imports = map[string][]string{
 		"internal/secretvalue", "internal/sizedlru"},
 	// One history of durations serves medians, forecasts and the rule for overdue runs.
 	"control/durations": {"control", "run", "run/forecast", "store"},
-	"control/reads": {"control", "control/durations", "control/runs", "plan", "run", "run/forecast", "store", "engine", "live", "authz", "artifact",
-		"internal/secretvalue", "internal/sizedlru"},
+	"control/reads": {"control", "control/durations", "control/runs", "plan", "run", "run/forecast", "store",
+		"engine", "live", "authz", "artifact", "internal/secretvalue", "internal/sizedlru"},
 	// The facts about a run come from many use cases, which are asked at once.
 	"control/diagnosis": {"control", "control/runs", "control/reads", "control/health", "plan", "run", "run/doctor",
 		"store", "engine", "authz", "internal/contain"},

@@ -18,8 +18,8 @@ const (
 // Basis says what a forecast rests on.
 type Basis string
 
-// The bases. PlanRuns: earlier runs had every step that is still to end. SimilarSteps: the plan changed, and a step that
-// no earlier run had counts like earlier steps of its name or type.
+// The bases. PlanRuns: earlier runs had every step that is still to end. SimilarSteps: the plan changed, and a step
+// that no earlier run had counts like earlier steps of its name or type.
 const (
 	PlanRuns     Basis = "PLAN_RUNS"
 	SimilarSteps Basis = "SIMILAR_STEPS"
@@ -49,8 +49,8 @@ type Forecast struct {
 }
 
 // Of predicts the end of a run at a time, from the history of its plan. Four of five runs end between Earliest and
-// Latest. It simulates the rest of the run with the steps of each earlier run, so that steps that are slow together stay
-// so. What has ended so far scales the rest as far as it did in earlier runs. It costs O(runs x steps).
+// Latest. It simulates the rest of the run with the steps of each earlier run, so that steps that are slow together
+// stay so. What has ended so far scales the rest as far as it did in earlier runs. It costs O(runs x steps).
 func Of(s run.State, h History, now time.Time) Forecast {
 	rows := h.completed()
 	out := Forecast{Runs: len(rows)}

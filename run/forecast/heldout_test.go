@@ -148,8 +148,8 @@ func hold(t *testing.T, r *rand.Rand, kind string, shares []float64) []heldOut {
 	return out
 }
 
-// The band covers four of five runs that the forecast has not seen, at the start and at half time, whatever the shape of
-// the durations and after a change of the plan. At half time it is half as wide.
+// The band covers four of five runs that the forecast has not seen, at the start and at half time, whatever the shape
+// of the durations and after a change of the plan. At half time it is half as wide.
 func TestOf_BandCoversFourOfFiveHeldOutRuns(t *testing.T) {
 	t.Parallel()
 	plants, tolerance := 600, 0.05
@@ -175,7 +175,8 @@ func TestOf_BandCoversFourOfFiveHeldOutRuns(t *testing.T) {
 				t.Logf("after %.0f %% of the run the band covers %.1f %%, and its width is %.2f of that at the start",
 					100*share, 100*got, width[i]/width[0])
 				if math.Abs(got-forecast.Confidence) > tolerance {
-					t.Errorf("after %.0f %% of the run the band covers %.1f %% of %d held-out runs, want 80 %% within %.1f points",
+					t.Errorf("after %.0f %% of the run the band covers %.1f %% of %d held-out runs, "+
+						"want 80 %% within %.1f points",
 						100*share, 100*got, plants, 100*tolerance)
 				}
 			}
@@ -213,8 +214,8 @@ func TestWillBeLate_IsRightNineTimesInTen(t *testing.T) {
 			precision := float64(right) / float64(max(1, warned))
 			t.Logf("%d warnings, %.1f %% right; %d of %d runs were late", warned, 100*precision, late, plants)
 			if precision < 0.9 || warned < late/2 {
-				t.Errorf("%d warnings are right in %.1f %%, of %d late runs; want 90 %% and half of the late runs", warned,
-					100*precision, late)
+				t.Errorf("%d warnings are right in %.1f %%, of %d late runs; want 90 %% and half of the late runs",
+					warned, 100*precision, late)
 			}
 		})
 	}

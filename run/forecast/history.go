@@ -40,8 +40,8 @@ type Past struct {
 
 // sample is a step in one run. Its fields are 0 where nothing is known.
 type sample struct {
-	// span is the time from the end of the last predecessor to the end of the step, in milliseconds, plus 1. It includes
-	// the wait in a queue and the automatic tries.
+	// span is the time from the end of the last predecessor to the end of the step, in milliseconds, plus 1. It
+	// includes the wait in a queue and the automatic tries.
 	span int64
 	took int64 // duration of the successful attempt in milliseconds, plus 1
 }
@@ -57,8 +57,9 @@ type Ended struct {
 // NewHistory returns the history of some runs.
 func NewHistory(ended []Ended) History { return History{}.With(ended) }
 
-// With returns the history with further runs. It keeps the newest MaxRuns, and fewer when they have more than MaxSamples
-// steps together. Runs that have not ended, never started or are known are left out. It costs O(steps of ended).
+// With returns the history with further runs. It keeps the newest MaxRuns, and fewer when they have more than
+// MaxSamples steps together. Runs that have not ended, never started or are known are left out. It costs O(steps of
+// ended).
 func (h History) With(ended []Ended) History {
 	h.runs, h.steps, h.index = slices.Clone(h.runs), slices.Clone(h.steps), maps.Clone(h.index)
 	if h.index == nil {
@@ -130,8 +131,8 @@ func (h *History) add(e Ended) {
 	h.runs = append(h.runs, p)
 }
 
-// sampleOf returns the durations of a step that succeeded by its own work. The span of a step counts only when no person
-// held it up: the run was not paused, and the step was not retried by hand.
+// sampleOf returns the durations of a step that succeeded by its own work. The span of a step counts only when no
+// person held it up: the run was not paused, and the step was not retried by hand.
 func sampleOf(h run.Header, s *run.Step, ends map[string]time.Time) sample {
 	if len(s.Attempts) == 0 || s.Status != run.StepSuccess {
 		return sample{}

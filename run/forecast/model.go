@@ -259,8 +259,8 @@ func (m *model) band(r *rand.Rand) (low, middle, high float64) {
 	if n < minRanks {
 		return m.narrow(ends, n)
 	}
-	// The rank k of n earlier values is exceeded by the next one with a probability of 1 - k/(n+1). Runs that were spent on
-	// the fit do not count.
+	// The rank k of n earlier values is exceeded by the next one with a probability of 1 - k/(n+1). Runs that were
+	// spent on the fit do not count.
 	tail := max(0, ((1-Confidence)/2*float64(n+1-m.spent)-0.5)/float64(n))
 	return quantile(ends, tail), quantile(ends, 0.5), quantile(ends, 1-tail)
 }

@@ -45,8 +45,8 @@ func add(sums, spans []float64) bool {
 }
 
 // scale returns for each earlier run the factor that brings its open steps to the speed of this run. It is the slope of
-// the rest over the ended part in a logarithmic scale, pulled towards 0 as far as it may be chance. It returns false when
-// nothing was fitted.
+// the rest over the ended part in a logarithmic scale, pulled towards 0 as far as it may be chance. It returns false
+// when nothing was fitted.
 func (s *speed) scale() ([]float64, bool) {
 	out := make([]float64, len(s.past))
 	for i := range out {

@@ -342,7 +342,8 @@ func New(cfg Config) *UseCases {
 	s.Reconciler = duty.NewReconciler(st, st, stopper, s.Background, admission, duty.ReconcileHelp{
 		Forecasts: s.Forecaster,
 		Plans:     s.PlanReader, Pollers: s.Pollers, Settings: cfg.Reconcile, Metrics: duty.NewReconcileMetrics(cfg.Metrics),
-		Recovery: duty.RecoveryHelp{Rights: s.Rights, Signaller: s.Signaller, Durations: lengths, Receipts: st, Ends: s.StepEnds,
+		Recovery: duty.RecoveryHelp{Rights: s.Rights, Signaller: s.Signaller, Durations: lengths,
+			Receipts: st, Ends: s.StepEnds,
 			Incidents: st},
 	})
 	launcher := duty.NewLauncher(s.Rights, probe, cfg.Queues, modes, s.Alerts, s.Reconciler)

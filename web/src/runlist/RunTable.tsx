@@ -127,6 +127,7 @@ interface RowProps {
 }
 
 const Row = memo(function Row({ run, left, selected, turn, menu, columns, marks, wait, onTag }: RowProps) {
+  const { now } = use(Now);
   const { tags, notes } = marks;
   const name = `${run.plan.planId} ${shortId(run.runId)}`;
   return (
@@ -141,6 +142,7 @@ const Row = memo(function Row({ run, left, selected, turn, menu, columns, marks,
       </td>
       <td className={css.status}>
         <StatusBadge look={runLook(run)} />
+        {run.deadline && !run.completedAt && Date.parse(run.deadline) < now && <b> {m.runs.late}</b>}
       </td>
       <td className={css.name}>
         <span className={css.who}>

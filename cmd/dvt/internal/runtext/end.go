@@ -1,22 +1,22 @@
-package main
+package runtext
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/dvt-engine/dvt/client"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/cmdline"
-	"github.com/dvt-engine/dvt/cmd/dvt/internal/runtext"
 )
 
-// showEnd prints when a run is expected to end and when it should end, in one line.
-func (s *session) showEnd(run *client.ShowRunRun) {
+// End says when a run is expected to end and when it should end, in one line; "" when nothing is known.
+func End(run *client.ShowRunRun, when func(*time.Time) string) string {
 	due := ""
 	if run.Deadline != nil {
-		due = "due " + s.when(run.Deadline)
+		due = "due " + when(run.Deadline)
 	}
 	ends := ""
 	if f := run.Forecast; f != nil {
-		ends = fmt.Sprintf("ends about %s (%s to %s, by %s)", s.when(&f.ExpectedEnd), s.when(&f.Low), s.when(&f.High),
+		ends = fmt.Sprintf("ends about %s (%s to %s, by %s)", when(&f.ExpectedEnd), when(&f.Low), when(&f.High),
 			cmdline.Count(f.Runs, "run"))
 		if f.Basis == client.ForecastBasisSimilarSteps {
 			ends += ", with steps that are new in the plan"
@@ -27,12 +27,10 @@ func (s *session) showEnd(run *client.ShowRunRun) {
 	} else if g := run.ForecastGap; g != nil {
 		ends = whyNoForecast(*g)
 	}
-	switch {
-	case ends != "" && due != "":
-		fmt.Fprintln(s.out, ends+"; "+due)
-	case ends != "" || due != "":
-		fmt.Fprintln(s.out, ends+due)
+	if ends != "" && due != "" {
+		return ends + "; " + due
 	}
+	return ends + due
 }
 
 // whyNoForecast returns nothing for what the state of the run says by itself.
@@ -41,9 +39,9 @@ func whyNoForecast(g client.RunEndGap) string {
 	case client.ForecastGapReasonTooFewRuns:
 		return fmt.Sprintf("no forecast yet: %d of %d runs", g.Runs, g.Needed)
 	case client.ForecastGapReasonWaitsForPerson:
-		return "no forecast: step " + runtext.Deref(g.StepId) + " waits for a person"
+		return "no forecast: step " + Deref(g.StepId) + " waits for a person"
 	case client.ForecastGapReasonUnknownSteps:
-		return "no forecast: step " + runtext.Deref(g.StepId) + " is new and like no earlier one"
+		return "no forecast: step " + Deref(g.StepId) + " is new and like no earlier one"
 	}
 	return ""
 }
