@@ -123,7 +123,8 @@ func (w *pass) foresee(ctx context.Context, r store.QuietRun) error {
 		fmt.Sprintf("The run should end by %s, in %s. "+
 			"It will probably end at about %s, between %s and %s, by %d earlier runs.",
 			r.DueAt.UTC().Format(time.RFC3339), plan.DurationWords(r.DueAt.Sub(r.Now)),
-			f.Expected.UTC().Format(time.TimeOnly), f.Earliest.UTC().Format(time.TimeOnly), f.Latest.UTC().Format(time.TimeOnly), f.Runs)))
+			f.Expected.UTC().Format(time.TimeOnly), f.Earliest.UTC().Format(time.TimeOnly),
+			f.Latest.UTC().Format(time.TimeOnly), f.Runs)))
 	if raised.Opened {
 		w.metrics.done.WithLabelValues(runMayBeLate, didEscalate).Inc()
 	}

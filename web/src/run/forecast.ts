@@ -1,7 +1,7 @@
 import type { RunForecastQuery } from "../api/gen/graphql";
 import { instant } from "../api/model";
 import type { Instant } from "../format/format";
-import { ends } from "../messages/ends";
+import { ends } from "../messages/doctor";
 
 /** What a server knows about the end of a run. */
 export interface End {

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/dvt-engine/dvt/client"
-	"github.com/dvt-engine/dvt/cmd/dvt/internal/cmdline"
 )
 
 // End says when a run is expected to end and when it should end, in one line; "" when nothing is known.
@@ -16,8 +15,8 @@ func End(run *client.ShowRunRun, when func(*time.Time) string) string {
 	}
 	ends := ""
 	if f := run.Forecast; f != nil {
-		ends = fmt.Sprintf("ends about %s (%s to %s, by %s)", when(&f.ExpectedEnd), when(&f.Low), when(&f.High),
-			cmdline.Count(f.Runs, "run"))
+		ends = fmt.Sprintf("ends about %s (%s to %s, by %d runs)", when(&f.ExpectedEnd), when(&f.Low), when(&f.High),
+			f.Runs)
 		if f.Basis == client.ForecastBasisSimilarSteps {
 			ends += ", with steps that are new in the plan"
 		}
