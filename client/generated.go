@@ -572,6 +572,12 @@ func (v *ApproveRunApproveRunRunPayloadRun) GetRetryDeadline() *time.Time {
 	return v.RunRow.RetryDeadline
 }
 
+// GetDeadline returns ApproveRunApproveRunRunPayloadRun.Deadline, and is useful for accessing the field via an interface.
+func (v *ApproveRunApproveRunRunPayloadRun) GetDeadline() *time.Time { return v.RunRow.Deadline }
+
+// GetLate returns ApproveRunApproveRunRunPayloadRun.Late, and is useful for accessing the field via an interface.
+func (v *ApproveRunApproveRunRunPayloadRun) GetLate() *RunLateness { return v.RunRow.Late }
+
 // GetRootCause returns ApproveRunApproveRunRunPayloadRun.RootCause, and is useful for accessing the field via an interface.
 func (v *ApproveRunApproveRunRunPayloadRun) GetRootCause() *RunRowRootCauseRunError {
 	return v.RunRow.RootCause
@@ -647,6 +653,10 @@ type __premarshalApproveRunApproveRunRunPayloadRun struct {
 
 	RetryDeadline *time.Time `json:"retryDeadline"`
 
+	Deadline *time.Time `json:"deadline"`
+
+	Late *RunLateness `json:"late"`
+
 	RootCause *RunRowRootCauseRunError `json:"rootCause"`
 
 	Cancellation *RunRowCancellation `json:"cancellation"`
@@ -682,6 +692,8 @@ func (v *ApproveRunApproveRunRunPayloadRun) __premarshalJSON() (*__premarshalApp
 	retval.CompletedAt = v.RunRow.CompletedAt
 	retval.TotalDurationMs = v.RunRow.TotalDurationMs
 	retval.RetryDeadline = v.RunRow.RetryDeadline
+	retval.Deadline = v.RunRow.Deadline
+	retval.Late = v.RunRow.Late
 	retval.RootCause = v.RunRow.RootCause
 	retval.Cancellation = v.RunRow.Cancellation
 	retval.WaitsForApprovals = v.RunRow.WaitsForApprovals
@@ -3576,6 +3588,54 @@ func (v *FollowStepLogStepLogUpdatesStepLogUpdateMissingMissingLines) GetFrom() 
 // GetTo returns FollowStepLogStepLogUpdatesStepLogUpdateMissingMissingLines.To, and is useful for accessing the field via an interface.
 func (v *FollowStepLogStepLogUpdatesStepLogUpdateMissingMissingLines) GetTo() int { return v.To }
 
+// What a forecast rests on.
+type ForecastBasis string
+
+const (
+	// Earlier runs had every step that is still to end.
+	ForecastBasisPlanRuns ForecastBasis = "PLAN_RUNS"
+	// The plan changed: a step that no earlier run had counts like earlier steps with its name, or of its type.
+	ForecastBasisSimilarSteps ForecastBasis = "SIMILAR_STEPS"
+	ForecastBasisUnknown      ForecastBasis = "UNKNOWN"
+)
+
+var AllForecastBasis = []ForecastBasis{
+	ForecastBasisPlanRuns,
+	ForecastBasisSimilarSteps,
+	ForecastBasisUnknown,
+}
+
+// Why a run has no forecast.
+type ForecastGapReason string
+
+const (
+	// The run has not started, or has ended.
+	ForecastGapReasonNotRunning ForecastGapReason = "NOT_RUNNING"
+	// Fewer runs than `needed` have completed.
+	ForecastGapReasonTooFewRuns ForecastGapReason = "TOO_FEW_RUNS"
+	// A person must complete a step that is still to end.
+	ForecastGapReasonWaitsForPerson ForecastGapReason = "WAITS_FOR_PERSON"
+	// A step failed, and a person decides about it.
+	ForecastGapReasonWaitsForRetry ForecastGapReason = "WAITS_FOR_RETRY"
+	ForecastGapReasonPaused        ForecastGapReason = "PAUSED"
+	// The run failed and undoes its steps.
+	ForecastGapReasonCompensates ForecastGapReason = "COMPENSATES"
+	// No earlier step is like a step that is still to end.
+	ForecastGapReasonUnknownSteps ForecastGapReason = "UNKNOWN_STEPS"
+	ForecastGapReasonUnknown      ForecastGapReason = "UNKNOWN"
+)
+
+var AllForecastGapReason = []ForecastGapReason{
+	ForecastGapReasonNotRunning,
+	ForecastGapReasonTooFewRuns,
+	ForecastGapReasonWaitsForPerson,
+	ForecastGapReasonWaitsForRetry,
+	ForecastGapReasonPaused,
+	ForecastGapReasonCompensates,
+	ForecastGapReasonUnknownSteps,
+	ForecastGapReasonUnknown,
+}
+
 // FoundLog includes the requested fields of the GraphQL type FoundLog.
 // The GraphQL type's documentation follows.
 //
@@ -4432,6 +4492,16 @@ func (v *ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRun) GetRetryDeadlin
 	return v.RunRow.RetryDeadline
 }
 
+// GetDeadline returns ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRun.Deadline, and is useful for accessing the field via an interface.
+func (v *ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRun) GetDeadline() *time.Time {
+	return v.RunRow.Deadline
+}
+
+// GetLate returns ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRun.Late, and is useful for accessing the field via an interface.
+func (v *ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRun) GetLate() *RunLateness {
+	return v.RunRow.Late
+}
+
 // GetRootCause returns ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRun.RootCause, and is useful for accessing the field via an interface.
 func (v *ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRun) GetRootCause() *RunRowRootCauseRunError {
 	return v.RunRow.RootCause
@@ -4509,6 +4579,10 @@ type __premarshalListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRun struct {
 
 	RetryDeadline *time.Time `json:"retryDeadline"`
 
+	Deadline *time.Time `json:"deadline"`
+
+	Late *RunLateness `json:"late"`
+
 	RootCause *RunRowRootCauseRunError `json:"rootCause"`
 
 	Cancellation *RunRowCancellation `json:"cancellation"`
@@ -4545,6 +4619,8 @@ func (v *ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRun) __premarshalJSO
 	retval.CompletedAt = v.RunRow.CompletedAt
 	retval.TotalDurationMs = v.RunRow.TotalDurationMs
 	retval.RetryDeadline = v.RunRow.RetryDeadline
+	retval.Deadline = v.RunRow.Deadline
+	retval.Late = v.RunRow.Late
 	retval.RootCause = v.RunRow.RootCause
 	retval.Cancellation = v.RunRow.Cancellation
 	retval.WaitsForApprovals = v.RunRow.WaitsForApprovals
@@ -9010,6 +9086,61 @@ var AllRole = []Role{
 	RoleSre,
 }
 
+// RunEnd includes the requested fields of the GraphQL type Forecast.
+// The GraphQL type's documentation follows.
+//
+// The range of times in which something is expected.
+type RunEnd struct {
+	Low  time.Time `json:"low"`
+	High time.Time `json:"high"`
+	// The middle of the range: half of the runs end before it.
+	ExpectedEnd time.Time `json:"expectedEnd"`
+	// The number of known runs.
+	Runs  int           `json:"runs"`
+	Basis ForecastBasis `json:"basis"`
+}
+
+// GetLow returns RunEnd.Low, and is useful for accessing the field via an interface.
+func (v *RunEnd) GetLow() time.Time { return v.Low }
+
+// GetHigh returns RunEnd.High, and is useful for accessing the field via an interface.
+func (v *RunEnd) GetHigh() time.Time { return v.High }
+
+// GetExpectedEnd returns RunEnd.ExpectedEnd, and is useful for accessing the field via an interface.
+func (v *RunEnd) GetExpectedEnd() time.Time { return v.ExpectedEnd }
+
+// GetRuns returns RunEnd.Runs, and is useful for accessing the field via an interface.
+func (v *RunEnd) GetRuns() int { return v.Runs }
+
+// GetBasis returns RunEnd.Basis, and is useful for accessing the field via an interface.
+func (v *RunEnd) GetBasis() ForecastBasis { return v.Basis }
+
+// RunEndGap includes the requested fields of the GraphQL type ForecastGap.
+// The GraphQL type's documentation follows.
+//
+// Why a run has no forecast.
+type RunEndGap struct {
+	Reason ForecastGapReason `json:"reason"`
+	// The step that is the reason, with WAITS_FOR_PERSON, WAITS_FOR_RETRY and UNKNOWN_STEPS.
+	StepId *string `json:"stepId"`
+	// The number of completed runs that are known.
+	Runs int `json:"runs"`
+	// The number of completed runs that a forecast needs.
+	Needed int `json:"needed"`
+}
+
+// GetReason returns RunEndGap.Reason, and is useful for accessing the field via an interface.
+func (v *RunEndGap) GetReason() ForecastGapReason { return v.Reason }
+
+// GetStepId returns RunEndGap.StepId, and is useful for accessing the field via an interface.
+func (v *RunEndGap) GetStepId() *string { return v.StepId }
+
+// GetRuns returns RunEndGap.Runs, and is useful for accessing the field via an interface.
+func (v *RunEndGap) GetRuns() int { return v.Runs }
+
+// GetNeeded returns RunEndGap.Needed, and is useful for accessing the field via an interface.
+func (v *RunEndGap) GetNeeded() int { return v.Needed }
+
 type RunFilter struct {
 	ProjectId     *string     `json:"projectId"`
 	EnvironmentId *string     `json:"environmentId"`
@@ -9057,6 +9188,29 @@ func (v *RunFilter) GetCreatedFrom() *time.Time { return v.CreatedFrom }
 
 // GetCreatedTo returns RunFilter.CreatedTo, and is useful for accessing the field via an interface.
 func (v *RunFilter) GetCreatedTo() *time.Time { return v.CreatedTo }
+
+// Where a run stands to its deadline.
+type RunLateness string
+
+const (
+	// It has not ended, and its deadline is to come.
+	RunLatenessDue RunLateness = "DUE"
+	// It has not ended, and its deadline has passed.
+	RunLatenessLate RunLateness = "LATE"
+	// It completed by its deadline.
+	RunLatenessMet RunLateness = "MET"
+	// It ended after its deadline, or did not complete.
+	RunLatenessMissed  RunLateness = "MISSED"
+	RunLatenessUnknown RunLateness = "UNKNOWN"
+)
+
+var AllRunLateness = []RunLateness{
+	RunLatenessDue,
+	RunLatenessLate,
+	RunLatenessMet,
+	RunLatenessMissed,
+	RunLatenessUnknown,
+}
 
 // The order of a list of runs. Each but the creation lists only the runs that have what it orders by.
 type RunOrder string
@@ -9183,6 +9337,10 @@ type RunRow struct {
 	TotalDurationMs *float64 `json:"totalDurationMs"`
 	// When the run will fail if nobody retries; null unless the retry window is open.
 	RetryDeadline *time.Time `json:"retryDeadline"`
+	// When the run should have ended, by the deadline of its plan; null before its start, and for a plan without a deadline.
+	Deadline *time.Time `json:"deadline"`
+	// Where the run stands to its deadline, by the server's clock when it answers; null without a deadline.
+	Late *RunLateness `json:"late"`
 	// The error that explains the run's failure, or that of the failed step that holds the run up. Null for steps that the
 	// cancellation of the run ended: see `cancellation`.
 	RootCause *RunRowRootCauseRunError `json:"rootCause"`
@@ -9239,6 +9397,12 @@ func (v *RunRow) GetTotalDurationMs() *float64 { return v.TotalDurationMs }
 
 // GetRetryDeadline returns RunRow.RetryDeadline, and is useful for accessing the field via an interface.
 func (v *RunRow) GetRetryDeadline() *time.Time { return v.RetryDeadline }
+
+// GetDeadline returns RunRow.Deadline, and is useful for accessing the field via an interface.
+func (v *RunRow) GetDeadline() *time.Time { return v.Deadline }
+
+// GetLate returns RunRow.Late, and is useful for accessing the field via an interface.
+func (v *RunRow) GetLate() *RunLateness { return v.Late }
 
 // GetRootCause returns RunRow.RootCause, and is useful for accessing the field via an interface.
 func (v *RunRow) GetRootCause() *RunRowRootCauseRunError { return v.RootCause }
@@ -10953,6 +11117,13 @@ type ShowRunRun struct {
 	TraceId string `json:"traceId"`
 	// When the run was requested, which is before `createdAt` when it had to be approved. Null in lists and subscriptions.
 	RequestedAt *time.Time `json:"requestedAt"`
+	// When the run is expected to end: the rest of its graph, simulated with the steps of the newest 5 to 50 runs of the same plan in the
+	// same project and environment that were created before this one and COMPLETED. Four of five runs end in this range, which
+	// narrows as steps end. At most 1 s old. Null when there is none: see `forecastGap`. Not available in lists and subscriptions.
+	// Errors: STORE_UNAVAILABLE.
+	Forecast *RunEnd `json:"forecast"`
+	// Why there is no forecast; null when there is one. Not available in lists and subscriptions. Errors: STORE_UNAVAILABLE.
+	ForecastGap *RunEndGap `json:"forecastGap"`
 	Plan        RunPlanRef `json:"plan"`
 	// The approval and its decisions; null when the run needs none. Not available in lists and subscriptions.
 	Approval *ApprovalRow `json:"approval"`
@@ -10982,6 +11153,12 @@ func (v *ShowRunRun) GetTraceId() string { return v.TraceId }
 
 // GetRequestedAt returns ShowRunRun.RequestedAt, and is useful for accessing the field via an interface.
 func (v *ShowRunRun) GetRequestedAt() *time.Time { return v.RequestedAt }
+
+// GetForecast returns ShowRunRun.Forecast, and is useful for accessing the field via an interface.
+func (v *ShowRunRun) GetForecast() *RunEnd { return v.Forecast }
+
+// GetForecastGap returns ShowRunRun.ForecastGap, and is useful for accessing the field via an interface.
+func (v *ShowRunRun) GetForecastGap() *RunEndGap { return v.ForecastGap }
 
 // GetPlan returns ShowRunRun.Plan, and is useful for accessing the field via an interface.
 func (v *ShowRunRun) GetPlan() RunPlanRef { return v.Plan }
@@ -11046,6 +11223,12 @@ func (v *ShowRunRun) GetTotalDurationMs() *float64 { return v.RunRow.TotalDurati
 // GetRetryDeadline returns ShowRunRun.RetryDeadline, and is useful for accessing the field via an interface.
 func (v *ShowRunRun) GetRetryDeadline() *time.Time { return v.RunRow.RetryDeadline }
 
+// GetDeadline returns ShowRunRun.Deadline, and is useful for accessing the field via an interface.
+func (v *ShowRunRun) GetDeadline() *time.Time { return v.RunRow.Deadline }
+
+// GetLate returns ShowRunRun.Late, and is useful for accessing the field via an interface.
+func (v *ShowRunRun) GetLate() *RunLateness { return v.RunRow.Late }
+
 // GetRootCause returns ShowRunRun.RootCause, and is useful for accessing the field via an interface.
 func (v *ShowRunRun) GetRootCause() *RunRowRootCauseRunError { return v.RunRow.RootCause }
 
@@ -11093,6 +11276,10 @@ type __premarshalShowRunRun struct {
 
 	RequestedAt *time.Time `json:"requestedAt"`
 
+	Forecast *RunEnd `json:"forecast"`
+
+	ForecastGap *RunEndGap `json:"forecastGap"`
+
 	Plan RunPlanRef `json:"plan"`
 
 	Approval *ApprovalRow `json:"approval"`
@@ -11135,6 +11322,10 @@ type __premarshalShowRunRun struct {
 
 	RetryDeadline *time.Time `json:"retryDeadline"`
 
+	Deadline *time.Time `json:"deadline"`
+
+	Late *RunLateness `json:"late"`
+
 	RootCause *RunRowRootCauseRunError `json:"rootCause"`
 
 	Cancellation *RunRowCancellation `json:"cancellation"`
@@ -11158,6 +11349,8 @@ func (v *ShowRunRun) __premarshalJSON() (*__premarshalShowRunRun, error) {
 	retval.ParentRunId = v.ParentRunId
 	retval.TraceId = v.TraceId
 	retval.RequestedAt = v.RequestedAt
+	retval.Forecast = v.Forecast
+	retval.ForecastGap = v.ForecastGap
 	retval.Plan = v.Plan
 	retval.Approval = v.Approval
 	retval.Queue = v.Queue
@@ -11179,6 +11372,8 @@ func (v *ShowRunRun) __premarshalJSON() (*__premarshalShowRunRun, error) {
 	retval.CompletedAt = v.RunRow.CompletedAt
 	retval.TotalDurationMs = v.RunRow.TotalDurationMs
 	retval.RetryDeadline = v.RunRow.RetryDeadline
+	retval.Deadline = v.RunRow.Deadline
+	retval.Late = v.RunRow.Late
 	retval.RootCause = v.RunRow.RootCause
 	retval.Cancellation = v.RunRow.Cancellation
 	retval.WaitsForApprovals = v.RunRow.WaitsForApprovals
@@ -13504,6 +13699,12 @@ func (v *WatchRunRunUpdatesRunUpdateSnapshotRun) GetRetryDeadline() *time.Time {
 	return v.RunRow.RetryDeadline
 }
 
+// GetDeadline returns WatchRunRunUpdatesRunUpdateSnapshotRun.Deadline, and is useful for accessing the field via an interface.
+func (v *WatchRunRunUpdatesRunUpdateSnapshotRun) GetDeadline() *time.Time { return v.RunRow.Deadline }
+
+// GetLate returns WatchRunRunUpdatesRunUpdateSnapshotRun.Late, and is useful for accessing the field via an interface.
+func (v *WatchRunRunUpdatesRunUpdateSnapshotRun) GetLate() *RunLateness { return v.RunRow.Late }
+
 // GetRootCause returns WatchRunRunUpdatesRunUpdateSnapshotRun.RootCause, and is useful for accessing the field via an interface.
 func (v *WatchRunRunUpdatesRunUpdateSnapshotRun) GetRootCause() *RunRowRootCauseRunError {
 	return v.RunRow.RootCause
@@ -13579,6 +13780,10 @@ type __premarshalWatchRunRunUpdatesRunUpdateSnapshotRun struct {
 
 	RetryDeadline *time.Time `json:"retryDeadline"`
 
+	Deadline *time.Time `json:"deadline"`
+
+	Late *RunLateness `json:"late"`
+
 	RootCause *RunRowRootCauseRunError `json:"rootCause"`
 
 	Cancellation *RunRowCancellation `json:"cancellation"`
@@ -13614,6 +13819,8 @@ func (v *WatchRunRunUpdatesRunUpdateSnapshotRun) __premarshalJSON() (*__premarsh
 	retval.CompletedAt = v.RunRow.CompletedAt
 	retval.TotalDurationMs = v.RunRow.TotalDurationMs
 	retval.RetryDeadline = v.RunRow.RetryDeadline
+	retval.Deadline = v.RunRow.Deadline
+	retval.Late = v.RunRow.Late
 	retval.RootCause = v.RunRow.RootCause
 	retval.Cancellation = v.RunRow.Cancellation
 	retval.WaitsForApprovals = v.RunRow.WaitsForApprovals
@@ -15331,6 +15538,8 @@ fragment RunRow on Run {
 	completedAt
 	totalDurationMs
 	retryDeadline
+	deadline
+	late
 	rootCause {
 		stepId
 		stepName
@@ -15824,6 +16033,8 @@ fragment RunRow on Run {
 	completedAt
 	totalDurationMs
 	retryDeadline
+	deadline
+	late
 	rootCause {
 		stepId
 		stepName
@@ -17304,6 +17515,8 @@ fragment RunRow on Run {
 	completedAt
 	totalDurationMs
 	retryDeadline
+	deadline
+	late
 	rootCause {
 		stepId
 		stepName
@@ -17868,6 +18081,8 @@ fragment RunRow on Run {
 	completedAt
 	totalDurationMs
 	retryDeadline
+	deadline
+	late
 	rootCause {
 		stepId
 		stepName
@@ -18634,6 +18849,8 @@ fragment RunRow on Run {
 	completedAt
 	totalDurationMs
 	retryDeadline
+	deadline
+	late
 	rootCause {
 		stepId
 		stepName
@@ -19854,6 +20071,8 @@ fragment RunRow on Run {
 	completedAt
 	totalDurationMs
 	retryDeadline
+	deadline
+	late
 	rootCause {
 		stepId
 		stepName
@@ -21321,6 +21540,19 @@ query ShowRun ($runId: String!, $at: Seq) {
 		parentRunId
 		traceId
 		requestedAt
+		forecast {
+			low
+			high
+			expectedEnd
+			runs
+			basis
+		}
+		forecastGap {
+			reason
+			stepId
+			runs
+			needed
+		}
 		plan {
 			planId
 			planVersion
@@ -21404,6 +21636,8 @@ fragment RunRow on Run {
 	completedAt
 	totalDurationMs
 	retryDeadline
+	deadline
+	late
 	rootCause {
 		stepId
 		stepName
@@ -21964,6 +22198,8 @@ fragment RunRow on Run {
 	completedAt
 	totalDurationMs
 	retryDeadline
+	deadline
+	late
 	rootCause {
 		stepId
 		stepName
@@ -22411,6 +22647,8 @@ fragment RunRow on Run {
 	completedAt
 	totalDurationMs
 	retryDeadline
+	deadline
+	late
 	rootCause {
 		stepId
 		stepName

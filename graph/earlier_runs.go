@@ -13,14 +13,15 @@ import (
 	"github.com/dvt-engine/dvt/control/runs"
 	"github.com/dvt-engine/dvt/graph/internal/model"
 	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/run/forecast"
 )
 
 // PastReads reads earlier runs of the same plan, and the plans and inputs of a run.
 type PastReads interface {
 	// LastGreen returns the newest COMPLETED run before h, or nil when there is none.
 	LastGreen(ctx context.Context, p authz.Principal, h run.Header) (*reads.RunBefore, error)
-	// Forecast returns nil when there are too few earlier runs.
-	Forecast(ctx context.Context, p authz.Principal, h run.Header) (*reads.Forecast, error)
+	// Forecast predicts the end of a run.
+	Forecast(ctx context.Context, p authz.Principal, runID string) (forecast.Forecast, error)
 	// PlanDocument returns nil when no worker has fetched the plan yet.
 	PlanDocument(ctx context.Context, p authz.Principal, runID string) (json.RawMessage, error)
 	// PlanDiff compares the plan of h with that of the newest earlier run. It returns nil when one of them is missing.
@@ -66,15 +67,44 @@ func (r runFields) LastGreen(ctx context.Context, of *model.Run) (*model.RunRef,
 }
 
 func (r runFields) Forecast(ctx context.Context, of *model.Run) (*model.Forecast, error) {
-	if of.StartedAt == nil || of.CompletedAt != nil {
-		return nil, nil //nolint:nilnil // the run has not started or has ended
-	}
-	f, err := r.control.Forecast(ctx, principal(ctx), pastHeader(of))
-	if err != nil || f == nil {
+	f, err := r.forecast(ctx, of)
+	if err != nil || f.Gap != "" {
 		return nil, err
 	}
-	return &model.Forecast{Low: of.StartedAt.Add(f.Low), High: of.StartedAt.Add(f.High),
-		Confidence: reads.ForecastConfidence, Runs: f.Runs}, nil
+	return &model.Forecast{Low: f.Earliest, High: f.Latest, ExpectedEnd: f.Expected, Runs: f.Runs,
+		Confidence: forecast.Confidence, Basis: model.ForecastBasis(f.Basis)}, nil
+}
+
+func (r runFields) ForecastGap(ctx context.Context, of *model.Run) (*model.ForecastGap, error) {
+	f, err := r.forecast(ctx, of)
+	if err != nil || f.Gap == "" {
+		return nil, err
+	}
+	return &model.ForecastGap{Reason: model.ForecastGapReason(f.Gap), StepID: mapping.Text(f.StepID), Runs: f.Runs,
+		Needed: forecast.MinRuns}, nil
+}
+
+// forecast predicts the end of a run. A past view has no forecast.
+func (r runFields) forecast(ctx context.Context, of *model.Run) (forecast.Forecast, error) {
+	past := false
+	if g, ok := of.StepsOf.(*mapping.Graph); ok {
+		past = g.View.Past
+	}
+	if past || of.StartedAt == nil || of.CompletedAt != nil {
+		return forecast.Forecast{Gap: forecast.NotRunning}, nil
+	}
+	return r.control.Forecast(ctx, principal(ctx), of.RunID)
+}
+
+// Late compares the deadline with the clock when it is asked: the log says nothing when a deadline passes.
+func (r runFields) Late(_ context.Context, of *model.Run) (*model.RunLateness, error) {
+	h := run.Header{Status: run.Status(of.StatusRaw), CompletedAt: of.CompletedAt,
+		Policy: &run.Policy{DueAt: of.Deadline}}
+	late := h.Lateness(time.Now())
+	if late == "" {
+		return nil, nil //nolint:nilnil // no deadline
+	}
+	return new(model.RunLateness(late)), nil
 }
 
 func (r runFields) PlanDiff(ctx context.Context, of *model.Run) (*model.PlanDiff, error) {

@@ -28,7 +28,8 @@ func (fieldPlacement) Validate(graphql.ExecutableSchema) error { return nil }
 var (
 	// costly are the fields that need I/O for each run or step.
 	costly = []string{"Run.events", "Run.signals", "Run.approval", "RunError.logLine", "Step.dbtNodes", "Step.nodes",
-		"Step.medianMs", "Run.lastGreen", "Run.forecast", "Run.planDocument", "Run.planDiff", "Run.request", "Step.inputs",
+		"Step.medianMs", "Run.lastGreen", "Run.forecast", "Run.forecastGap",
+		"Run.planDocument", "Run.planDiff", "Run.request", "Step.inputs",
 		"Run.diagnosis", "Run.waits", "Run.archive", "Step.evidence", "Step.secrets", "Step.output", "Run.artifactList"}
 	// A stream sends a frame when its run changes. The poll of a worker changes no run, so pollerSeenAt would be stale.
 	notInStream = fieldSet(costly, "Run.actions", "Step.actions", "Bulk.rows", "Wait.pollerSeenAt")

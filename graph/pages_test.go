@@ -22,6 +22,7 @@ import (
 	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/run/doctor"
+	"github.com/dvt-engine/dvt/run/forecast"
 )
 
 func (f *fake) Scopes(context.Context, authz.Principal, int) ([]access.Scope, error) {
@@ -135,11 +136,14 @@ func (f *fake) Diagnose(_ context.Context, _ authz.Principal, runID string) ([]d
 	}}, nil
 }
 
-func (f *fake) Forecast(_ context.Context, _ authz.Principal, h run.Header) (*reads.Forecast, error) {
-	if h.RunID != "r1" || h.PlanID != "nightly" {
-		return nil, nil //nolint:nilnil // too little is known
+// Forecast has one for the run r1 alone.
+func (f *fake) Forecast(_ context.Context, _ authz.Principal, runID string) (forecast.Forecast, error) {
+	if runID != "r1" {
+		return forecast.Forecast{Gap: forecast.TooFewRuns, Runs: 3}, nil
 	}
-	return &reads.Forecast{Low: time.Minute, High: 2 * time.Minute, Runs: 12}, nil
+	at := time.Date(2026, 3, 1, 5, 47, 0, 0, time.UTC)
+	return forecast.Forecast{Earliest: at, Expected: at.Add(5 * time.Minute), Latest: at.Add(14 * time.Minute), Runs: 12,
+		Basis: forecast.PlanRuns}, nil
 }
 
 func (f *fake) StepMedians(_ context.Context, _ authz.Principal, h run.Header) (map[string]time.Duration, error) {
@@ -186,30 +190,16 @@ func (f *fake) StepInputs(_ context.Context, _ authz.Principal, runID, stepID st
 	}, nil
 }
 
-// control returns durations, and the forecast adds them to the start of the run.
-func TestForecast_CountsFromTheStartOfTheRun(t *testing.T) {
+// A run has a forecast, or the reason why it has none.
+func TestForecast_IsABandOrAGap(t *testing.T) {
 	t.Parallel()
 	a := serve(t, newAnsweringFake())
-	got := a.query(`{ run(runId: "r1") { startedAt forecast { low high confidence runs } } }`, nil)
-	var out struct {
-		Data struct {
-			Run struct {
-				StartedAt time.Time
-				Forecast  struct {
-					Low, High  time.Time
-					Confidence float64
-					Runs       int
-				}
-			}
-		}
-	}
-	if err := json.Unmarshal([]byte(got), &out); err != nil {
-		t.Fatal(err)
-	}
-	r := out.Data.Run
-	if r.Forecast.Low.Sub(r.StartedAt) != time.Minute || r.Forecast.High.Sub(r.StartedAt) != 2*time.Minute ||
-		r.Forecast.Confidence != 0.8 || r.Forecast.Runs != 12 {
-		t.Errorf("answered %s, want a forecast 1 to 2 minutes after the start, of 12 runs with 0.8", got)
+	const fields = `{ forecast { low high expectedEnd confidence runs basis } forecastGap { reason runs needed } } }`
+	got := a.query(`{ run(runId: "r1") `+fields, nil)
+	const want = `"forecast":{"low":"2026-03-01T05:47:00.000Z","high":"2026-03-01T06:01:00.000Z",` +
+		`"expectedEnd":"2026-03-01T05:52:00.000Z","confidence":0.8,"runs":12,"basis":"PLAN_RUNS"},"forecastGap":null`
+	if !strings.Contains(got, want) {
+		t.Errorf("answered %s, want %s", got, want)
 	}
 }
 

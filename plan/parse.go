@@ -106,6 +106,9 @@ func (r *reader) metadata(v value, p *at, schema string) Metadata {
 	if v, vp, ok := o.take("failurePolicy"); ok {
 		m.FailurePolicy = r.failurePolicy(v, vp)
 	}
+	if v, vp, ok := o.take("deadline"); ok {
+		m.Deadline = r.deadline(v, vp)
+	}
 	o.take("adapterConstraints")
 	o.end()
 	return m

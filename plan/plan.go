@@ -53,6 +53,8 @@ type Metadata struct {
 	CreatedBy     string        `json:"createdBy"`
 	SchemaVersion string        `json:"schemaVersion"`
 	FailurePolicy FailurePolicy `json:"failurePolicy"`
+	// Deadline is when a run should have ended; nil for a plan without one.
+	Deadline *Deadline `json:"deadline,omitempty"`
 }
 
 // FailurePolicy controls a run after a step has failed and is not retried automatically any more (contract O2, T74).

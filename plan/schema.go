@@ -38,6 +38,7 @@ func JSONSchema(version string) ([]byte, bool) {
 				"retryWindowSeconds": integer("How long a run waits for a person before it fails; 0 fails it at once.", 0,
 					maxRetryWindowSeconds),
 				"cancelRunning": boolean("Cancel the cancellable steps in flight when a step fails.")}),
+			"deadline":           schemaDeadline(),
 			"adapterConstraints": schemaObject{"description": "Ignored by dvt: planners exchange it with each other."},
 		}, "planId", "planVersion", "createdAt", "createdBy", "schemaVersion"),
 		"scope": closed("The only tenant, project and environment in which the plan may run.", schemaObject{
@@ -54,6 +55,16 @@ func JSONSchema(version string) ([]byte, bool) {
 	doc["title"], doc["$defs"] = "dvt plan "+version, schemaDefs()
 	out, err := json.MarshalIndent(doc, "", "  ")
 	return out, err == nil
+}
+
+func schemaDeadline() schemaObject {
+	return closed("When a run should have ended: people are warned before it is late.", schemaObject{
+		"by": schemaText(`The time of the day, such as "06:00".`, schemaObject{"type": "string",
+			"pattern": "^([01][0-9]|2[0-3]):[0-5][0-9]$"}),
+		"zone": label(`The time zone of by, such as "Europe/Zurich".`),
+		"within": schemaText(`The time after the start of the run, such as "2h"; without by.`,
+			schemaObject{"$ref": "#/$defs/duration"}),
+	})
 }
 
 func schemaDefs() schemaObject {

@@ -100,6 +100,8 @@ const (
 	CodeStepStuck           Code = "STEP_STUCK"
 	CodeRecoveryFailed      Code = "RECOVERY_FAILED"
 	CodeRunOverdue          Code = "RUN_OVERDUE"
+	CodeRunMayBeLate        Code = "RUN_MAY_BE_LATE"
+	CodeRunLate             Code = "RUN_LATE"
 	CodeStepFailures        Code = "STEP_FAILURES_HIGH"
 	CodeStepOOM             Code = "STEP_OOM"
 	CodeStepProcessLimit    Code = "STEP_PROCESS_LIMIT"

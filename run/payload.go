@@ -107,6 +107,8 @@ type (
 		CancelRunning            bool  `json:"cancelRunning,omitempty"`
 		MaxParallelSteps         int   `json:"maxParallelSteps"`
 		MaxLogicalAttemptsManual int   `json:"maxLogicalAttemptsManual"`
+		// DueAt is when the run should have ended, by the deadline of its plan; nil without one.
+		DueAt *time.Time `json:"dueAt,omitempty"`
 	}
 
 	// StepOutline describes a step before it starts.

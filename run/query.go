@@ -48,6 +48,41 @@ func (h Header) Duration() *time.Duration {
 	return new(h.CompletedAt.Sub(*h.StartedAt))
 }
 
+// Lateness is where a run stands to its deadline.
+type Lateness string
+
+// The values of Lateness.
+const (
+	Due    Lateness = "DUE"    // it runs, and its deadline is to come
+	Late   Lateness = "LATE"   // it runs, and its deadline has passed
+	Met    Lateness = "MET"    // it completed in time
+	Missed Lateness = "MISSED" // it ended after its deadline, or did not complete
+)
+
+// DueAt returns when the run should have ended; nil before its start, and for a plan without a deadline.
+func (h Header) DueAt() *time.Time {
+	if h.Policy == nil {
+		return nil
+	}
+	return h.Policy.DueAt
+}
+
+// Lateness returns where the run stands to its deadline at a time; "" without one.
+func (h Header) Lateness(now time.Time) Lateness {
+	due := h.DueAt()
+	switch {
+	case due == nil:
+		return ""
+	case h.Status.Terminal() && h.Status == Completed && h.CompletedAt != nil && !h.CompletedAt.After(*due):
+		return Met
+	case h.Status.Terminal():
+		return Missed
+	case now.After(*due):
+		return Late
+	}
+	return Due
+}
+
 // revOfWork is the first revision of Fold that counts WorkMS.
 const revOfWork = 5
 

@@ -153,6 +153,7 @@ var payloads = map[EventType]shape{
 			may("cancelRunning", boolean),
 			must("maxParallelSteps", countShape),
 			must("maxLogicalAttemptsManual", countShape),
+			may("dueAt", instant),
 		)),
 		must("steps", nullable(list(5000, object(
 			must("stepId", anID),

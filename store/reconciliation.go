@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"time"
 
 	"github.com/dvt-engine/dvt/plan"
@@ -40,23 +41,27 @@ type QuietRun struct {
 	Running []*run.Step
 	// The rest is that of the checkpoint.
 	StartedAt *time.Time
+	DueAt     *time.Time   // when the run should have ended; nil without a deadline
 	RootCause *run.StepRef // nil while no step is FAILED
 	Manual    int          // steps that wait for a person
 }
 
-// QuietFacts decodes the facts of a QuietRun that adapters read from the header of its checkpoint; both may be empty.
-func QuietFacts(started string, rootCause []byte) (at *time.Time, cause *run.StepRef, err error) {
-	if started != "" {
-		t, err := time.Parse(time.RFC3339Nano, started)
-		if err != nil {
-			return nil, nil, err
+// ReadFacts decodes the facts that adapters read from the header of the checkpoint; all of them may be empty.
+func (q *QuietRun) ReadFacts(started, due string, rootCause []byte) error {
+	var broken error
+	at := func(text string) *time.Time {
+		if text == "" {
+			return nil
 		}
-		at = &t
+		t, err := time.Parse(time.RFC3339Nano, text)
+		broken = errors.Join(broken, err)
+		return &t
 	}
+	q.StartedAt, q.DueAt = at(started), at(due)
 	if len(rootCause) > 0 {
-		err = json.Unmarshal(rootCause, &cause)
+		broken = errors.Join(broken, json.Unmarshal(rootCause, &q.RootCause))
 	}
-	return at, cause, err
+	return broken
 }
 
 // StoppingRun is an open run with a stop signal that was not applied yet.

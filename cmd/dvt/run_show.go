@@ -175,6 +175,11 @@ func (s *session) show(ctx context.Context, run *client.ShowRunRun, titles map[s
 	if r.RetryDeadline != nil {
 		fmt.Fprintf(s.out, "retry window closes %s\n", s.when(r.RetryDeadline))
 	}
+	if !past {
+		if end := runtext.End(run, s.when); end != "" {
+			fmt.Fprintln(s.out, end)
+		}
+	}
 	if !past && r.CompletedAt != nil {
 		s.showReruns(ctx, r)
 	}

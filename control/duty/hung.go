@@ -2,8 +2,6 @@ package duty
 
 import (
 	"fmt"
-	"math"
-	"slices"
 	"time"
 
 	"github.com/dvt-engine/dvt/plan"
@@ -108,15 +106,6 @@ func findHung(rules HungRules, f hungFacts) (out []hungFinding) {
 
 // engineSource is the source of the failure of an attempt that the engine gave up.
 const engineSource = "engine"
-
-// percentile99 returns the 99th percentile of durations by the nearest rank; 0 for none. It sorts them.
-func percentile99(took []time.Duration) time.Duration {
-	if len(took) == 0 {
-		return 0
-	}
-	slices.Sort(took)
-	return took[int(math.Ceil(0.99*float64(len(took))))-1]
-}
 
 // ends counts attempts that ended.
 type ends struct{ all, failed int }

@@ -6,8 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/dvt-engine/dvt/run"
 )
 
@@ -71,18 +69,6 @@ func TestFailsTooOften_AppliesItsThresholds(t *testing.T) {
 		if got := failsTooOften(rules, tc.now, tc.before); got != tc.want {
 			t.Errorf("%s: %v, want %v", tc.name, got, tc.want)
 		}
-	}
-}
-
-func TestPercentile99_IsTheNearestRank(t *testing.T) {
-	t.Parallel()
-	var took []time.Duration
-	for i := range 200 {
-		took = append(took, time.Duration(200-i))
-	}
-	got := []time.Duration{percentile99(took), percentile99(took[:20]), percentile99(nil)}
-	if diff := cmp.Diff([]time.Duration{198, 20, 0}, got); diff != "" {
-		t.Errorf("percentiles (-want +got):\n%s", diff)
 	}
 }
 

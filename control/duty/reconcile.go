@@ -29,6 +29,8 @@ type ReconcileHelp struct {
 	Settings ReconcileSettings
 	Metrics  ReconcileMetrics
 	Recovery RecoveryHelp
+
+	Forecasts Forecaster
 }
 
 // DriftStore reads runs whose log and engine may disagree, and ends them.
@@ -132,6 +134,9 @@ const (
 	pauseDrains      = "pause_drains"      // a paused run whose attempts have not ended in time
 	attemptHung      = "attempt_hung"      // an attempt whose worker or engine is silent
 	runOverdue       = "run_overdue"       // a run that takes much longer than those of its plan
+	runMayBeLate     = "run_may_be_late"   // a run that will probably miss its deadline
+	runLate          = "run_late"          // a run that has missed its deadline
+	runLateWarned    = "run_late_warned"   // the same, of a run with a warning before
 	failuresHigh     = "failures_high"     // a type of step that fails more often than usual
 )
 
@@ -184,6 +189,7 @@ type reconcilableEngine interface {
 //   - An attempt that hangs, a run that takes much longer than usual, and steps that fail more often than usual: an
 //     alert is raised. With RecoveryAct a hung attempt is retried once, and the run ends when it hangs again
 //     (contract H06).
+//   - A run that will miss the deadline of its plan, or has missed it: an alert is raised.
 //   - An attempt of a stopping run that the engine does not execute: it ends, so that the run can end.
 //
 // An engine that does not answer causes no finding. A run whose log is shorter than the engine knows is never ended,
@@ -200,6 +206,7 @@ func (s *Reconciler) Reconcile(ctx context.Context) error {
 		suspects: map[string]*suspect{}, strays: map[string]stray{},
 		silentQueues: map[string]*silentQueue{}, hung: map[string]int{}, hungDue: map[string]time.Time{},
 		usual: control.NewLRU[usualRuns](maxUsualPlans), hungSince: map[string]time.Time{},
+		deadlineDue: map[string]time.Time{}, warned: map[string]bool{},
 	}
 	w.rules = DefaultHungRules(w.cfg.Heartbeat)
 	var stops sync.WaitGroup
@@ -260,12 +267,15 @@ type pass struct {
 	cycle        int // number of completed cycles through the quiet runs
 	silentQueues map[string]*silentQueue
 
-	rules     HungRules
-	hung      map[string]int                // findings of this cycle, by kind
-	hungDue   map[string]time.Time          // next look at runs with findings
-	hungSince map[string]time.Time          // when findings were made first, by run, step and attempt
-	hungLooks int                           // runs that this round asked the engine about
-	usual     *lru.Cache[string, usualRuns] // by plan
+	rules        HungRules
+	hung         map[string]int                // findings of this cycle, by kind
+	hungDue      map[string]time.Time          // next look at runs with findings
+	hungSince    map[string]time.Time          // when findings were made first, by run, step and attempt
+	hungLooks    int                           // runs that this round asked the engine about
+	usual        *lru.Cache[string, usualRuns] // by plan
+	deadlinePage string                        // cursor of checkDeadlines
+	deadlineDue  map[string]time.Time          // next look at runs with a deadline
+	warned       map[string]bool               // runs with a warning that this server found
 	// usualReads is the number of plans whose earlier runs this round has read.
 	usualReads int
 }
@@ -285,7 +295,7 @@ func (w *pass) run(ctx context.Context) error {
 	for {
 		for _, look := range []func(context.Context) error{
 			w.checkWaiting, w.checkClosed, w.checkQuiet, w.checkSilentQueues, w.checkStarts, w.checkSuspects,
-			w.checkLeftovers, w.checkFailures, w.openIncidents, w.checkAlerts,
+			w.checkLeftovers, w.checkDeadlines, w.checkFailures, w.openIncidents, w.checkAlerts,
 		} {
 			if err := look(ctx); err != nil && ctx.Err() == nil && !errors.Is(err, control.ErrSetAside) &&
 				!errors.Is(err, store.ErrUnavailable) && !errors.Is(err, engine.ErrUnavailable) {

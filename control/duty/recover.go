@@ -17,6 +17,7 @@ import (
 	"github.com/dvt-engine/dvt/engine"
 	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/run/forecast"
 	"github.com/dvt-engine/dvt/store"
 )
 
@@ -24,15 +25,15 @@ import (
 type RecoveryHelp struct {
 	Rights    *control.Rights
 	Signaller *runs.Signaller
-	Plans     UsualStore
+	Durations Durations
 	Receipts  ReceiptStore
 	Ends      *StepEnds
 	Incidents IncidentStore
 }
 
-// UsualStore reads the earlier runs of plans.
-type UsualStore interface {
-	ListPlans(ctx context.Context, f store.PlanFilter) ([]store.PlanRow, error)
+// Durations reads how long earlier runs of plans took.
+type Durations interface {
+	Before(ctx context.Context, h run.Header) (forecast.History, error)
 }
 
 // ReceiptStore reads receipts of signals.
@@ -157,23 +158,12 @@ func (w *pass) usualOf(ctx context.Context, r store.QuietRun) (time.Duration, in
 		return 0, 0, nil
 	}
 	w.usualReads++
-	rows, err := w.s.help.Recovery.Plans.ListPlans(ctx, store.PlanFilter{TenantID: key.TenantID,
-		ProjectIDs: []string{key.ProjectID}, EnvironmentID: key.EnvironmentID, PlanID: key.PlanID,
-		Runs: store.MaxPlanRuns, Limit: 1})
+	before, err := w.s.help.Recovery.Durations.Before(ctx, run.Header{Identity: r.Identity, CreatedAt: r.Now})
 	if err != nil {
 		return 0, 0, err
 	}
-	var took []time.Duration
-	for _, p := range rows {
-		for _, one := range p.Runs {
-			h := one.Header
-			if h.Status == run.Completed && h.StartedAt != nil && h.CompletedAt != nil &&
-				r.Now.Sub(*h.CompletedAt) <= w.rules.Window {
-				took = append(took, h.CompletedAt.Sub(*h.StartedAt))
-			}
-		}
-	}
-	u := usualRuns{took: percentile99(took), runs: len(took), until: now.Add(usualLife)}
+	took := before.TookSince(r.Now.Add(-w.rules.Window))
+	u := usualRuns{took: forecast.Percentile(took, 0.99), runs: len(took), until: now.Add(usualLife)}
 	w.usual.Add(name, u)
 	return u.took, u.runs, nil
 }

@@ -272,6 +272,13 @@ func (j *Journal) completeStarted(ctx context.Context, runID string, d *run.Draf
 		return err
 	default:
 		p.Policy = r.Policy.For(f.plan)
+		if limit := f.plan.Metadata.Deadline; limit != nil {
+			started := p.StartedAt
+			if started.IsZero() {
+				started = d.EmittedAt
+			}
+			p.Policy.DueAt = new(limit.Due(r.CreatedAt, started))
+		}
 		p.Steps = run.Outline(f.plan, j.cfg.Queues)
 		p.Context.PlanMirror = f.mirror
 	}

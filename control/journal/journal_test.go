@@ -99,7 +99,8 @@ func TestJournal_CompletesWhatTheInterpreterDoesNotCarry(t *testing.T) {
 	w := newWorld(t)
 	s := controltest.Must[runs.StartedRun](t)(
 		w.StartRun(t.Context(), w.Engineer(), controltest.StartOf("r",
-			controltest.Document(controltest.M{"metadata.failurePolicy": controltest.M{"retryWindowSeconds": 7}},
+			controltest.Document(controltest.M{"metadata.failurePolicy": controltest.M{"retryWindowSeconds": 7},
+				"metadata.deadline": controltest.M{"within": "2h"}},
 				"s1",
 				"b<s1"))))
 	id := s.View.Run.RunID
@@ -108,6 +109,9 @@ func TestJournal_CompletesWhatTheInterpreterDoesNotCarry(t *testing.T) {
 	if st.Policy.RetryWindowMS != 7000 || st.Policy.MaxParallelSteps != 100 ||
 		st.PlanRef.SHA256 != s.View.Run.PlanRef.SHA256 || len(st.Steps) != 2 {
 		t.Errorf("the state is %+v, want the plan reference and two steps", st)
+	}
+	if due := st.DueAt(); due == nil || !due.Equal(st.StartedAt.Add(2*time.Hour)) {
+		t.Errorf("the run that started at %s is due at %v, want two hours later", st.StartedAt, due)
 	}
 	in := controltest.SignalOf(id, "u1", run.Pause)
 	in.Reason = "look at it"

@@ -1,7 +1,6 @@
 package reads_test
 
 import (
-	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -13,8 +12,7 @@ import (
 	"github.com/dvt-engine/dvt/control/controltest"
 	"github.com/dvt-engine/dvt/control/reads"
 	"github.com/dvt-engine/dvt/run"
-	"github.com/dvt-engine/dvt/server/usecases"
-	"github.com/dvt-engine/dvt/store"
+	"github.com/dvt-engine/dvt/run/forecast"
 )
 
 func (w *world) header(runID string) run.Header {
@@ -22,30 +20,32 @@ func (w *world) header(runID string) run.Header {
 	return controltest.Must[control.RunView](w.T)(w.Run(w.T.Context(), w.Engineer(), runID, nil)).State.Header
 }
 
-// A forecast uses only completed runs, and enough of them. One outlier in ten changes neither bound.
+// A forecast uses only completed runs, and enough of them. Another tenant's run does not exist.
 func TestForecast_UsesOnlyCompletedRuns(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	viewer := w.Principal("dev-viewer")
 	for i, minutes := range []int{60, 1, 62, 64} {
-		w.CreateEnded(fmt.Sprintf("f%d", i), nil, run.RunCompleted, map[string]int{"s1": minutes})
+		w.CreateEnded(fmt.Sprintf("f%d", i), nil, run.RunCompleted, map[string]int{"s1": minutes, "s2": minutes})
 	}
 	w.CreateEnded("failed", nil, run.RunFailed, map[string]int{"s1": 5, "s2": 0})
-	few := w.header(w.CreateEnded("few", nil, "", map[string]int{"s1": 1}))
-	if f := controltest.Must[*reads.Forecast](t)(w.Forecast(t.Context(), viewer, few)); f != nil {
-		t.Errorf("the forecast of four runs is %+v, want none", f)
+	few := w.CreateEnded("few", nil, "", map[string]int{"s1": 1})
+	got := controltest.Must[forecast.Forecast](t)(w.Forecast(t.Context(), viewer, few))
+	if got.Gap != forecast.TooFewRuns || got.Runs != 4 {
+		t.Errorf("the forecast of four runs is %+v, want TOO_FEW_RUNS", got)
 	}
-	for i, minutes := range []int{61, 63, 900, 65, 66, 67} {
-		w.CreateEnded(fmt.Sprintf("g%d", i), nil, run.RunCompleted, map[string]int{"s1": minutes})
+	for i, minutes := range []int{61, 63, 65, 66, 67, 68} {
+		w.CreateEnded(fmt.Sprintf("g%d", i), nil, run.RunCompleted, map[string]int{"s1": minutes, "s2": minutes})
 	}
-	h := w.header(w.CreateEnded("now", nil, "", map[string]int{"s1": 1}))
-	got := controltest.Must[*reads.Forecast](t)(w.Forecast(t.Context(), viewer, h))
-	if got == nil || got.Low.Round(time.Minute) != time.Hour || got.High.Round(time.Minute) != 67*time.Minute ||
-		got.Runs != 10 {
-		t.Errorf("the forecast of ten runs is %+v, want from 1h0m to 1h7m", got)
+	id := w.CreateEnded("now", nil, "", map[string]int{"s1": 62})
+	at := w.Clock.Now()
+	got = controltest.Must[forecast.Forecast](t)(w.Forecast(t.Context(), viewer, id))
+	if got.Gap != "" || got.Runs != 10 || got.Basis != forecast.PlanRuns || got.Earliest.Before(at) ||
+		got.Expected.Before(got.Earliest) || got.Latest.Before(got.Expected) || got.Latest.After(at.Add(3*time.Hour)) {
+		t.Errorf("the forecast of ten runs at %s is %+v, want a range of the next three hours", at, got)
 	}
-	if f := controltest.Must[*reads.Forecast](t)(w.Forecast(t.Context(), w.ForeignPrincipal(), h)); f != nil {
-		t.Errorf("another tenant gets the forecast %+v, want none", f)
+	if f, err := w.Forecast(t.Context(), w.ForeignPrincipal(), id); err == nil {
+		t.Errorf("another tenant gets the forecast %+v, want NOT_FOUND", f)
 	}
 }
 
@@ -88,32 +88,6 @@ func TestRunBefore_IsOfTheSamePlanAndScope(t *testing.T) {
 		}
 		if got := controltest.Must[map[string]time.Duration](t)(w.StepMedians(t.Context(), p, h)); len(got) != 0 {
 			t.Errorf("%s of %s gets the medians %v, want none", p.ID, p.TenantID, got)
-		}
-	}
-}
-
-// listing records the filters of lists.
-type listing struct {
-	store.Store
-	asked chan store.RunFilter
-}
-
-func (l *listing) List(_ context.Context, f store.RunFilter) ([]store.RunRow, error) {
-	l.asked <- f
-	return nil, nil
-}
-
-// The number of steps that are read for medians is bounded.
-func TestStepMedians_ReadABoundedNumberOfSteps(t *testing.T) {
-	t.Parallel()
-	l := &listing{asked: make(chan store.RunFilter, 1)}
-	w := newWorld(t, func(c *usecases.Config) { l.Store, c.Store = c.Store, l })
-	for steps, runs := range map[int]int{0: 10, 3: 10, 2000: 10, 5000: 4, 30_000: 1} {
-		h := run.Header{Identity: run.Identity{TenantID: "acme", ProjectID: "shop", EnvironmentID: "dev", PlanID: "p"},
-			Counts: run.StepCounts{Total: steps}}
-		controltest.Must[map[string]time.Duration](t)(w.StepMedians(t.Context(), w.Engineer(), h))
-		if f := <-l.asked; f.Limit != runs {
-			t.Errorf("%d runs of %d steps are read, want %d", f.Limit, steps, runs)
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/durations"
 	"github.com/dvt-engine/dvt/control/runs"
 	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/run"
@@ -30,11 +31,13 @@ type RunLists struct {
 	rights *control.Rights
 	store  ListStore
 	plans  *runs.PlanReader
+
+	durations *durations.Reader
 }
 
 // NewRunLists makes RunLists.
-func NewRunLists(rights *control.Rights, store ListStore, plans *runs.PlanReader) *RunLists {
-	return &RunLists{rights: rights, store: store, plans: plans}
+func NewRunLists(rights *control.Rights, store ListStore, plans *runs.PlanReader, d *durations.Reader) *RunLists {
+	return &RunLists{rights: rights, store: store, plans: plans, durations: d}
 }
 
 // Runs reads a page of the tenant's runs that p may see, with their steps when Filter.Steps asks for them. Errors:

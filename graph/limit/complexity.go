@@ -139,6 +139,8 @@ func Weights() exec.ComplexityRoot {
 	c.CheckSecretsPayload.Secrets = times(secretsOfStep)
 	c.StepEvidence.Tries = times(triesOfAttempt)
 	c.Run.Diagnosis = func(child int) int { return diagnosisCalls + causesOfRun*child }
+	c.Run.Forecast = func(child int) int { return pastReads + child }
+	c.Run.ForecastGap = func(child int) int { return pastReads + child }
 	c.Run.LastGreen = func(child int) int { return pastReads + child }
 	c.Query.RunHistogram = func(child int, _ *model.RunFilter, _, _ time.Time, buckets int) int {
 		return countReads + min(max(buckets, 1), 200)*child

@@ -23,6 +23,8 @@ var imports = map[string][]string{
 	"run/doctor": {"run", "plan"},
 	// Which nodes of dbt a retry runs: the use cases, the Journal and the worker agree by calling the same functions.
 	"run/nodeset": {"run"},
+	// So is the arithmetic of durations and forecasts.
+	"run/forecast": {"run"},
 	// Servers derive traces from the store's log, and commands from the log that the API returns.
 	"run/trace": {"run"},
 
@@ -119,9 +121,10 @@ var imports = map[string][]string{
 		"engine", "engine/interp", "authz",
 		"artifact",
 		"internal/secretvalue", "internal/sizedlru"},
-	"control/reads": {"control", "control/nodes", "control/runs", "plan", "run", "store", "engine", "live", "authz",
-		"artifact",
-		"internal/secretvalue", "internal/sizedlru"},
+	// One history of durations serves medians, forecasts and the rule for overdue runs.
+	"control/durations": {"control", "run", "run/forecast", "store"},
+	"control/reads": {"control", "control/durations", "control/nodes", "control/runs", "plan", "run", "run/forecast",
+		"store", "engine", "live", "authz", "artifact", "internal/secretvalue", "internal/sizedlru"},
 	// The facts about a run come from many use cases, which are asked at once.
 	"control/diagnosis": {"control", "control/runs", "control/reads", "control/health", "plan", "run", "run/doctor",
 		"store", "engine", "authz", "internal/contain"},
@@ -133,7 +136,8 @@ var imports = map[string][]string{
 	// Workers read secrets; servers know who read which one, and what people ask of workers.
 	"control/secrets": {"control", "control/admission", "control/runs", "plan", "run", "store", "engine", "authz"},
 	// The recovery acts as a principal of its own, with the rights that the tenant grants it.
-	"control/duty": {"control", "control/runs", "control/admission", "control/health", "plan", "run", "store", "engine",
+	"control/duty": {"control", "control/runs", "control/admission", "control/health", "plan", "run", "run/forecast",
+		"store", "engine",
 		"authz"},
 	// An engine's log is compared with what the use cases accepted, so the Journal knows their payloads.
 	"control/journal": {"control", "control/nodes", "run/nodeset", "control/runs", "control/admission",
@@ -146,7 +150,7 @@ var imports = map[string][]string{
 	"graph": {"control", "control/access", "control/admission", "control/bulk", "control/health", "control/nodes",
 		"control/reads",
 		"control/erasing", "control/retention", "control/runs", "control/secrets", "control/watch", "control/delivery",
-		"destination", "run", "run/doctor", "run/trace", "plan", "live", "authz", "graph/limit", "graph/ws"},
+		"destination", "run", "run/doctor", "run/forecast", "run/trace", "plan", "live", "authz", "graph/limit", "graph/ws"},
 	"graph/ws": {},
 	// Bounds of operations, callers and addresses, with the weights of fields.
 	"graph/limit": {"control", "control/health", "control/reads", "run", "graph"},

@@ -17,6 +17,7 @@ import (
 	"github.com/dvt-engine/dvt/control/bulk"
 	"github.com/dvt-engine/dvt/control/delivery"
 	"github.com/dvt-engine/dvt/control/diagnosis"
+	"github.com/dvt-engine/dvt/control/durations"
 	"github.com/dvt-engine/dvt/control/duty"
 	"github.com/dvt-engine/dvt/control/erasing"
 	"github.com/dvt-engine/dvt/control/health"
@@ -149,6 +150,7 @@ type UseCases struct {
 	*runs.Annotator
 	*runs.Sharer
 	*reads.RunLists
+	*reads.Forecaster
 	*reads.PlanHistories
 	*reads.Comparer
 	*reads.EventReader
@@ -292,7 +294,9 @@ func New(cfg Config) *UseCases {
 	s.Annotator = runs.NewAnnotator(s.Rights, st)
 	s.Sharer = runs.NewSharer(s.Rights, s.Views, st, modes, cfg.Seals)
 
-	s.RunLists = reads.NewRunLists(s.Rights, st, s.PlanReader)
+	lengths := durations.NewReader(st, now)
+	s.RunLists = reads.NewRunLists(s.Rights, st, s.PlanReader, lengths)
+	s.Forecaster = reads.NewForecaster(s.Views, lengths, now)
 	s.UseMedians(s.StepMedians)
 	s.PlanHistories = reads.NewPlanHistories(s.Rights, st, s.PlanReader)
 	s.Doctor = diagnosis.NewDoctor(s.Rights, s.Views,
@@ -339,8 +343,10 @@ func New(cfg Config) *UseCases {
 
 	s.StepEnds = duty.NewStepEnds(now)
 	s.Reconciler = duty.NewReconciler(st, st, stopper, s.Background, admission, duty.ReconcileHelp{
-		Plans: s.PlanReader, Pollers: s.Pollers, Settings: cfg.Reconcile, Metrics: duty.NewReconcileMetrics(cfg.Metrics),
-		Recovery: duty.RecoveryHelp{Rights: s.Rights, Signaller: s.Signaller, Plans: st, Receipts: st, Ends: s.StepEnds,
+		Forecasts: s.Forecaster,
+		Plans:     s.PlanReader, Pollers: s.Pollers, Settings: cfg.Reconcile, Metrics: duty.NewReconcileMetrics(cfg.Metrics),
+		Recovery: duty.RecoveryHelp{Rights: s.Rights, Signaller: s.Signaller, Durations: lengths,
+			Receipts: st, Ends: s.StepEnds,
 			Incidents: st},
 	})
 	launcher := duty.NewLauncher(s.Rights, probe, cfg.Queues, modes, s.Alerts, s.Reconciler)

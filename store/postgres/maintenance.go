@@ -97,7 +97,7 @@ const quietSQL = `SELECT r.run_id, r.tenant_id, r.project_id, r.environment_id, 
   	''),
   CASE WHEN h.running > 0 THEN (SELECT json_agg(s.body) FROM step_state s WHERE s.run_id = h.run_id
     AND s.body->>'status' = 'RUNNING' AND s.body->>'substatus' IS DISTINCT FROM 'WAITING_MANUAL') END,
-  coalesce(st.header->>'startedAt', ''), st.header->'rootCause',
+  coalesce(st.header->>'startedAt', ''), coalesce(st.header->'policy'->>'dueAt', ''), st.header->'rootCause',
   coalesce((st.header->'counts'->>'manual')::int, 0)
 FROM run_head h JOIN run r USING (run_id) LEFT JOIN run_queue q USING (run_id) LEFT JOIN run_state st USING (run_id)
 WHERE NOT h.terminal AND h.last_seq > 0 AND h.run_id > $1 AND h.last_at <= clock_timestamp() - $2::interval ORDER BY h.run_id LIMIT $3`
@@ -107,11 +107,11 @@ func (s *Store) ListQuietRuns(ctx context.Context, quiet time.Duration, afterRun
 	error) {
 	return collect(ctx, s, "quiet runs", func(row pgx.CollectableRow) (q store.QuietRun, err error) {
 		var ref, steps, cause json.RawMessage
-		var started string
+		var started, due string
 		h := &q.Head
 		if err := row.Scan(&q.RunID, &q.TenantID, &q.ProjectID, &q.EnvironmentID, &q.PlanID, &q.PlanVersion, verbatim{&ref},
 			&h.LastSeq, utc{&h.LastAt}, &h.Terminal, &h.Gate, &h.Running, &h.OpsRev, &h.SignalNo, utc{&q.Now}, &q.Queue,
-			verbatim{&steps}, &started, verbatim{&cause}, &q.Manual); err != nil {
+			verbatim{&steps}, &started, &due, verbatim{&cause}, &q.Manual); err != nil {
 			return q, err
 		}
 		h.RunID = q.RunID
@@ -119,7 +119,7 @@ func (s *Store) ListQuietRuns(ctx context.Context, quiet time.Duration, afterRun
 			err = unmarshal(steps, &q.Running)
 		}
 		if err == nil {
-			q.StartedAt, q.RootCause, err = store.QuietFacts(started, cause)
+			err = q.ReadFacts(started, due, cause)
 		}
 		return q, errors.Join(err, unmarshal(ref, &q.PlanRef))
 	}, quietSQL, afterRunID, quiet, pageSize(limit))

@@ -100,7 +100,7 @@ const quietSQL = `SELECT r.run_id, r.tenant_id, r.project_id, r.environment_id, 
 	coalesce((SELECT q.status FROM run_queue q WHERE q.run_id = st.run_id), ''),
 	CASE WHEN h.running > 0 THEN (SELECT json_group_array(json(s.body)) FROM step_state s WHERE s.run_id = st.run_id
 		AND s.body ->> 'status' = 'RUNNING' AND s.body ->> 'substatus' IS NOT 'WAITING_MANUAL') END,
-	st.header ->> '$.startedAt', st.header -> '$.rootCause',
+	st.header ->> '$.startedAt', st.header ->> '$.policy.dueAt', st.header -> '$.rootCause',
 	coalesce(st.header ->> '$.counts.manual', 0)
 FROM run_state st JOIN run_head h ON h.run_id = st.run_id JOIN run r ON r.run_id = st.run_id
 WHERE ` + openRuns + ` AND st.run_id > ?1 AND h.terminal = 0 AND h.last_seq > 0 AND h.last_at <= ?2 ORDER BY st.run_id LIMIT ?3`
@@ -113,16 +113,16 @@ func (s *Store) ListQuietRuns(ctx context.Context, quiet time.Duration, afterRun
 		q := store.QuietRun{Now: now}
 		var at int64
 		var ref, steps, cause []byte
-		var started sql.NullString
+		var started, due sql.NullString
 		err := row.Scan(&q.RunID, &q.TenantID, &q.ProjectID, &q.EnvironmentID, &q.PlanID, &q.PlanVersion, &ref,
 			&q.Head.LastSeq, &at, &q.Head.Terminal, &q.Head.Gate, &q.Head.Running, &q.Head.OpsRev, &q.Head.SignalNo, &q.Queue,
-			&steps, &started, &cause, &q.Manual)
+			&steps, &started, &due, &cause, &q.Manual)
 		q.Head.RunID, q.Head.LastAt = q.RunID, instant(at)
 		if err == nil && steps != nil {
 			err = json.Unmarshal(steps, &q.Running)
 		}
 		if err == nil {
-			q.StartedAt, q.RootCause, err = store.QuietFacts(started.String, cause)
+			err = q.ReadFacts(started.String, due.String, cause)
 		}
 		return q, errors.Join(err, json.Unmarshal(ref, &q.PlanRef))
 	}, quietSQL, afterRunID, micros(now.Add(-quiet)), clamp(limit, store.MaxPage))

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/run/runtest"
 	"github.com/dvt-engine/dvt/store"
 )
 
@@ -19,6 +20,7 @@ var incidentCases = []testCase{
 	{"IncidentsAreFiltered", testIncidentsAreFiltered},
 	{"IncidentNotesAreBounded", testIncidentNotesAreBounded},
 	{"QuietRunHasItsRootCause", testQuietRunHasItsRootCause},
+	{"QuietRunHasItsDeadline", testQuietRunHasItsDeadline},
 }
 
 func severityOf(a store.AlertState) store.Severity {
@@ -291,4 +293,18 @@ func testQuietRunHasItsRootCause(f *fixture) {
 		q.StartedAt == nil || time.Since(*q.StartedAt) > 100*365*24*time.Hour {
 		f.Errorf("the quiet run is %+v, want the failed attempt and the start", q)
 	}
+}
+
+func testQuietRunHasItsDeadline(f *fixture) {
+	due := time.Date(2026, 3, 1, 6, 0, 0, 0, time.UTC)
+	f.create(newRun(identity(1), runtest.Draft(run.RunApproved, "", 1),
+		runtest.Draft(run.RunStarted, "", 1, runtest.M{"policy": runtest.M{"dueAt": due}})))
+	f.create(newRun(identity(2), runtest.Draft(run.RunApproved, "", 1), runtest.Start("s1")))
+	for _, n := range []int{1, 2} {
+		f.save(f.load(identity(n)))
+	}
+	rows := f.quietRuns(0, "", 10)
+	f.equal(2, len(rows), "quiet runs")
+	f.equal(true, rows[0].DueAt != nil && rows[0].DueAt.Equal(due), "the deadline of a run that has one")
+	f.equal(true, rows[1].DueAt == nil, "no deadline of a run without one")
 }

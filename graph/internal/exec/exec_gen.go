@@ -765,10 +765,19 @@ type ComplexityRoot struct {
 	}
 
 	Forecast struct {
-		Confidence func(childComplexity int) int
-		High       func(childComplexity int) int
-		Low        func(childComplexity int) int
-		Runs       func(childComplexity int) int
+		Basis       func(childComplexity int) int
+		Confidence  func(childComplexity int) int
+		ExpectedEnd func(childComplexity int) int
+		High        func(childComplexity int) int
+		Low         func(childComplexity int) int
+		Runs        func(childComplexity int) int
+	}
+
+	ForecastGap struct {
+		Needed func(childComplexity int) int
+		Reason func(childComplexity int) int
+		Runs   func(childComplexity int) int
+		StepID func(childComplexity int) int
 	}
 
 	FoundLog struct {
@@ -1578,14 +1587,17 @@ type ComplexityRoot struct {
 		Cancellation      func(childComplexity int) int
 		CompletedAt       func(childComplexity int) int
 		CreatedAt         func(childComplexity int) int
+		Deadline          func(childComplexity int) int
 		Diagnosis         func(childComplexity int) int
 		Engine            func(childComplexity int) int
 		EnvironmentID     func(childComplexity int) int
 		Events            func(childComplexity int, first *int, after *run.Seq, last *int, before *run.Seq, types []string) int
 		FailedSteps       func(childComplexity int) int
 		Forecast          func(childComplexity int) int
+		ForecastGap       func(childComplexity int) int
 		ID                func(childComplexity int) int
 		LastGreen         func(childComplexity int) int
+		Late              func(childComplexity int) int
 		Message           func(childComplexity int) int
 		OpsRev            func(childComplexity int) int
 		ParentRunID       func(childComplexity int) int
@@ -2442,6 +2454,9 @@ type RunResolver interface {
 	Actions(ctx context.Context, obj *model.Run) ([]model.ActionAvailability, error)
 	LastGreen(ctx context.Context, obj *model.Run) (*model.RunRef, error)
 	Forecast(ctx context.Context, obj *model.Run) (*model.Forecast, error)
+	ForecastGap(ctx context.Context, obj *model.Run) (*model.ForecastGap, error)
+
+	Late(ctx context.Context, obj *model.Run) (*model.RunLateness, error)
 	Diagnosis(ctx context.Context, obj *model.Run) ([]model.Cause, error)
 	Waits(ctx context.Context, obj *model.Run) ([]model.RunWait, error)
 	Request(ctx context.Context, obj *model.Run) (*model.RunRequest, error)
@@ -5387,12 +5402,24 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.FailureCount.Message(childComplexity), true
 
+	case "Forecast.basis":
+		if e.ComplexityRoot.Forecast.Basis == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Forecast.Basis(childComplexity), true
 	case "Forecast.confidence":
 		if e.ComplexityRoot.Forecast.Confidence == nil {
 			break
 		}
 
 		return e.ComplexityRoot.Forecast.Confidence(childComplexity), true
+	case "Forecast.expectedEnd":
+		if e.ComplexityRoot.Forecast.ExpectedEnd == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Forecast.ExpectedEnd(childComplexity), true
 	case "Forecast.high":
 		if e.ComplexityRoot.Forecast.High == nil {
 			break
@@ -5411,6 +5438,31 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Forecast.Runs(childComplexity), true
+
+	case "ForecastGap.needed":
+		if e.ComplexityRoot.ForecastGap.Needed == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ForecastGap.Needed(childComplexity), true
+	case "ForecastGap.reason":
+		if e.ComplexityRoot.ForecastGap.Reason == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ForecastGap.Reason(childComplexity), true
+	case "ForecastGap.runs":
+		if e.ComplexityRoot.ForecastGap.Runs == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ForecastGap.Runs(childComplexity), true
+	case "ForecastGap.stepId":
+		if e.ComplexityRoot.ForecastGap.StepID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ForecastGap.StepID(childComplexity), true
 
 	case "FoundLog.attempt":
 		if e.ComplexityRoot.FoundLog.Attempt == nil {
@@ -9279,6 +9331,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Run.CreatedAt(childComplexity), true
+	case "Run.deadline":
+		if e.ComplexityRoot.Run.Deadline == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Run.Deadline(childComplexity), true
 	case "Run.diagnosis":
 		if e.ComplexityRoot.Run.Diagnosis == nil {
 			break
@@ -9320,6 +9378,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Run.Forecast(childComplexity), true
+	case "Run.forecastGap":
+		if e.ComplexityRoot.Run.ForecastGap == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Run.ForecastGap(childComplexity), true
 	case "Run.id":
 		if e.ComplexityRoot.Run.ID == nil {
 			break
@@ -9332,6 +9396,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Run.LastGreen(childComplexity), true
+	case "Run.late":
+		if e.ComplexityRoot.Run.Late == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Run.Late(childComplexity), true
 	case "Run.message":
 		if e.ComplexityRoot.Run.Message == nil {
 			break
@@ -13531,12 +13601,20 @@ type Run implements Node {
   """
   lastGreen: RunRef
   """
-  When the run is expected to end, from the durations of the newest 5 to 20 runs of the same plan in the same project and environment
-  that were created before this one and COMPLETED. Four of five of them had a duration in this range, including pauses and waits. The
-  progress of this run does not change the forecast. Null before the start, after the end, and when fewer than 5 are known.
-  Not available in lists and subscriptions. Errors: STORE_UNAVAILABLE.
+  When the run is expected to end: the rest of its graph, simulated with the steps of the newest 5 to 50 runs of the same plan in the
+  same project and environment that were created before this one and COMPLETED. Four of five runs end in this range, which
+  narrows as steps end. At most 1 s old. Null when there is none: see ` + "`" + `forecastGap` + "`" + `. Not available in lists and subscriptions.
+  Errors: STORE_UNAVAILABLE.
   """
   forecast: Forecast
+  """
+  Why there is no forecast; null when there is one. Not available in lists and subscriptions. Errors: STORE_UNAVAILABLE.
+  """
+  forecastGap: ForecastGap
+  "When the run should have ended, by the deadline of its plan; null before its start, and for a plan without a deadline."
+  deadline: Time
+  "Where the run stands to its deadline, by the server's clock when it answers; null without a deadline."
+  late: RunLateness
   """
   Why the run failed or does not continue: the cause that must be mended first, first; at most 8. Empty for a run that completed
   or that continues as it should. The workflow engine and the workers' queues are asked for up to a few seconds; without their
@@ -13687,6 +13765,60 @@ type Forecast {
   confidence: Float!
   "The number of known runs."
   runs: Int!
+  "The middle of the range: half of the runs end before it."
+  expectedEnd: Time!
+  basis: ForecastBasis!
+}
+
+"What a forecast rests on."
+enum ForecastBasis {
+  "Earlier runs had every step that is still to end."
+  PLAN_RUNS
+  "The plan changed: a step that no earlier run had counts like earlier steps with its name, or of its type."
+  SIMILAR_STEPS
+  UNKNOWN
+}
+
+"Why a run has no forecast."
+type ForecastGap {
+  reason: ForecastGapReason!
+  "The step that is the reason, with WAITS_FOR_PERSON, WAITS_FOR_RETRY and UNKNOWN_STEPS."
+  stepId: String
+  "The number of completed runs that are known."
+  runs: Int!
+  "The number of completed runs that a forecast needs."
+  needed: Int!
+}
+
+"Why a run has no forecast."
+enum ForecastGapReason {
+  "The run has not started, or has ended."
+  NOT_RUNNING
+  "Fewer runs than ` + "`" + `needed` + "`" + ` have completed."
+  TOO_FEW_RUNS
+  "A person must complete a step that is still to end."
+  WAITS_FOR_PERSON
+  "A step failed, and a person decides about it."
+  WAITS_FOR_RETRY
+  PAUSED
+  "The run failed and undoes its steps."
+  COMPENSATES
+  "No earlier step is like a step that is still to end."
+  UNKNOWN_STEPS
+  UNKNOWN
+}
+
+"Where a run stands to its deadline."
+enum RunLateness {
+  "It has not ended, and its deadline is to come."
+  DUE
+  "It has not ended, and its deadline has passed."
+  LATE
+  "It completed by its deadline."
+  MET
+  "It ended after its deadline, or did not complete."
+  MISSED
+  UNKNOWN
 }
 
 "A reference to another run."
@@ -18699,8 +18831,26 @@ func (ec *executionContext) childFields_Forecast(ctx context.Context, field grap
 		return ec.fieldContext_Forecast_confidence(ctx, field)
 	case "runs":
 		return ec.fieldContext_Forecast_runs(ctx, field)
+	case "expectedEnd":
+		return ec.fieldContext_Forecast_expectedEnd(ctx, field)
+	case "basis":
+		return ec.fieldContext_Forecast_basis(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type Forecast", field.Name)
+}
+
+func (ec *executionContext) childFields_ForecastGap(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "reason":
+		return ec.fieldContext_ForecastGap_reason(ctx, field)
+	case "stepId":
+		return ec.fieldContext_ForecastGap_stepId(ctx, field)
+	case "runs":
+		return ec.fieldContext_ForecastGap_runs(ctx, field)
+	case "needed":
+		return ec.fieldContext_ForecastGap_needed(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ForecastGap", field.Name)
 }
 
 func (ec *executionContext) childFields_FoundLog(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -20161,6 +20311,12 @@ func (ec *executionContext) childFields_Run(ctx context.Context, field graphql.C
 		return ec.fieldContext_Run_lastGreen(ctx, field)
 	case "forecast":
 		return ec.fieldContext_Run_forecast(ctx, field)
+	case "forecastGap":
+		return ec.fieldContext_Run_forecastGap(ctx, field)
+	case "deadline":
+		return ec.fieldContext_Run_deadline(ctx, field)
+	case "late":
+		return ec.fieldContext_Run_late(ctx, field)
 	case "diagnosis":
 		return ec.fieldContext_Run_diagnosis(ctx, field)
 	case "waits":
@@ -35662,6 +35818,144 @@ func (ec *executionContext) _Forecast_runs(ctx context.Context, field graphql.Co
 }
 func (ec *executionContext) fieldContext_Forecast_runs(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Forecast", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _Forecast_expectedEnd(ctx context.Context, field graphql.CollectedField, obj *model.Forecast) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Forecast_expectedEnd(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ExpectedEnd, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Forecast_expectedEnd(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Forecast", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _Forecast_basis(ctx context.Context, field graphql.CollectedField, obj *model.Forecast) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Forecast_basis(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Basis, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v model.ForecastBasis) graphql.Marshaler {
+			return ec.marshalNForecastBasis2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐForecastBasis(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Forecast_basis(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Forecast", field, false, false, errors.New("field of type ForecastBasis does not have child fields"))
+}
+
+func (ec *executionContext) _ForecastGap_reason(ctx context.Context, field graphql.CollectedField, obj *model.ForecastGap) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ForecastGap_reason(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Reason, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v model.ForecastGapReason) graphql.Marshaler {
+			return ec.marshalNForecastGapReason2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐForecastGapReason(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ForecastGap_reason(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ForecastGap", field, false, false, errors.New("field of type ForecastGapReason does not have child fields"))
+}
+
+func (ec *executionContext) _ForecastGap_stepId(ctx context.Context, field graphql.CollectedField, obj *model.ForecastGap) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ForecastGap_stepId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.StepID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ForecastGap_stepId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ForecastGap", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _ForecastGap_runs(ctx context.Context, field graphql.CollectedField, obj *model.ForecastGap) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ForecastGap_runs(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Runs, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ForecastGap_runs(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ForecastGap", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _ForecastGap_needed(ctx context.Context, field graphql.CollectedField, obj *model.ForecastGap) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ForecastGap_needed(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Needed, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ForecastGap_needed(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ForecastGap", field, false, false, errors.New("field of type Int does not have child fields"))
 }
 
 func (ec *executionContext) _FoundLog_runId(ctx context.Context, field graphql.CollectedField, obj *model.FoundLog) (ret graphql.Marshaler) {
@@ -52187,6 +52481,84 @@ func (ec *executionContext) fieldContext_Run_forecast(_ context.Context, field g
 		},
 	}
 	return fc, nil
+}
+
+func (ec *executionContext) _Run_forecastGap(ctx context.Context, field graphql.CollectedField, obj *model.Run) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Run_forecastGap(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Run().ForecastGap(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.ForecastGap) graphql.Marshaler {
+			return ec.marshalOForecastGap2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐForecastGap(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Run_forecastGap(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Run",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ForecastGap(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Run_deadline(ctx context.Context, field graphql.CollectedField, obj *model.Run) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Run_deadline(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Deadline, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Run_deadline(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Run", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _Run_late(ctx context.Context, field graphql.CollectedField, obj *model.Run) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Run_late(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Run().Late(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.RunLateness) graphql.Marshaler {
+			return ec.marshalORunLateness2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRunLateness(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Run_late(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Run", field, true, true, errors.New("field of type RunLateness does not have child fields"))
 }
 
 func (ec *executionContext) _Run_diagnosis(ctx context.Context, field graphql.CollectedField, obj *model.Run) (ret graphql.Marshaler) {
@@ -75235,6 +75607,69 @@ func (ec *executionContext) _Forecast(ctx context.Context, sel ast.SelectionSet,
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
+		case "expectedEnd":
+			out.Values[i] = ec._Forecast_expectedEnd(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "basis":
+			out.Values[i] = ec._Forecast_basis(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var forecastGapImplementors = []string{"ForecastGap"}
+
+func (ec *executionContext) _ForecastGap(ctx context.Context, sel ast.SelectionSet, obj *model.ForecastGap) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, forecastGapImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("ForecastGap")
+		case "reason":
+			out.Values[i] = ec._ForecastGap_reason(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "stepId":
+			out.Values[i] = ec._ForecastGap_stepId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "runs":
+			out.Values[i] = ec._ForecastGap_runs(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "needed":
+			out.Values[i] = ec._ForecastGap_needed(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}
@@ -82442,6 +82877,87 @@ func (ec *executionContext) _Run(ctx context.Context, sel ast.SelectionSet, obj 
 					}
 				}()
 				res = ec._Run_forecast(ctx, field, obj)
+				if res == graphql.RequiredNull {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+		case "forecastGap":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Run_forecastGap(ctx, field, obj)
+				if res == graphql.RequiredNull {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+		case "deadline":
+			out.Values[i] = ec._Run_deadline(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "late":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Run_late(ctx, field, obj)
 				if res == graphql.RequiredNull {
 					atomic.AddUint32(&fs.Invalids, 1)
 				}
@@ -89911,6 +90427,26 @@ func (ec *executionContext) marshalNFloat2float64(ctx context.Context, sel ast.S
 	return graphql.WrapContextMarshaler(ctx, res)
 }
 
+func (ec *executionContext) unmarshalNForecastBasis2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐForecastBasis(ctx context.Context, v any) (model.ForecastBasis, error) {
+	var res model.ForecastBasis
+	err := res.UnmarshalGQL(v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNForecastBasis2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐForecastBasis(ctx context.Context, sel ast.SelectionSet, v model.ForecastBasis) graphql.Marshaler {
+	return v
+}
+
+func (ec *executionContext) unmarshalNForecastGapReason2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐForecastGapReason(ctx context.Context, v any) (model.ForecastGapReason, error) {
+	var res model.ForecastGapReason
+	err := res.UnmarshalGQL(v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNForecastGapReason2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐForecastGapReason(ctx context.Context, sel ast.SelectionSet, v model.ForecastGapReason) graphql.Marshaler {
+	return v
+}
+
 func (ec *executionContext) marshalNFoundLog2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐFoundLog(ctx context.Context, sel ast.SelectionSet, v *model.FoundLog) graphql.Marshaler {
 	if v == nil {
 		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
@@ -93222,6 +93758,13 @@ func (ec *executionContext) marshalOForecast2ᚖgithubᚗcomᚋdvtᚑengineᚋdv
 	return ec._Forecast(ctx, sel, v)
 }
 
+func (ec *executionContext) marshalOForecastGap2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐForecastGap(ctx context.Context, sel ast.SelectionSet, v *model.ForecastGap) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._ForecastGap(ctx, sel, v)
+}
+
 func (ec *executionContext) unmarshalOID2ᚕstringᚄ(ctx context.Context, v any) ([]string, error) {
 	if v == nil {
 		return nil, nil
@@ -93708,6 +94251,22 @@ func (ec *executionContext) unmarshalORunFilter2ᚖgithubᚗcomᚋdvtᚑengine�
 	}
 	res, err := ec.unmarshalInputRunFilter(ctx, v)
 	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) unmarshalORunLateness2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRunLateness(ctx context.Context, v any) (*model.RunLateness, error) {
+	if v == nil {
+		return nil, nil
+	}
+	var res = new(model.RunLateness)
+	err := res.UnmarshalGQL(v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalORunLateness2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRunLateness(ctx context.Context, sel ast.SelectionSet, v *model.RunLateness) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return v
 }
 
 func (ec *executionContext) unmarshalORunOrder2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRunOrder(ctx context.Context, v any) (*model.RunOrder, error) {

@@ -49,7 +49,7 @@ func mapRow(v control.RunView, available model.Available, w CostlyParts) *model.
 		StepCounts: mapCounts(h.Counts), FailedSteps: h.FailedSteps(), RootCause: mapRootCause(v.State),
 		Cancellation: mapCancellation(h.Cancellation),
 		Artifacts:    []model.Artifact{},
-		Pause:        mapPause(h), RetryDeadline: h.RetryDeadline, Queue: Queue(v),
+		Pause:        mapPause(h), RetryDeadline: h.RetryDeadline, Deadline: h.DueAt(), Queue: Queue(v),
 		WaitsForApprovals: approvalCount(v), Available: available,
 	}
 	if w.Artifacts {

@@ -1250,6 +1250,20 @@ type Forecast struct {
 	Confidence float64 `json:"confidence"`
 	// The number of known runs.
 	Runs int `json:"runs"`
+	// The middle of the range: half of the runs end before it.
+	ExpectedEnd time.Time     `json:"expectedEnd"`
+	Basis       ForecastBasis `json:"basis"`
+}
+
+// Why a run has no forecast.
+type ForecastGap struct {
+	Reason ForecastGapReason `json:"reason"`
+	// The step that is the reason, with WAITS_FOR_PERSON, WAITS_FOR_RETRY and UNKNOWN_STEPS.
+	StepID *string `json:"stepId,omitempty"`
+	// The number of completed runs that are known.
+	Runs int `json:"runs"`
+	// The number of completed runs that a forecast needs.
+	Needed int `json:"needed"`
 }
 
 // The log of one logical attempt that contains the text.
@@ -2540,11 +2554,17 @@ type Run struct {
 	// The newest run of the same plan in the same project and environment that was created before this one and COMPLETED; null when
 	// there is none that the viewer may read. Not available in lists and subscriptions. Errors: STORE_UNAVAILABLE.
 	LastGreen *RunRef `json:"lastGreen,omitempty"`
-	// When the run is expected to end, from the durations of the newest 5 to 20 runs of the same plan in the same project and environment
-	// that were created before this one and COMPLETED. Four of five of them had a duration in this range, including pauses and waits. The
-	// progress of this run does not change the forecast. Null before the start, after the end, and when fewer than 5 are known.
-	// Not available in lists and subscriptions. Errors: STORE_UNAVAILABLE.
+	// When the run is expected to end: the rest of its graph, simulated with the steps of the newest 5 to 50 runs of the same plan in the
+	// same project and environment that were created before this one and COMPLETED. Four of five runs end in this range, which
+	// narrows as steps end. At most 1 s old. Null when there is none: see `forecastGap`. Not available in lists and subscriptions.
+	// Errors: STORE_UNAVAILABLE.
 	Forecast *Forecast `json:"forecast,omitempty"`
+	// Why there is no forecast; null when there is one. Not available in lists and subscriptions. Errors: STORE_UNAVAILABLE.
+	ForecastGap *ForecastGap `json:"forecastGap,omitempty"`
+	// When the run should have ended, by the deadline of its plan; null before its start, and for a plan without a deadline.
+	Deadline *time.Time `json:"deadline,omitempty"`
+	// Where the run stands to its deadline, by the server's clock when it answers; null without a deadline.
+	Late *RunLateness `json:"late,omitempty"`
 	// Why the run failed or does not continue: the cause that must be mended first, first; at most 8. Empty for a run that completed
 	// or that continues as it should. The workflow engine and the workers' queues are asked for up to a few seconds; without their
 	// answer no cause rests on them. Not available in lists and subscriptions. Errors: STORE_UNAVAILABLE.
@@ -5136,6 +5156,140 @@ func (e FailureCategory) MarshalJSON() ([]byte, error) {
 	return buf.Bytes(), nil
 }
 
+// What a forecast rests on.
+type ForecastBasis string
+
+const (
+	// Earlier runs had every step that is still to end.
+	ForecastBasisPlanRuns ForecastBasis = "PLAN_RUNS"
+	// The plan changed: a step that no earlier run had counts like earlier steps with its name, or of its type.
+	ForecastBasisSimilarSteps ForecastBasis = "SIMILAR_STEPS"
+	ForecastBasisUnknown      ForecastBasis = "UNKNOWN"
+)
+
+var AllForecastBasis = []ForecastBasis{
+	ForecastBasisPlanRuns,
+	ForecastBasisSimilarSteps,
+	ForecastBasisUnknown,
+}
+
+func (e ForecastBasis) IsValid() bool {
+	switch e {
+	case ForecastBasisPlanRuns, ForecastBasisSimilarSteps, ForecastBasisUnknown:
+		return true
+	}
+	return false
+}
+
+func (e ForecastBasis) String() string {
+	return string(e)
+}
+
+func (e *ForecastBasis) UnmarshalGQL(v any) error {
+	str, ok := v.(string)
+	if !ok {
+		return fmt.Errorf("enums must be strings")
+	}
+
+	*e = ForecastBasis(str)
+	if !e.IsValid() {
+		return fmt.Errorf("%s is not a valid ForecastBasis", str)
+	}
+	return nil
+}
+
+func (e ForecastBasis) MarshalGQL(w io.Writer) {
+	_, _ = fmt.Fprint(w, strconv.Quote(e.String()))
+}
+
+func (e *ForecastBasis) UnmarshalJSON(b []byte) error {
+	s, err := strconv.Unquote(string(b))
+	if err != nil {
+		return err
+	}
+	return e.UnmarshalGQL(s)
+}
+
+func (e ForecastBasis) MarshalJSON() ([]byte, error) {
+	var buf bytes.Buffer
+	e.MarshalGQL(&buf)
+	return buf.Bytes(), nil
+}
+
+// Why a run has no forecast.
+type ForecastGapReason string
+
+const (
+	// The run has not started, or has ended.
+	ForecastGapReasonNotRunning ForecastGapReason = "NOT_RUNNING"
+	// Fewer runs than `needed` have completed.
+	ForecastGapReasonTooFewRuns ForecastGapReason = "TOO_FEW_RUNS"
+	// A person must complete a step that is still to end.
+	ForecastGapReasonWaitsForPerson ForecastGapReason = "WAITS_FOR_PERSON"
+	// A step failed, and a person decides about it.
+	ForecastGapReasonWaitsForRetry ForecastGapReason = "WAITS_FOR_RETRY"
+	ForecastGapReasonPaused        ForecastGapReason = "PAUSED"
+	// The run failed and undoes its steps.
+	ForecastGapReasonCompensates ForecastGapReason = "COMPENSATES"
+	// No earlier step is like a step that is still to end.
+	ForecastGapReasonUnknownSteps ForecastGapReason = "UNKNOWN_STEPS"
+	ForecastGapReasonUnknown      ForecastGapReason = "UNKNOWN"
+)
+
+var AllForecastGapReason = []ForecastGapReason{
+	ForecastGapReasonNotRunning,
+	ForecastGapReasonTooFewRuns,
+	ForecastGapReasonWaitsForPerson,
+	ForecastGapReasonWaitsForRetry,
+	ForecastGapReasonPaused,
+	ForecastGapReasonCompensates,
+	ForecastGapReasonUnknownSteps,
+	ForecastGapReasonUnknown,
+}
+
+func (e ForecastGapReason) IsValid() bool {
+	switch e {
+	case ForecastGapReasonNotRunning, ForecastGapReasonTooFewRuns, ForecastGapReasonWaitsForPerson, ForecastGapReasonWaitsForRetry, ForecastGapReasonPaused, ForecastGapReasonCompensates, ForecastGapReasonUnknownSteps, ForecastGapReasonUnknown:
+		return true
+	}
+	return false
+}
+
+func (e ForecastGapReason) String() string {
+	return string(e)
+}
+
+func (e *ForecastGapReason) UnmarshalGQL(v any) error {
+	str, ok := v.(string)
+	if !ok {
+		return fmt.Errorf("enums must be strings")
+	}
+
+	*e = ForecastGapReason(str)
+	if !e.IsValid() {
+		return fmt.Errorf("%s is not a valid ForecastGapReason", str)
+	}
+	return nil
+}
+
+func (e ForecastGapReason) MarshalGQL(w io.Writer) {
+	_, _ = fmt.Fprint(w, strconv.Quote(e.String()))
+}
+
+func (e *ForecastGapReason) UnmarshalJSON(b []byte) error {
+	s, err := strconv.Unquote(string(b))
+	if err != nil {
+		return err
+	}
+	return e.UnmarshalGQL(s)
+}
+
+func (e ForecastGapReason) MarshalJSON() ([]byte, error) {
+	var buf bytes.Buffer
+	e.MarshalGQL(&buf)
+	return buf.Bytes(), nil
+}
+
 type HealthStatus string
 
 const (
@@ -6057,6 +6211,72 @@ func (e *Role) UnmarshalJSON(b []byte) error {
 }
 
 func (e Role) MarshalJSON() ([]byte, error) {
+	var buf bytes.Buffer
+	e.MarshalGQL(&buf)
+	return buf.Bytes(), nil
+}
+
+// Where a run stands to its deadline.
+type RunLateness string
+
+const (
+	// It has not ended, and its deadline is to come.
+	RunLatenessDue RunLateness = "DUE"
+	// It has not ended, and its deadline has passed.
+	RunLatenessLate RunLateness = "LATE"
+	// It completed by its deadline.
+	RunLatenessMet RunLateness = "MET"
+	// It ended after its deadline, or did not complete.
+	RunLatenessMissed  RunLateness = "MISSED"
+	RunLatenessUnknown RunLateness = "UNKNOWN"
+)
+
+var AllRunLateness = []RunLateness{
+	RunLatenessDue,
+	RunLatenessLate,
+	RunLatenessMet,
+	RunLatenessMissed,
+	RunLatenessUnknown,
+}
+
+func (e RunLateness) IsValid() bool {
+	switch e {
+	case RunLatenessDue, RunLatenessLate, RunLatenessMet, RunLatenessMissed, RunLatenessUnknown:
+		return true
+	}
+	return false
+}
+
+func (e RunLateness) String() string {
+	return string(e)
+}
+
+func (e *RunLateness) UnmarshalGQL(v any) error {
+	str, ok := v.(string)
+	if !ok {
+		return fmt.Errorf("enums must be strings")
+	}
+
+	*e = RunLateness(str)
+	if !e.IsValid() {
+		return fmt.Errorf("%s is not a valid RunLateness", str)
+	}
+	return nil
+}
+
+func (e RunLateness) MarshalGQL(w io.Writer) {
+	_, _ = fmt.Fprint(w, strconv.Quote(e.String()))
+}
+
+func (e *RunLateness) UnmarshalJSON(b []byte) error {
+	s, err := strconv.Unquote(string(b))
+	if err != nil {
+		return err
+	}
+	return e.UnmarshalGQL(s)
+}
+
+func (e RunLateness) MarshalJSON() ([]byte, error) {
 	var buf bytes.Buffer
 	e.MarshalGQL(&buf)
 	return buf.Bytes(), nil

@@ -72,11 +72,6 @@ export const run = {
   rerunAs: "rerun as",
   notes: (n: number) => plural(n, "note"),
   requestedBy: (who: string) => `requested by ${who}`,
-  ends: (from: string, to: string, part: number) => `est. ends ${from}–${to} (${part} %)`,
-  endsBy: (to: string, part: number) => `est. ends by ${to} (${part} %)`,
-  late: (runs: number) => `slower than most of the last ${runs} runs`,
-  forecastOf: (part: number, runs: number) =>
-    `Based on the last ${runs} completed runs: ${part} % finished in this range, including waiting time.`,
   views: "Views of the run",
   tabs: {
     graph: "Graph",

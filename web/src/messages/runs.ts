@@ -9,6 +9,7 @@ export const runs = {
   failedToday: "Failed today",
   attention: "Needs attention",
   mine: "Mine",
+  late: "late",
   waitingForMe: "Waiting for me",
   views: "Views",
   saveView: "+ Save view",

@@ -15,15 +15,15 @@ import { doctor } from "../messages/doctor";
 import { PlanLink } from "../plans/links";
 import { useHeader, useRunState, useRunStore, useVerdict } from "../runstate/context";
 import { titleOf } from "../runstate/stepTitle";
-import { forecastWords, useForecast } from "./forecast";
+import { RunEnds } from "./RunEnds";
 import { manualOf } from "../status/stepGroup";
 import { RESET_STEP_PARAMS } from "../address/views";
 import { Announce } from "../ui/Announce";
 import { Button } from "../ui/Button";
-import { clockTime, count, shortId } from "../format/format";
+import { count, shortId } from "../format/format";
 import { ended } from "../status/look";
 import { StatusBadge } from "../ui/Status";
-import { Time, useTick, useZone } from "../ui/Time";
+import { Time, useTick } from "../ui/Time";
 import { Env } from "../ui/Env";
 import { lazyPart } from "../ui/lazyPart";
 import css from "./RunHeader.module.css";
@@ -307,27 +307,6 @@ function Approval() {
   return actions?.run.has("APPROVE") && <ActionButton action="APPROVE" kind="primary" />;
 }
 
-/** The forecast of the end. A run that waits for a person has none. */
-function Ends({ header }: { header: RunHeader }) {
-  const store = useRunStore();
-  const zone = useZone();
-  const past = useVerdict().state === "PAST";
-  const forecast = useForecast(header.status === "RUNNING" && !past ? { runId: header.runId } : null);
-  if (!forecast || header.substatus !== null) return null;
-  const words = forecastWords(forecast, store.now(), (at) => clockTime(at, zone));
-  const part = Math.round(forecast.confidence * 100);
-  return (
-    <span title={m.run.forecastOf(part, forecast.runs)} data-testid="forecast">
-      {words.late
-        ? m.run.late(forecast.runs)
-        : words.from === null
-          ? m.run.endsBy(words.to, part)
-          : m.run.ends(words.from, words.to, part)}{" "}
-      ·{" "}
-    </span>
-  );
-}
-
 function Facts({ header, children }: { header: RunHeader; children?: ReactNode }) {
   const store = useRunStore();
   useTick(1_000, !ended(header));
@@ -363,7 +342,7 @@ function Facts({ header, children }: { header: RunHeader; children?: ReactNode }
       {stepCounts.total > 0 && <span>{m.run.ofSteps(stepCounts.total)}</span>}
       <Retries header={header} />
       {(total || stepCounts.total > 0) && " · "}
-      <Ends header={header} />
+      <RunEnds header={header} />
       {header.triggeredBy && (
         <span>
           {header.startedAt === null ? m.run.requestedBy(header.triggeredBy) : m.run.startedBy(header.triggeredBy)}{" "}

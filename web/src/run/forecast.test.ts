@@ -1,31 +1,45 @@
 import { expect, test } from "vitest";
 import { clockTime } from "../format/format";
-import { forecastWords } from "./forecast";
+import { type End, endWords } from "./forecast";
 
 const at = (time: string): number => Date.parse(`2026-11-20T${time}Z`);
 const utc = (moment: number): string => clockTime(moment, "utc");
+const NONE: End = { forecast: null, gap: null, deadline: null };
+const forecast = (low: string, expected: string, high: string): End["forecast"] => ({
+  low: at(low),
+  expected: at(expected),
+  high: at(high),
+  runs: 12,
+  similar: false,
+});
+const words = (end: Partial<End>, now: string, over: (() => boolean) | null = null): string =>
+  endWords({ ...NONE, ...end }, at(now), over, utc).text;
 
-test("a forecast has seconds where they matter", () => {
-  expect(forecastWords({ low: at("03:31:10"), high: at("03:44:50") }, at("03:20:00"), utc)).toEqual({
-    late: false,
-    from: "03:31",
-    to: "03:44",
-  });
-  expect(forecastWords({ low: at("03:31:10"), high: at("03:31:50") }, at("03:31:00"), utc)).toEqual({
-    late: false,
-    from: "03:31:10",
-    to: "03:31:50",
-  });
+test("says when a run ends and until when it should", () => {
+  const end = { forecast: forecast("05:47:00", "05:52:00", "06:01:00"), deadline: at("06:00:00") };
+  expect(words(end, "05:20:00")).toBe("ends about 05:52 (05:47–06:01), due 06:00");
 });
 
-test("never begins in the past", () => {
-  expect(forecastWords({ low: at("03:31:10"), high: at("03:31:50") }, at("03:31:20"), utc)).toEqual({
-    late: false,
-    from: null,
-    to: "03:31:50",
-  });
+test("has seconds where they matter, and never begins in the past", () => {
+  const end = { forecast: forecast("03:31:10", "03:31:20", "03:31:50") };
+  expect(words(end, "03:31:00")).toBe("ends about 03:31:20 (03:31:10–03:31:50)");
+  expect(words(end, "03:31:30")).toBe("ends about 03:31:30 (by 03:31:50)");
+  expect(words(end, "03:31:51")).toBe("slower than most of the last 12 runs");
 });
 
-test("calls a run late that took longer than the forecast", () => {
-  expect(forecastWords({ low: at("03:31:10"), high: at("03:44:50") }, at("03:44:51"), utc)).toEqual({ late: true });
+test("says that a run is late, will probably be, or was", () => {
+  const end = { forecast: forecast("06:10:00", "06:12:00", "06:31:00"), deadline: at("06:00:00") };
+  expect(words(end, "05:20:00")).toBe("ends about 06:12 (06:10–06:31), due 06:00, will probably be late");
+  expect(endWords({ ...NONE, ...end }, at("06:01:00"), null, utc)).toMatchObject({ late: true });
+  expect(words({ deadline: at("06:00:00") }, "07:00:00", () => false)).toBe("due 06:00, missed its deadline");
+  expect(words({ deadline: at("06:00:00") }, "07:00:00", () => true)).toBe("due 06:00, in time");
+});
+
+test("says why it knows no end", () => {
+  const gap = { reason: "TOO_FEW_RUNS", stepId: "", runs: 3, needed: 5 };
+  expect(words({ gap }, "05:00:00")).toBe("no forecast yet: 3 of 5 runs");
+  expect(words({ gap: { ...gap, reason: "WAITS_FOR_PERSON", stepId: "check" } }, "05:00:00")).toBe(
+    "no forecast: check waits for a person",
+  );
+  expect(words({ gap: { ...gap, reason: "PAUSED" } }, "05:00:00")).toBe("");
 });

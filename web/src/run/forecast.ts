@@ -1,41 +1,64 @@
-import { RunForecastDocument } from "../api/gen/graphql";
-import type { Instant } from "../format/format";
+import type { RunForecastQuery } from "../api/gen/graphql";
 import { instant } from "../api/model";
-import { queryOnce } from "../api/useQuery";
+import type { Instant } from "../format/format";
+import { ends } from "../messages/doctor";
 
-export interface Forecast {
-  low: Instant;
-  high: Instant;
-  /** The part of the earlier runs that ended between the two moments. */
-  confidence: number;
-  runs: number;
+/** What a server knows about the end of a run. */
+export interface End {
+  forecast: { low: Instant; high: Instant; expected: Instant; runs: number; similar: boolean } | null;
+  gap: { reason: string; stepId: string; runs: number; needed: number } | null;
+  deadline: Instant | null;
+}
+
+export function endOf({ run }: RunForecastQuery): End | null {
+  if (!run) return null;
+  const { forecast, forecastGap } = run;
+  return {
+    forecast: forecast && {
+      ...forecast,
+      low: instant(forecast.low),
+      high: instant(forecast.high),
+      expected: instant(forecast.expectedEnd),
+      similar: forecast.basis === "SIMILAR_STEPS",
+    },
+    gap: forecastGap && { ...forecastGap, stepId: forecastGap.stepId ?? "" },
+    deadline: run.deadline === null ? null : instant(run.deadline),
+  };
 }
 
 /**
- * The forecast of a run's end, from earlier runs of its plan; it does not change while the run moves. Null for no
- * forecast.
+ * The end in words: the expected moment with its range, with seconds when that is shorter than ten minutes, then the
+ * deadline. `over` is null while the run has not ended; then it says whether the run completed in time.
  */
-export const useForecast = queryOnce(
-  RunForecastDocument,
-  ({ run }): Forecast | null => {
-    const forecast = run?.forecast;
-    return forecast ? { ...forecast, low: instant(forecast.low), high: instant(forecast.high) } : null;
-  },
-  ({ run }) => run?.forecast != null,
-);
-
-/**
- * The forecast in words: the two moments, with seconds when they are less than ten minutes apart, or `late` after the
- * second.
- */
-export function forecastWords(
-  { low, high }: Pick<Forecast, "low" | "high">,
+export function endWords(
+  { forecast, gap, deadline }: End,
   now: Instant,
+  over: ((due: Instant) => boolean) | null,
   clock: (at: Instant) => string,
-): { late: true } | { late: false; from: string | null; to: string } {
-  const short = (at: Instant): string => (high - low < 600_000 ? clock(at) : clock(at).slice(0, 5));
-  if (now > high) return { late: true };
-  // A time that has passed is no forecast.
-  if (low < now) return { late: false, from: null, to: short(high) };
-  return { late: false, from: short(low), to: short(high) };
+): { text: string; title?: string; late: boolean } {
+  const parts: string[] = [];
+  let title: string | undefined;
+  const brief = (at: Instant): string => clock(at).slice(0, 5);
+  if (forecast && !over) {
+    const { low, high, expected, runs, similar } = forecast;
+    const short = (at: Instant): string => (high - low < 600_000 ? clock(at) : brief(at));
+    if (now > high) parts.push(ends.late(runs));
+    // A time that has passed is no forecast.
+    else if (low < now) parts.push(ends.by(short(Math.max(now, expected)), short(high)));
+    else parts.push(ends.about(short(expected), short(low), short(high)));
+    title = ends.basis(runs) + (similar ? ends.similar : "");
+  } else if (gap && !over) {
+    if (gap.reason === "TOO_FEW_RUNS") parts.push(ends.few(gap.runs, gap.needed));
+    if (gap.reason === "WAITS_FOR_PERSON") parts.push(ends.waits(gap.stepId));
+    if (gap.reason === "UNKNOWN_STEPS") parts.push(ends.unknown(gap.stepId));
+  }
+  let late = false;
+  if (deadline !== null) {
+    parts.push(ends.due(brief(deadline)));
+    late = over ? !over(deadline) : now > deadline;
+    if (over) parts.push(late ? ends.missed : ends.met);
+    else if (late) parts.push(ends.isLate);
+    else if (forecast && forecast.low > deadline) parts.push(ends.mayBeLate);
+  }
+  return { text: parts.join(", "), ...(title === undefined ? {} : { title }), late };
 }

@@ -45,6 +45,16 @@ it("says for each run its status, its progress and its cause, and marks one that
   );
 });
 
+it("marks a run that has not ended by its deadline", async () => {
+  const [due, late] = ROWS;
+  if (!due || !late) throw new Error("no rows");
+  const { rows } = await table(new Set(), {
+    rows: [due, { ...late, run: { ...late.run, deadline: new Date(NOW - 1).toISOString() } }],
+  });
+  expect(rows[0]?.querySelector("b")).toBeNull();
+  expect(rows[1]?.querySelector("b")?.textContent).toBe(" late");
+});
+
 it("selects a row by its box, a range with Shift, and all by the head", async () => {
   const { turn, turnAll } = await table(new Set([`fai${RUN}`]));
   const boxes = screen.getAllByRole<HTMLInputElement>("checkbox");

@@ -127,6 +127,7 @@ interface RowProps {
 }
 
 const Row = memo(function Row({ run, left, selected, turn, menu, columns, marks, wait, onTag }: RowProps) {
+  const { now } = use(Now);
   const { tags, notes } = marks;
   const name = `${run.plan.planId} ${shortId(run.runId)}`;
   return (
@@ -144,6 +145,7 @@ const Row = memo(function Row({ run, left, selected, turn, menu, columns, marks,
         title={run.status === "RUNNING" && run.substatus === null ? m.runs.runningMeans : undefined}
       >
         <StatusBadge look={runLook(run)} />
+        {run.deadline && !run.completedAt && Date.parse(run.deadline) < now && <b> {m.runs.late}</b>}
       </td>
       <td className={css.name}>
         <span className={css.who}>

@@ -47,6 +47,7 @@ export function header(over: Partial<RunHeader> = {}): RunHeader {
     rootCause: CAUSE,
     cancellation: null,
     pause: null,
+    deadline: null,
     retryDeadline: null,
     retryWindowMs: 600_000,
     queue: null,

@@ -16,7 +16,21 @@ func Status(r client.RunRow) string {
 	if w := r.WaitsForApprovals; w != nil {
 		return fmt.Sprintf("%s (waits for approval, %d of %d)", r.StatusRaw, w.Given, w.Required)
 	}
-	return r.StatusRaw + Substatus(r.Substatus)
+	return r.StatusRaw + Substatus(r.Substatus) + late(r.Late)
+}
+
+// late returns the word for a run that still runs after its deadline, or that missed it, behind a comma.
+func late(is *client.RunLateness) string {
+	if is == nil {
+		return ""
+	}
+	switch *is {
+	case client.RunLatenessLate:
+		return ", late"
+	case client.RunLatenessMissed:
+		return ", missed its deadline"
+	}
+	return ""
 }
 
 // Substatus returns a substatus in brackets, behind a space; "" for none.
