@@ -575,9 +575,6 @@ func (v *ApproveRunApproveRunRunPayloadRun) GetRetryDeadline() *time.Time {
 // GetDeadline returns ApproveRunApproveRunRunPayloadRun.Deadline, and is useful for accessing the field via an interface.
 func (v *ApproveRunApproveRunRunPayloadRun) GetDeadline() *time.Time { return v.RunRow.Deadline }
 
-// GetLate returns ApproveRunApproveRunRunPayloadRun.Late, and is useful for accessing the field via an interface.
-func (v *ApproveRunApproveRunRunPayloadRun) GetLate() *RunLateness { return v.RunRow.Late }
-
 // GetRootCause returns ApproveRunApproveRunRunPayloadRun.RootCause, and is useful for accessing the field via an interface.
 func (v *ApproveRunApproveRunRunPayloadRun) GetRootCause() *RunRowRootCauseRunError {
 	return v.RunRow.RootCause
@@ -655,8 +652,6 @@ type __premarshalApproveRunApproveRunRunPayloadRun struct {
 
 	Deadline *time.Time `json:"deadline"`
 
-	Late *RunLateness `json:"late"`
-
 	RootCause *RunRowRootCauseRunError `json:"rootCause"`
 
 	Cancellation *RunRowCancellation `json:"cancellation"`
@@ -693,7 +688,6 @@ func (v *ApproveRunApproveRunRunPayloadRun) __premarshalJSON() (*__premarshalApp
 	retval.TotalDurationMs = v.RunRow.TotalDurationMs
 	retval.RetryDeadline = v.RunRow.RetryDeadline
 	retval.Deadline = v.RunRow.Deadline
-	retval.Late = v.RunRow.Late
 	retval.RootCause = v.RunRow.RootCause
 	retval.Cancellation = v.RunRow.Cancellation
 	retval.WaitsForApprovals = v.RunRow.WaitsForApprovals
@@ -4497,11 +4491,6 @@ func (v *ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRun) GetDeadline() *
 	return v.RunRow.Deadline
 }
 
-// GetLate returns ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRun.Late, and is useful for accessing the field via an interface.
-func (v *ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRun) GetLate() *RunLateness {
-	return v.RunRow.Late
-}
-
 // GetRootCause returns ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRun.RootCause, and is useful for accessing the field via an interface.
 func (v *ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRun) GetRootCause() *RunRowRootCauseRunError {
 	return v.RunRow.RootCause
@@ -4581,8 +4570,6 @@ type __premarshalListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRun struct {
 
 	Deadline *time.Time `json:"deadline"`
 
-	Late *RunLateness `json:"late"`
-
 	RootCause *RunRowRootCauseRunError `json:"rootCause"`
 
 	Cancellation *RunRowCancellation `json:"cancellation"`
@@ -4620,7 +4607,6 @@ func (v *ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRun) __premarshalJSO
 	retval.TotalDurationMs = v.RunRow.TotalDurationMs
 	retval.RetryDeadline = v.RunRow.RetryDeadline
 	retval.Deadline = v.RunRow.Deadline
-	retval.Late = v.RunRow.Late
 	retval.RootCause = v.RunRow.RootCause
 	retval.Cancellation = v.RunRow.Cancellation
 	retval.WaitsForApprovals = v.RunRow.WaitsForApprovals
@@ -9189,29 +9175,6 @@ func (v *RunFilter) GetCreatedFrom() *time.Time { return v.CreatedFrom }
 // GetCreatedTo returns RunFilter.CreatedTo, and is useful for accessing the field via an interface.
 func (v *RunFilter) GetCreatedTo() *time.Time { return v.CreatedTo }
 
-// Where a run stands to its deadline.
-type RunLateness string
-
-const (
-	// It has not ended, and its deadline is to come.
-	RunLatenessDue RunLateness = "DUE"
-	// It has not ended, and its deadline has passed.
-	RunLatenessLate RunLateness = "LATE"
-	// It completed by its deadline.
-	RunLatenessMet RunLateness = "MET"
-	// It ended after its deadline, or did not complete.
-	RunLatenessMissed  RunLateness = "MISSED"
-	RunLatenessUnknown RunLateness = "UNKNOWN"
-)
-
-var AllRunLateness = []RunLateness{
-	RunLatenessDue,
-	RunLatenessLate,
-	RunLatenessMet,
-	RunLatenessMissed,
-	RunLatenessUnknown,
-}
-
 // The order of a list of runs. Each but the creation lists only the runs that have what it orders by.
 type RunOrder string
 
@@ -9339,8 +9302,6 @@ type RunRow struct {
 	RetryDeadline *time.Time `json:"retryDeadline"`
 	// When the run should have ended, by the deadline of its plan; null before its start, and for a plan without a deadline.
 	Deadline *time.Time `json:"deadline"`
-	// Where the run stands to its deadline, by the server's clock when it answers; null without a deadline.
-	Late *RunLateness `json:"late"`
 	// The error that explains the run's failure, or that of the failed step that holds the run up. Null for steps that the
 	// cancellation of the run ended: see `cancellation`.
 	RootCause *RunRowRootCauseRunError `json:"rootCause"`
@@ -9400,9 +9361,6 @@ func (v *RunRow) GetRetryDeadline() *time.Time { return v.RetryDeadline }
 
 // GetDeadline returns RunRow.Deadline, and is useful for accessing the field via an interface.
 func (v *RunRow) GetDeadline() *time.Time { return v.Deadline }
-
-// GetLate returns RunRow.Late, and is useful for accessing the field via an interface.
-func (v *RunRow) GetLate() *RunLateness { return v.Late }
 
 // GetRootCause returns RunRow.RootCause, and is useful for accessing the field via an interface.
 func (v *RunRow) GetRootCause() *RunRowRootCauseRunError { return v.RootCause }
@@ -11226,9 +11184,6 @@ func (v *ShowRunRun) GetRetryDeadline() *time.Time { return v.RunRow.RetryDeadli
 // GetDeadline returns ShowRunRun.Deadline, and is useful for accessing the field via an interface.
 func (v *ShowRunRun) GetDeadline() *time.Time { return v.RunRow.Deadline }
 
-// GetLate returns ShowRunRun.Late, and is useful for accessing the field via an interface.
-func (v *ShowRunRun) GetLate() *RunLateness { return v.RunRow.Late }
-
 // GetRootCause returns ShowRunRun.RootCause, and is useful for accessing the field via an interface.
 func (v *ShowRunRun) GetRootCause() *RunRowRootCauseRunError { return v.RunRow.RootCause }
 
@@ -11324,8 +11279,6 @@ type __premarshalShowRunRun struct {
 
 	Deadline *time.Time `json:"deadline"`
 
-	Late *RunLateness `json:"late"`
-
 	RootCause *RunRowRootCauseRunError `json:"rootCause"`
 
 	Cancellation *RunRowCancellation `json:"cancellation"`
@@ -11373,7 +11326,6 @@ func (v *ShowRunRun) __premarshalJSON() (*__premarshalShowRunRun, error) {
 	retval.TotalDurationMs = v.RunRow.TotalDurationMs
 	retval.RetryDeadline = v.RunRow.RetryDeadline
 	retval.Deadline = v.RunRow.Deadline
-	retval.Late = v.RunRow.Late
 	retval.RootCause = v.RunRow.RootCause
 	retval.Cancellation = v.RunRow.Cancellation
 	retval.WaitsForApprovals = v.RunRow.WaitsForApprovals
@@ -13702,9 +13654,6 @@ func (v *WatchRunRunUpdatesRunUpdateSnapshotRun) GetRetryDeadline() *time.Time {
 // GetDeadline returns WatchRunRunUpdatesRunUpdateSnapshotRun.Deadline, and is useful for accessing the field via an interface.
 func (v *WatchRunRunUpdatesRunUpdateSnapshotRun) GetDeadline() *time.Time { return v.RunRow.Deadline }
 
-// GetLate returns WatchRunRunUpdatesRunUpdateSnapshotRun.Late, and is useful for accessing the field via an interface.
-func (v *WatchRunRunUpdatesRunUpdateSnapshotRun) GetLate() *RunLateness { return v.RunRow.Late }
-
 // GetRootCause returns WatchRunRunUpdatesRunUpdateSnapshotRun.RootCause, and is useful for accessing the field via an interface.
 func (v *WatchRunRunUpdatesRunUpdateSnapshotRun) GetRootCause() *RunRowRootCauseRunError {
 	return v.RunRow.RootCause
@@ -13782,8 +13731,6 @@ type __premarshalWatchRunRunUpdatesRunUpdateSnapshotRun struct {
 
 	Deadline *time.Time `json:"deadline"`
 
-	Late *RunLateness `json:"late"`
-
 	RootCause *RunRowRootCauseRunError `json:"rootCause"`
 
 	Cancellation *RunRowCancellation `json:"cancellation"`
@@ -13820,7 +13767,6 @@ func (v *WatchRunRunUpdatesRunUpdateSnapshotRun) __premarshalJSON() (*__premarsh
 	retval.TotalDurationMs = v.RunRow.TotalDurationMs
 	retval.RetryDeadline = v.RunRow.RetryDeadline
 	retval.Deadline = v.RunRow.Deadline
-	retval.Late = v.RunRow.Late
 	retval.RootCause = v.RunRow.RootCause
 	retval.Cancellation = v.RunRow.Cancellation
 	retval.WaitsForApprovals = v.RunRow.WaitsForApprovals
@@ -15539,7 +15485,6 @@ fragment RunRow on Run {
 	totalDurationMs
 	retryDeadline
 	deadline
-	late
 	rootCause {
 		stepId
 		stepName
@@ -16034,7 +15979,6 @@ fragment RunRow on Run {
 	totalDurationMs
 	retryDeadline
 	deadline
-	late
 	rootCause {
 		stepId
 		stepName
@@ -17516,7 +17460,6 @@ fragment RunRow on Run {
 	totalDurationMs
 	retryDeadline
 	deadline
-	late
 	rootCause {
 		stepId
 		stepName
@@ -18082,7 +18025,6 @@ fragment RunRow on Run {
 	totalDurationMs
 	retryDeadline
 	deadline
-	late
 	rootCause {
 		stepId
 		stepName
@@ -18850,7 +18792,6 @@ fragment RunRow on Run {
 	totalDurationMs
 	retryDeadline
 	deadline
-	late
 	rootCause {
 		stepId
 		stepName
@@ -20072,7 +20013,6 @@ fragment RunRow on Run {
 	totalDurationMs
 	retryDeadline
 	deadline
-	late
 	rootCause {
 		stepId
 		stepName
@@ -21637,7 +21577,6 @@ fragment RunRow on Run {
 	totalDurationMs
 	retryDeadline
 	deadline
-	late
 	rootCause {
 		stepId
 		stepName
@@ -22199,7 +22138,6 @@ fragment RunRow on Run {
 	totalDurationMs
 	retryDeadline
 	deadline
-	late
 	rootCause {
 		stepId
 		stepName
@@ -22648,7 +22586,6 @@ fragment RunRow on Run {
 	totalDurationMs
 	retryDeadline
 	deadline
-	late
 	rootCause {
 		stepId
 		stepName

@@ -31,10 +31,11 @@ var (
 		"Step.medianMs", "Run.lastGreen", "Run.forecast", "Run.forecastGap",
 		"Run.planDocument", "Run.planDiff", "Run.request", "Step.inputs",
 		"Run.diagnosis", "Run.waits", "Run.archive", "Step.evidence", "Step.secrets", "Step.output", "Run.artifactList"}
-	// A stream sends a frame when its run changes. The poll of a worker changes no run, so pollerSeenAt would be stale.
-	notInStream = fieldSet(costly, "Run.actions", "Step.actions", "Bulk.rows", "Wait.pollerSeenAt")
+	// A stream sends a frame when its run changes. The poll of a worker and a deadline that passes change no run, so
+	// pollerSeenAt and late would be stale.
+	notInStream = fieldSet(costly, "Run.actions", "Step.actions", "Bulk.rows", "Wait.pollerSeenAt", "Run.late")
 	notInPage   = fieldSet(costly, "Run.step")
-	notInRows   = fieldSet(costly, "Run.steps", "Run.step")
+	notInRows   = fieldSet(costly, "Run.steps", "Run.step", "Run.late")
 	notInBulks  = fieldSet(nil, "Bulk.rows", "Bulk.applications", "Bulk.runs")
 	notInSteps  = fieldSet(nil, "Step.dbtNodes", "Step.nodes", "Step.inputs", "Step.evidence", "Step.secrets",
 		"Step.output")

@@ -51,7 +51,7 @@ func costly(more ...string) []string { return slices.Concat(graph.Costly, more) 
 
 // notInStreams returns the fields of runs and steps that subscriptions reject, and more.
 func notInStreams(more ...string) []string {
-	return slices.Concat(costly("Run.actions", "Step.actions", "Wait.pollerSeenAt"), more)
+	return slices.Concat(costly("Run.actions", "Step.actions", "Wait.pollerSeenAt", "Run.late"), more)
 }
 
 func (d *draws) n(below int) int { return rapid.IntRange(0, below-1).Draw(d.T, "n") }

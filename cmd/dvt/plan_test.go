@@ -64,7 +64,7 @@ signals:
 	}
 	for _, line := range []string{
 		"4   30s    StepFailed(load,1)       DB_DOWN: no route", "5   5m30s  SignalAccepted           RETRY_STEP load",
-		"COMPLETED after 5m40s: 2 steps, 2 succeeded, 0 failed, 0 skipped.",
+		"COMPLETED after 5 min 40 s: 2 steps, 2 succeeded, 0 failed, 0 skipped.",
 	} {
 		if !strings.Contains(out, line) {
 			t.Errorf("want the line %q in\n%s", line, out)

@@ -153,7 +153,7 @@ func TestRunSignal_WaitsForTheOutcome(t *testing.T) {
 		t.Errorf("repeating a signal id: %v, want the outcome again\n%s", err, out)
 	}
 	out, end = send(t.Context(), "resume", "r1", "--timeout", "300ms", "--signal-id", "u1")
-	if err := end(); cmdline.ExitStatus(err) != 1 || !strings.Contains(err.Error(), "not applied it yet within 300ms") {
+	if err := end(); cmdline.ExitStatus(err) != 1 || !strings.Contains(err.Error(), "not applied it yet within 300 ms") {
 		t.Errorf("%d, %v\n%s", cmdline.ExitStatus(err), err, out)
 	}
 	ctx, interrupt := context.WithCancel(t.Context())

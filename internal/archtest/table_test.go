@@ -191,7 +191,7 @@ var imports = map[string][]string{
 		"export", "internal/logfold", "server", "server/config", "server/preflight", "store", "store/owner", "storeadmin"},
 	"cmd/dvt/internal/plancmd": {"cmd/dvt/internal/cmdline", "cmd/dvt/internal/console", "cmd/dvt/internal/document",
 		"engine/mock", "plan", "run"},
-	"cmd/dvt/internal/runtext": {"client", "plan"},
+	"cmd/dvt/internal/runtext": {"client", "plan", "run"},
 	"cmd/dvt/internal/secretcmd": {"client", "cmd/dvt/internal/cmdline", "cmd/dvt/internal/console",
 		"cmd/dvt/internal/document", "cmd/dvt/internal/runtext"},
 	"cmd/dvt/internal/smokecmd": {"client", "cmd/dvt/internal/cmdline", "cmd/dvt/internal/runtext", "plan"},

@@ -13613,7 +13613,7 @@ type Run implements Node {
   forecastGap: ForecastGap
   "When the run should have ended, by the deadline of its plan; null before its start, and for a plan without a deadline."
   deadline: Time
-  "Where the run stands to its deadline, by the server's clock when it answers; null without a deadline."
+  "Where the run stands to its deadline, by the server's clock when it answers; null without a deadline. Not available in subscriptions, which send nothing when a deadline passes: compare ` + "`" + `deadline` + "`" + `."
   late: RunLateness
   """
   Why the run failed or does not continue: the cause that must be mended first, first; at most 8. Empty for a run that completed

@@ -2563,7 +2563,7 @@ type Run struct {
 	ForecastGap *ForecastGap `json:"forecastGap,omitempty"`
 	// When the run should have ended, by the deadline of its plan; null before its start, and for a plan without a deadline.
 	Deadline *time.Time `json:"deadline,omitempty"`
-	// Where the run stands to its deadline, by the server's clock when it answers; null without a deadline.
+	// Where the run stands to its deadline, by the server's clock when it answers; null without a deadline. Not available in subscriptions, which send nothing when a deadline passes: compare `deadline`.
 	Late *RunLateness `json:"late,omitempty"`
 	// Why the run failed or does not continue: the cause that must be mended first, first; at most 8. Empty for a run that completed
 	// or that continues as it should. The workflow engine and the workers' queues are asked for up to a few seconds; without their

@@ -8,22 +8,22 @@ import (
 )
 
 // End says when a run is expected to end and when it should end, in one line; "" when nothing is known.
-func End(run *client.ShowRunRun, when func(*time.Time) string) string {
+func End(of *client.ShowRunRun, when func(*time.Time) string) string {
 	due := ""
-	if run.Deadline != nil {
-		due = "due " + when(run.Deadline)
+	if of.Deadline != nil {
+		due = "due " + when(of.Deadline)
 	}
 	ends := ""
-	if f := run.Forecast; f != nil {
+	if f := of.Forecast; f != nil {
 		ends = fmt.Sprintf("ends about %s (%s to %s, by %d runs)", when(&f.ExpectedEnd), when(&f.Low), when(&f.High),
 			f.Runs)
 		if f.Basis == client.ForecastBasisSimilarSteps {
 			ends += ", with steps that are new in the plan"
 		}
-		if run.Deadline != nil && f.Low.After(*run.Deadline) {
+		if of.Deadline != nil && f.Low.After(*of.Deadline) {
 			due += ", will probably be late"
 		}
-	} else if g := run.ForecastGap; g != nil {
+	} else if g := of.ForecastGap; g != nil {
 		ends = whyNoForecast(*g)
 	}
 	if ends != "" && due != "" {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/dvt-engine/dvt/client"
 	"github.com/dvt-engine/dvt/plan"
+	"github.com/dvt-engine/dvt/run"
 )
 
 // Status returns the status of a run with its substatus, or with what it waits for.
@@ -16,18 +17,16 @@ func Status(r client.RunRow) string {
 	if w := r.WaitsForApprovals; w != nil {
 		return fmt.Sprintf("%s (waits for approval, %d of %d)", r.StatusRaw, w.Given, w.Required)
 	}
-	return r.StatusRaw + Substatus(r.Substatus) + late(r.Late)
+	return r.StatusRaw + Substatus(r.Substatus) + late(r)
 }
 
 // late returns the word for a run that still runs after its deadline, or that missed it, behind a comma.
-func late(is *client.RunLateness) string {
-	if is == nil {
-		return ""
-	}
-	switch *is {
-	case client.RunLatenessLate:
+func late(r client.RunRow) string {
+	h := run.Header{Status: run.Status(r.StatusRaw), CompletedAt: r.CompletedAt, Policy: &run.Policy{DueAt: r.Deadline}}
+	switch h.Lateness(time.Now()) {
+	case run.Late:
 		return ", late"
-	case client.RunLatenessMissed:
+	case run.Missed:
 		return ", missed its deadline"
 	}
 	return ""
