@@ -124,7 +124,7 @@ func (j *Journal) selectNodes(ctx context.Context, b engine.StartAttempt, of run
 			now[n.ID] = n.Status
 		}
 		if _, chosen := byID[n.ID]; !chosen && n.Status != run.NodeSuccess &&
-			n.Status != run.NodeWarn && !(n.Status == run.NodeSkipped && n.SkippedBy == "") {
+			n.Status != run.NodeWarn && (n.Status != run.NodeSkipped || n.SkippedBy != "") {
 			out.OpenCount++
 			if len(out.Open) < maxOpenNodes {
 				out.Open = append(out.Open, n.ID)

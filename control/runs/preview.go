@@ -213,7 +213,7 @@ func (s *Previewer) PreviewSignal(ctx context.Context, p authz.Principal, in Sig
 	case chosen.err != nil && chosen.err.Code == run.CodeBadInput:
 		return ActionPreview{}, chosen.err
 	case chosen.err != nil:
-		return RefusedPreview(l.State, chosen.err.Code, chosen.err.Message), nil
+		return RefusedPreview(l.State, chosen.err.Code, chosen.err.Message), nil //nolint:nilerr // it is the answer
 	default:
 		out.Nodes = &chosen.set
 	}

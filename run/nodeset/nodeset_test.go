@@ -225,7 +225,7 @@ func checkGraph(t *testing.T, r *rapid.T) {
 		broken[id] = rapid.IntRange(0, 4).Draw(r, "broken") == 0
 	}
 	union := d.build(nil, broken, -1)
-	for attempt := 0; attempt < 4; attempt++ {
+	for attempt := range 4 {
 		mode := rapid.SampledFrom([]nodeset.Mode{nodeset.Failed, nodeset.FailedAndTestedParents}).Draw(r, "mode")
 		set, err := nodeset.Select(d.m, nodesOf(union), nodeset.Request{Mode: mode})
 		if errors.Is(err, nodeset.ErrNone) {

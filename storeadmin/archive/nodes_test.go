@@ -48,7 +48,7 @@ func TestReading_NodesOfDBTSurviveTheArchiveAndAnImport(t *testing.T) {
 	for n := range batches {
 		ended := runtest.M{"id": fmt.Sprint("model.shop.m", n), "type": "model", "status": run.NodeFailed,
 			"at": runtest.Epoch, "durationMs": 1500, "rows": 7, "bytes": 1 << 40, "failures": 2,
-			"error": "Binder Error: <no> \"column\"\nline 2",
+			"error":    "Binder Error: <no> \"column\"\nline 2",
 			"relation": `"db"."main"."m"`}
 		skipped := runtest.M{"id": fmt.Sprint("model.shop.s", n), "type": "model", "status": run.NodeSkipped,
 			"at": runtest.Epoch, "skippedBy": fmt.Sprint("model.shop.m", n)}
