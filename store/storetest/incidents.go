@@ -297,8 +297,10 @@ func testQuietRunHasItsRootCause(f *fixture) {
 
 func testQuietRunHasItsDeadline(f *fixture) {
 	due := time.Date(2026, 3, 1, 6, 0, 0, 0, time.UTC)
+	policy := runtest.M{"retryWindowMs": 0, "drainTimeoutMs": 600_000, "maxParallelSteps": 1, "maxLogicalAttemptsManual": 3,
+		"dueAt": due}
 	f.create(newRun(identity(1), runtest.Draft(run.RunApproved, "", 1),
-		runtest.Draft(run.RunStarted, "", 1, runtest.M{"policy": runtest.M{"dueAt": due}})))
+		runtest.Draft(run.RunStarted, "", 1, runtest.M{"policy": policy})))
 	f.create(newRun(identity(2), runtest.Draft(run.RunApproved, "", 1), runtest.Start("s1")))
 	for _, n := range []int{1, 2} {
 		f.save(f.load(identity(n)))
