@@ -114,6 +114,12 @@ drill: ## destroy a loaded database, restore it to 20 moments, repair and verify
 	@$(MAKE) bin/dvt
 	@DVT_TEST_BINARY="$(CURDIR)/bin/dvt" go test ./server -run TestDrill -v -count=1 -timeout=30m -drill-moments=20 -drill-time=60s -drill-events=$(or $(EVENTS),0)
 
+.PHONY: upgrade
+upgrade: ## upgrade and roll back under 500 runs and 1,000 viewers, about 7 minutes
+	@$(PREPARE) go temporal postgres redis dbt
+	@$(MAKE) bin/dvt
+	@TEST_LONG=1 DVT_TEST_BINARY="$(CURDIR)/bin/dvt" go test ./server -run Upgrade_NobodyNotices -v -count=1 -timeout=30m
+
 .PHONY: bench
 bench: ## measure every claim of speed, about 20 minutes; ONLY="name" narrows, RESULTS=file keeps the lines
 	@$(PREPARE) go postgres redis temporal bench web browser

@@ -148,7 +148,7 @@ func (f *folding) nodes(e *Event) {
 // Node is a node as the log has it.
 type Node struct {
 	StepNode
-	StartedAt, EndedAt *time.Time
+	StartedAt, EndedAt *time.Time // a node that started within the report of its end began its duration before it
 	ChangedSeq         Seq // of the last event that changed it
 	Attempt            int // the logical attempt that its status is from
 }
@@ -230,6 +230,10 @@ func (n *Nodes) report(r StepNode, e *Event) {
 		now.StartedAt = &at
 	} else if now.EndedAt == nil {
 		now.EndedAt = &at
+	}
+	if now.StartedAt == nil && now.DurationMS != nil { // it started and ended within one report
+		started := at.Add(-time.Duration(*now.DurationMS) * time.Millisecond)
+		now.StartedAt = &started
 	}
 	n.List[i] = now
 }

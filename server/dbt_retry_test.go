@@ -18,7 +18,8 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// nodeKills is a number of runs. The worker is killed once in each of them. A campaign takes 100, at half a minute each.
+// nodeKills is a number of runs. The worker is killed once in each of them. A campaign takes 100, at half a minute
+// each.
 var nodeKills = flag.Int("node-kills", 1, "kills of a worker during a retry of nodes")
 
 // countedModels read the model broken, one after the other.

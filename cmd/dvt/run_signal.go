@@ -256,7 +256,7 @@ func (s *session) retryVerb() verb {
 		long: "Retry a failed step of a run that waits for it. STEP can be left out when one step failed. When several\n" +
 			"failed, the error lists the command for each. A run that has ended is run again with dvt run rerun.\n\n" +
 			"With --nodes only some models, tests and other nodes of a dbt step run again: those that failed and that dbt\n" +
-			"skipped because of them (failed), the same with the models that failed tests test (failed-and-tested-parents),\n" +
+			"skipped because of them (failed), the same with the models whose tests failed (failed-and-tested-parents),\n" +
 			"or nodes by their unique ids. --preview names exactly the nodes that would run, and why.",
 		flags: func(c *cobra.Command) {
 			c.Flags().BoolVar(&force, "force", false, "retry even if the policy forbids it (audited)")

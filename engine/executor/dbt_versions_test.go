@@ -33,7 +33,7 @@ type differences struct {
 
 // The nodes in the log are those of dbt's own run_results.json, on each version and adapter, on a project with seeds,
 // snapshots, incremental and ephemeral models, tests, unit tests, exposures, hooks, macros and a package.
-// It needs tools/prepare dbt-versions; DBT_VERSIONS_MODELS sets the number of models.
+// It needs tools/prepare dbt-versions; DBT_VERSIONS_MODELS sets the number of models, such as 300.
 func TestDBTVersions_NodesAreThoseOfTheResults(t *testing.T) {
 	t.Parallel()
 	if os.Getenv("TEST_LONG") == "" {
@@ -78,7 +78,7 @@ const brokenVars = `{"` + dbttest.Broken + `": true}`
 func versionProject(t *testing.T, version string, onPostgres bool) ofVersion {
 	t.Helper()
 	p := ofVersion{program: filepath.Join(repository(t), ".tools", "dbt-versions", version, "dbt"), root: t.TempDir(),
-		models: 300}
+		models: 60}
 	if _, err := os.Stat(p.program); err != nil {
 		t.Fatalf("this test runs dbt %s: run make tools/dbt-versions", version)
 	}

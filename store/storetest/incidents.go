@@ -297,8 +297,8 @@ func testQuietRunHasItsRootCause(f *fixture) {
 
 func testQuietRunHasItsDeadline(f *fixture) {
 	due := time.Date(2026, 3, 1, 6, 0, 0, 0, time.UTC)
-	policy := runtest.M{"retryWindowMs": 0, "drainTimeoutMs": 600_000, "maxParallelSteps": 1, "maxLogicalAttemptsManual": 3,
-		"dueAt": due}
+	policy := runtest.M{"retryWindowMs": 0, "drainTimeoutMs": 600_000, "maxParallelSteps": 1,
+		"maxLogicalAttemptsManual": 3, "dueAt": due}
 	f.create(newRun(identity(1), runtest.Draft(run.RunApproved, "", 1),
 		runtest.Draft(run.RunStarted, "", 1, runtest.M{"policy": policy})))
 	f.create(newRun(identity(2), runtest.Draft(run.RunApproved, "", 1), runtest.Start("s1")))

@@ -136,7 +136,7 @@ func (r *runner) process(ctx context.Context, t task, argv []string) *exec.Cmd {
 		argv = slices.Concat([]string{filepath.Join(r.root, argv[0])}, argv[1:])
 	}
 	if t.yields {
-		argv = slices.Concat([]string{"nice", "-n", "10"}, argv)
+		argv = slices.Concat([]string{"nice", "-n", "3"}, argv)
 	}
 	c := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	c.Dir = filepath.Join(r.root, t.dir)

@@ -229,13 +229,6 @@ func longSuites(root string) ([]task, error) {
 			argv: goTestOf([]string{"-run=DBTVersions"}, []string{"./engine/executor"}),
 		},
 		{
-			name: "upgrade", what: "an upgrade and a rollback under 500 runs and 1,000 viewers", heavy: true, goTest: true,
-			tests: true,
-			env:   []string{path, binary, "TEST_LONG=1"},
-			needs: []string{"temporal", "postgres", "redis", "dbt", "binary"},
-			argv:  goTestOf([]string{"-run=Upgrade_NobodyNotices"}, []string{"./server"}),
-		},
-		{
 			name: "images", what: "the sample in containers of the images", heavy: true, goTest: true, tests: true,
 			env:   []string{path, binary, "TEST_LONG=1"},
 			needs: []string{"temporal", "postgres", "redis", "dbt", "binary", "runc"},

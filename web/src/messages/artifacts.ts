@@ -92,7 +92,7 @@ export const models = {
     title: (step: string) => `Retry nodes of ${step}`,
     modes: "What runs again",
     FAILED: "Failed and skipped nodes",
-    FAILED_AND_THEIR_TESTED_PARENTS: "And the models that failed tests test",
+    FAILED_AND_THEIR_TESTED_PARENTS: "Also the models whose tests failed",
     asking: "Asking which nodes would run…",
     would: (n: number, of: number) => `${n} of ${plural(of, "node")} would run. Untick those that must not.`,
     none: "Tick at least one node.",

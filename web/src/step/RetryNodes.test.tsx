@@ -35,7 +35,7 @@ it("names the nodes that would run, with the reason for each, for both modes", a
   const { dialog, user, sent } = await open();
   expect(await dialog.findByText("was skipped because of bad")).toBeDefined();
   expect(dialog.getByText("2 of 2 nodes would run. Untick those that must not.")).toBeDefined();
-  await user.click(dialog.getByRole("radio", { name: "And the models that failed tests test" }));
+  await user.click(dialog.getByRole("radio", { name: "Also the models whose tests failed" }));
   expect(await dialog.findByText(/is tested by unique_raw/)).toBeDefined();
   expect(dialog.getByRole("button", { name: "Retry 3 nodes" })).toBeDefined();
   expect(of(sent, "SignalRun")).toHaveLength(0);

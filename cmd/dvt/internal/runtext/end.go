@@ -9,8 +9,11 @@ import (
 
 // End says when a run is expected to end and when it should end, in one line; "" when nothing is known.
 func End(of *client.ShowRunRun, when func(*time.Time) string) string {
-	due := ""
-	if of.Deadline != nil {
+	due, late := "", of.Deadline != nil && time.Now().After(*of.Deadline)
+	switch {
+	case late:
+		due = "was due " + when(of.Deadline)
+	case of.Deadline != nil:
 		due = "due " + when(of.Deadline)
 	}
 	ends := ""
@@ -20,7 +23,7 @@ func End(of *client.ShowRunRun, when func(*time.Time) string) string {
 		if f.Basis == client.ForecastBasisSimilarSteps {
 			ends += ", with steps that are new in the plan"
 		}
-		if of.Deadline != nil && f.Low.After(*of.Deadline) {
+		if of.Deadline != nil && !late && f.Low.After(*of.Deadline) {
 			due += ", will probably be late"
 		}
 	} else if g := of.ForecastGap; g != nil {
