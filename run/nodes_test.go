@@ -117,7 +117,8 @@ func TestNodes_KeepTheNewestEngineAttempt(t *testing.T) {
 	end := runtest.Event(1, nodesReport(1, 1, 1, counts, nodeOf("model.s.a", run.NodeSuccess, later)))
 	quick.Apply(&end)
 	if a := quick.List[0]; a.StartedAt == nil || a.EndedAt.Sub(*a.StartedAt) != time.Second {
-		t.Errorf("a node that started within the report of its end began at %v, want its duration before the end", a.StartedAt)
+		t.Errorf("a node that started within the report of its end began at %v, want its duration before the end",
+			a.StartedAt)
 	}
 	kept := n.Clone()
 	again := runtest.Event(9, nodesReport(1, 2, 1, counts, nodeOf("model.s.b", run.NodeRunning)))
