@@ -149,8 +149,8 @@ func (f *folding) nodes(e *Event) {
 type Node struct {
 	StepNode
 	StartedAt, EndedAt *time.Time // a node that started within the report of its end began its duration before it
-	ChangedSeq         Seq // of the last event that changed it
-	Attempt            int // the logical attempt that its status is from
+	ChangedSeq         Seq        // of the last event that changed it
+	Attempt            int        // the logical attempt that its status is from
 }
 
 // Nodes is the fold of the StepNodesReported of one logical attempt: the nodes of its newest engine attempt, in the
