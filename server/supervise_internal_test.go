@@ -156,7 +156,7 @@ func TestSupervisedHealth_ASlowProbeIsNoTroubleForTheLog(t *testing.T) {
 		for range 10 {
 			h.noteAnswer()
 			h.noteFailedProbe("has not answered for 5s")
-			if want := "The embedded Temporal server has not answered for 5s. dvt starts it again when this lasts for 15s."; h.trouble() != want {
+			if want := "The embedded Temporal server has not answered for 5s. dvt starts it again when this lasts for 15 s."; h.trouble() != want {
 				t.Errorf("health says %q, want %q", h.trouble(), want)
 			}
 		}
@@ -188,12 +188,12 @@ func TestWatch_EndsWhenThreeProbesInARowFailedForLongEnough(t *testing.T) {
 		{"two slow probes between good ones are no reason", []probeResult{good, slow, slow, good}, "", 0},
 		{"one probe that lasts a minute, because dvt was stopped, is no reason", []probeResult{good,
 			{time.Minute, context.DeadlineExceeded}, good}, "", 0},
-		{"a server that hangs has 15 s", []probeResult{good, slow}, "has not answered for 15s", 17 * time.Second},
+		{"a server that hangs has 15 s", []probeResult{good, slow}, "has not answered for 15 s", 17 * time.Second},
 		{"a server that loses its namespace has 15 s", []probeResult{good, lost},
-			"has answered for 16s that its namespace dvt is not found", 18 * time.Second},
-		{"a server that fails has 15 s", []probeResult{good, refused}, "has failed for 16s: connection refused",
+			"has answered for 16 s that its namespace dvt is not found", 18 * time.Second},
+		{"a server that fails has 15 s", []probeResult{good, refused}, "has failed for 16 s: connection refused",
 			18 * time.Second},
-		{"a server that starts has a minute", []probeResult{refused}, "has failed for 1m0s: connection refused", time.Minute},
+		{"a server that starts has a minute", []probeResult{refused}, "has failed for 1 min: connection refused", time.Minute},
 		{"a server that starts within a minute is left alone", append(slices.Repeat([]probeResult{slow}, 11), good), "", 0},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

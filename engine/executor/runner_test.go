@@ -66,7 +66,7 @@ func TestRunner_RepeatsTheStartUntilTheJournalAnswers(t *testing.T) {
 	}
 	got.EmittedAt = time.Time{}
 	want := engine.StartAttempt{RunID: identity.RunID, StepID: "s1", LogicalAttempt: 1, N: 7, EngineAttempt: 2,
-		Ticket: "the ticket"}
+		Ticket: "the ticket", SelectsNodes: true}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("start (-want +got):\n%s", diff)
 	}
