@@ -28,7 +28,9 @@ test("33 38 the charts of health show real samples, in words too, to an SRE", as
   await other.close();
   await cancelRun(url, runId);
   await expect(page.locator("figure canvas")).toHaveCount(4);
-  await expect(page.getByText(/^Measured by the server .+ from \d\d:\d\d:\d\d UTC to \d\d:\d\d:\d\d UTC/)).toBeVisible();
+  await expect(
+    page.getByText(/^Measured by the server .+ from \d\d:\d\d:\d\d UTC to \d\d:\d\d:\d\d UTC/),
+  ).toBeVisible();
   await page.getByText("As a table").click();
   await expect(page.getByRole("region", { name: "This server's last hour" }).getByRole("row").nth(1)).toContainText(
     "Healthy",
