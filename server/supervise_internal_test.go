@@ -193,7 +193,8 @@ func TestWatch_EndsWhenThreeProbesInARowFailedForLongEnough(t *testing.T) {
 			"has answered for 16 s that its namespace dvt is not found", 18 * time.Second},
 		{"a server that fails has 15 s", []probeResult{good, refused}, "has failed for 16 s: connection refused",
 			18 * time.Second},
-		{"a server that starts has a minute", []probeResult{refused}, "has failed for 1 min: connection refused", time.Minute},
+		{"a server that starts has a minute", []probeResult{refused}, "has failed for 1 min: connection refused",
+			time.Minute},
 		{"a server that starts within a minute is left alone", append(slices.Repeat([]probeResult{slow}, 11), good), "", 0},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
