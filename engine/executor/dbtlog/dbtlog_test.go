@@ -117,7 +117,7 @@ func TestTracker_SaysTheSameOfEachVersion(t *testing.T) {
 		}
 		if !v1 {
 			want["model.shop.broken"] += "[DbDriverFailed (dbt1308)]: Database Error in model broken " +
-				"(../work/target/run/shop/models/broken.sql)"
+				"(../srv/dbt/target/run/shop/models/broken.sql)"
 		}
 		if diff := cmp.Diff(want, got.last()); diff != "" {
 			t.Errorf("%s: nodes (-want +got):\n%s", version, diff)
