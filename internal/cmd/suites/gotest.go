@@ -199,9 +199,17 @@ var blockEnd = regexp.MustCompile(`(?m)^  (\S|\d+\) )`)
 
 var countWords = regexp.MustCompile(`(\d+) (passed|failed|skipped)\b`)
 
-// countsIn reads the counts that the runners of the UI's tests print in their closing lines.
+// vitestFailure is the head of a failed test in the closing lines of Vitest. The lines of its failure follow, up to a
+// rule.
+var vitestFailure = regexp.MustCompile(`(?m)^ FAIL  (.+)\n((?:[^⎯\n].*\n|\n)*)`)
+
+// countsIn reads the counts and the failed tests that the runners of the UI's tests, Playwright and Vitest, print in
+// their closing lines.
 func countsIn(text string) counts {
 	c := counts{failing: listIn(text, "failed"), flaky: listIn(text, "flaky")}
+	for _, m := range vitestFailure.FindAllStringSubmatch(text, -1) {
+		c.failing = append(c.failing, failure{name: m[1], output: m[2]})
+	}
 	for _, m := range countWords.FindAllStringSubmatch(text, -1) {
 		n, err := strconv.Atoi(m[1])
 		if err != nil {

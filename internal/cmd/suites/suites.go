@@ -24,7 +24,7 @@ type task struct {
 	dir    string
 	env    []string
 	argv   []string
-	// again are arguments behind argv that repeat only the tests that failed, of a suite that is no goTest.
+	// again are arguments behind argv that repeat the tests that failed, of a suite that is no goTest.
 	again []string
 	// goTest is set when the output is that of `go test -json`.
 	goTest bool
@@ -153,8 +153,13 @@ func suites(root string) ([]task, error) {
 			argv: []string{"npm", "run", "--silent", "lint"}},
 		{name: "web-format", yields: true, what: "format of the UI", needs: []string{"npm"}, dir: "web",
 			argv: []string{"npm", "run", "--silent", "format"}},
-		{name: "web-unit", what: "unit tests of the UI", needs: []string{"npm"}, dir: "web",
-			argv: []string{"npm", "run", "--silent", "test"}},
+		{
+			name: "web-unit", what: "unit tests of the UI", needs: []string{"npm"}, dir: "web",
+			env:  []string{"NO_COLOR=1"}, // colors hide the names of failed tests from countsIn
+			argv: []string{"npm", "run", "--silent", "test"},
+			// Vitest cannot repeat failed tests alone, and all take half a minute.
+			again: []string{"--", "--no-file-parallelism"},
+		},
 		{name: "web-size", what: "size budget of the UI", needs: []string{"web"}, dir: "web",
 			argv: []string{"npm", "run", "--silent", "size"}},
 	}, nil

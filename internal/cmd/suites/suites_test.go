@@ -71,6 +71,37 @@ func TestCountsIn_NamesFlakyTests(t *testing.T) {
 	}
 }
 
+func TestCountsIn_NamesFailedUnitTests(t *testing.T) {
+	t.Parallel()
+	got := countsIn(` ❯ |functions| src/a.test.ts (2 tests | 2 failed) 8ms
+     × fails here 6ms
+
+ Test Files  1 failed (1)
+      Tests  2 failed | 880 passed (882)
+
+⎯⎯⎯⎯⎯⎯⎯ Failed Tests 2 ⎯⎯⎯⎯⎯⎯⎯
+
+ FAIL  |functions| src/a.test.ts > outer > fails here
+AssertionError: expected 1 to be 2
+
+- 2
++ 1
+
+⎯⎯⎯⎯⎯⎯⎯⎯⎯⎯⎯⎯⎯⎯[1/2]⎯
+
+ FAIL  |components| src/b.test.tsx > fails there
+Error: x
+⎯⎯⎯⎯⎯⎯⎯⎯⎯⎯⎯⎯⎯⎯[2/2]⎯
+`)
+	want := counts{passed: 880, failed: 2, failing: []failure{
+		{"|functions| src/a.test.ts > outer > fails here", "AssertionError: expected 1 to be 2\n\n- 2\n+ 1\n\n"},
+		{"|components| src/b.test.tsx > fails there", "Error: x\n"},
+	}}
+	if diff := cmp.Diff(want, got, cmp.AllowUnexported(counts{}, failure{})); diff != "" {
+		t.Errorf("counts of the output of Vitest (-want +got):\n%s", diff)
+	}
+}
+
 func TestSchedule_RunsTasksAfterTheirNeedsAndInOrder(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -27,7 +27,7 @@ it("lists the receipts of this run, with links to the events of the log", async 
   const [applied] = screen.getAllByRole("link", { name: "seq 1291" });
   if (!applied) throw new Error("the receipt has no link to its effect");
   await user.click(applied);
-  await vi.waitFor(() => expect(search()).toMatchObject({ view: "events", seq: 1291 }), { timeout: 5000 });
+  await vi.waitFor(() => expect(search()).toMatchObject({ view: "events", seq: 1291 }));
 });
 
 it("says what became of each retry, also when a later one came after it", async () => {
