@@ -7,6 +7,7 @@ import (
 
 	"github.com/dvt-engine/dvt/engine"
 	"github.com/dvt-engine/dvt/engine/temporal"
+	"github.com/dvt-engine/dvt/internal/testtime"
 )
 
 func TestPollers_CountWorkersAndWaitingTasks(t *testing.T) {
@@ -47,8 +48,8 @@ func TestPollers_CountWorkersAndWaitingTasks(t *testing.T) {
 func reaches(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	for began := time.Now(); !ok(); time.Sleep(100 * time.Millisecond) {
-		if time.Since(began) > 40*time.Second {
-			t.Fatalf("not within 40 s: %s", what)
+		if time.Since(began) > testtime.Of(time.Minute) {
+			t.Fatalf("not within a minute: %s", what)
 		}
 	}
 }

@@ -99,6 +99,7 @@ func TestSlots_AFullWorkloadDelaysNoOther(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			h := newHarness(t, options{workers: -1})
+			h.patience = 2 * time.Minute
 			h.serve(temporal.WorkerConfig{
 				Control: []string{h.queues.Control}, Data: []string{h.queues.Data}, DataConcurrency: 3,
 				Limits: temporal.Limits{Slots: map[plan.Workload]int{plan.HTTPWorkload: 3}},
