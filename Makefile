@@ -108,6 +108,11 @@ soak: ## half an hour of a nightly run of 1,000 steps in one page: its heap must
 	@$(MAKE) bin/dvt
 	@cd web && DVT_E2E_SOAK_MINUTES="$(or $(MINUTES),30)" PATH="$$PATH:$(CURDIR)/.tools/bin" npx playwright test e2e/large.spec.ts -g "16 the heap"
 
+.PHONY: campaign
+campaign: ## deliver to 50 destinations of which 21 are bad, with a kill -9 every 30 s; MESSAGES=1000000 FOR=8m for a release
+	@$(PREPARE) go postgres
+	@go test ./notifier -run TestCampaign -v -count=1 -timeout=0 -campaign.messages=$(or $(MESSAGES),100000) -campaign.for=$(or $(FOR),4m) -campaign.kill=30s
+
 .PHONY: drill
 drill: ## destroy a loaded database, restore it to 20 moments, repair and verify; EVENTS=1000000 adds a million events
 	@$(PREPARE) go temporal postgres redis dbt

@@ -239,8 +239,8 @@ func (v *AddRunNoteInput) GetBody() string { return v.Body }
 // AddRunNoteResponse is returned by AddRunNote on success.
 type AddRunNoteResponse struct {
 	// Adds a note to a run, also to one that has ended: 1 to 4,096 bytes of text, which never changes. A run has at most 100 notes.
-	// Safe to repeat: the same requestId of the same principal returns the first note. Requires ANNOTATE, and is audited.
-	// Errors: FORBIDDEN, NOT_FOUND, BAD_USER_INPUT, STORE_UNAVAILABLE.
+	// Safe to repeat: the same requestId and text of the same principal return the first note. Requires ANNOTATE, and is audited.
+	// Errors: FORBIDDEN, NOT_FOUND, REQUEST_ID_CONFLICT (it added another text), BAD_USER_INPUT, STORE_UNAVAILABLE.
 	// Example: `addRunNote(input: {runId: "r1", requestId: "n-1", body: "the source was late"}) { note { at } }`.
 	AddRunNote AddRunNoteAddRunNoteAddRunNotePayload `json:"addRunNote"`
 }
@@ -9175,6 +9175,29 @@ func (v *RunFilter) GetCreatedFrom() *time.Time { return v.CreatedFrom }
 // GetCreatedTo returns RunFilter.CreatedTo, and is useful for accessing the field via an interface.
 func (v *RunFilter) GetCreatedTo() *time.Time { return v.CreatedTo }
 
+// Where a run stands to its deadline.
+type RunLateness string
+
+const (
+	// It has not ended, and its deadline is to come.
+	RunLatenessDue RunLateness = "DUE"
+	// It has not ended, and its deadline has passed.
+	RunLatenessLate RunLateness = "LATE"
+	// It completed by its deadline.
+	RunLatenessMet RunLateness = "MET"
+	// It ended after its deadline, or did not complete.
+	RunLatenessMissed  RunLateness = "MISSED"
+	RunLatenessUnknown RunLateness = "UNKNOWN"
+)
+
+var AllRunLateness = []RunLateness{
+	RunLatenessDue,
+	RunLatenessLate,
+	RunLatenessMet,
+	RunLatenessMissed,
+	RunLatenessUnknown,
+}
+
 // The order of a list of runs. Each but the creation lists only the runs that have what it orders by.
 type RunOrder string
 
@@ -9946,7 +9969,8 @@ type SetPolicyResponse struct {
 	// Replaces the whole policy of the tenant. It is in force on this server with the answer, and on every other within 2 s;
 	// streams of principals that lose a right end. Compare-and-set: POLICY_MOVED with `current{policyVersion}` when the policy is not
 	// at `expectedVersion`. `violations` lists every problem, including LOCKED_OUT: nobody could change the policy any more.
-	// Safe to repeat. Requires the action SET_POLICY on the whole tenant. Errors: FORBIDDEN, POLICY_MOVED, BAD_USER_INPUT, STORE_UNAVAILABLE.
+	// Safe to repeat; a requestId that made another change is REQUEST_ID_CONFLICT. Requires the action SET_POLICY on the whole tenant.
+	// Errors: FORBIDDEN, POLICY_MOVED, REQUEST_ID_CONFLICT, BAD_USER_INPUT, STORE_UNAVAILABLE.
 	SetPolicy SetPolicySetPolicySetPolicyPayload `json:"setPolicy"`
 }
 
@@ -10016,7 +10040,8 @@ func (v *SetQuotaInput) GetSettings() QuotaSettingsInput { return v.Settings }
 type SetQuotaResponse struct {
 	// Replaces all of the tenant's own quota settings; they may not exceed the limits of its tier. They are in force on
 	// this server with the answer, and on every other within 2 s. Compare-and-set like setPolicy (QUOTA_MOVED). Requires the
-	// action SET_QUOTA on the whole tenant. Errors: FORBIDDEN, QUOTA_MOVED, BAD_USER_INPUT, STORE_UNAVAILABLE.
+	// action SET_QUOTA on the whole tenant. Errors: FORBIDDEN, QUOTA_MOVED, REQUEST_ID_CONFLICT, BAD_USER_INPUT,
+	// STORE_UNAVAILABLE.
 	SetQuota SetQuotaSetQuotaSetQuotaPayload `json:"setQuota"`
 }
 
@@ -10124,7 +10149,7 @@ func (v *SetRetentionInput) GetPolicy() RetentionDaysInput { return v.Policy }
 type SetRetentionResponse struct {
 	// Replaces the retention policy of the viewer's tenant; the next pass follows it. Compare-and-set like setPolicy
 	// (RETENTION_MOVED). Requires the action SET_POLICY on the whole tenant. Errors: FORBIDDEN, RETENTION_MOVED,
-	// BAD_USER_INPUT, STORE_UNAVAILABLE. Example: `setRetention(input: {requestId: "r-1", expectedVersion: 0, reason: "GDPR",
+	// REQUEST_ID_CONFLICT, BAD_USER_INPUT, STORE_UNAVAILABLE. Example: `setRetention(input: {requestId: "r-1", expectedVersion: 0, reason: "GDPR",
 	// policy: {archiveRuns: 30, deleteArchives: 365}}) { policy { version } }`.
 	SetRetention SetRetentionSetRetentionSetRetentionPayload `json:"setRetention"`
 }
@@ -11075,6 +11100,8 @@ type ShowRunRun struct {
 	TraceId string `json:"traceId"`
 	// When the run was requested, which is before `createdAt` when it had to be approved. Null in lists and subscriptions.
 	RequestedAt *time.Time `json:"requestedAt"`
+	// Where the run stands to its deadline, by the server's clock when it answers; null without a deadline. Not available in subscriptions, which send nothing when a deadline passes: compare `deadline`.
+	Late *RunLateness `json:"late"`
 	// When the run is expected to end: the rest of its graph, simulated with the steps of the newest 5 to 50 runs of the same plan in the
 	// same project and environment that were created before this one and COMPLETED. Four of five runs end in this range, which
 	// narrows as steps end. At most 1 s old. Null when there is none: see `forecastGap`. Not available in lists and subscriptions.
@@ -11111,6 +11138,9 @@ func (v *ShowRunRun) GetTraceId() string { return v.TraceId }
 
 // GetRequestedAt returns ShowRunRun.RequestedAt, and is useful for accessing the field via an interface.
 func (v *ShowRunRun) GetRequestedAt() *time.Time { return v.RequestedAt }
+
+// GetLate returns ShowRunRun.Late, and is useful for accessing the field via an interface.
+func (v *ShowRunRun) GetLate() *RunLateness { return v.Late }
 
 // GetForecast returns ShowRunRun.Forecast, and is useful for accessing the field via an interface.
 func (v *ShowRunRun) GetForecast() *RunEnd { return v.Forecast }
@@ -11231,6 +11261,8 @@ type __premarshalShowRunRun struct {
 
 	RequestedAt *time.Time `json:"requestedAt"`
 
+	Late *RunLateness `json:"late"`
+
 	Forecast *RunEnd `json:"forecast"`
 
 	ForecastGap *RunEndGap `json:"forecastGap"`
@@ -11302,6 +11334,7 @@ func (v *ShowRunRun) __premarshalJSON() (*__premarshalShowRunRun, error) {
 	retval.ParentRunId = v.ParentRunId
 	retval.TraceId = v.TraceId
 	retval.RequestedAt = v.RequestedAt
+	retval.Late = v.Late
 	retval.Forecast = v.Forecast
 	retval.ForecastGap = v.ForecastGap
 	retval.Plan = v.Plan
@@ -11947,8 +11980,8 @@ type SilenceAlertsResponse struct {
 	// Keeps alerts of the tenant from asking for somebody until a time, at most for 30 days. They are still raised and listed. At least one
 	// of code, projectId, runId and planId must be given. Requires ANNOTATE on the run, in every environment of the project, or else on
 	// the whole tenant. A tenant has at most 100 silences. Safe to repeat with the same requestId. Audited.
-	// Errors: NOT_FOUND (no such run, or not yours), FORBIDDEN, TOO_MANY_SILENCES, BAD_USER_INPUT, STORE_UNAVAILABLE.
-	// Example: `silenceAlerts(input: {requestId: "s-1", code: "TIMEOUT", until: "2026-12-01T00:00:00Z", reason: "known"}) { silence { id } }`.
+	// Errors: NOT_FOUND (no such run, or not yours), FORBIDDEN, TOO_MANY_SILENCES, REQUEST_ID_CONFLICT, BAD_USER_INPUT,
+	// STORE_UNAVAILABLE. Example: `silenceAlerts(input: {requestId: "s-1", code: "TIMEOUT", until: "2026-12-01T00:00:00Z", reason: "known"}) { silence { id } }`.
 	SilenceAlerts SilenceAlertsSilenceAlertsSilenceAlertsPayload `json:"silenceAlerts"`
 }
 
@@ -21480,6 +21513,7 @@ query ShowRun ($runId: String!, $at: Seq) {
 		parentRunId
 		traceId
 		requestedAt
+		late
 		forecast {
 			low
 			high

@@ -22,6 +22,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/dvt-engine/dvt/artifact"
+	"github.com/dvt-engine/dvt/control/retention"
 	"github.com/dvt-engine/dvt/export"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/run/runtest"
@@ -574,6 +575,40 @@ func TestExport_ARunThatIsDeletedMeanwhileIsANote(t *testing.T) {
 		v := i.verifyExport(cfg.Dir)
 		if len(v.Notes) != 1 || !strings.Contains(v.Notes[0], deleted+".ndjson: the run was deleted") {
 			i.Errorf("verify has the notes %q, want that %s was deleted", v.Notes, deleted)
+		}
+	})
+}
+
+// The retention removes objects that the export has listed, and counts them in the audit: each of them is a note, and so
+// is the sum.
+func TestExport_ObjectsThatAreRemovedMeanwhileAreNotes(t *testing.T) {
+	onEach(t, func(i *installation) {
+		t := i.T
+		i.seed(gone)
+		cfg := i.exportOf(filepath.Join(t.TempDir(), "export"), "")
+		seen := map[artifact.Kind]bool{}
+		cfg.Stop = func(at string) error {
+			for _, kind := range []artifact.Kind{artifact.KindLogs, artifact.KindArtifacts} {
+				if strings.HasPrefix(at, "named "+string(kind)+"/") && !seen[kind] { // the rest of the page is listed
+					seen[kind] = true
+					_, err := i.bucket.Remove(t.Context(), artifact.Scope{Kind: kind, TenantID: "tenant-" + gone}, 1000)
+					check(t, err)
+				}
+			}
+			if !strings.HasPrefix(at, "named logs/") {
+				return nil
+			}
+			return i.store.Audit(t.Context(), store.AuditRow{ID: "99999999-0000-4000-8000-000000000077",
+				TenantID: "tenant-" + gone, Action: retention.ActionRetain, Outcome: "ACCEPTED",
+				Detail: []byte(`{"archived":9,"deleted":0,"events":0,"receipts":0,"objects":7,"rows":0}`)})
+		}
+		_ = must[export.Manifest](t)(export.Run(t.Context(), cfg))
+		notes := strings.Join(i.verifyExport(cfg.Dir).Notes, "\n")
+		for _, want := range []string{"artifacts/run-gone-0/s1/1/1/f2: it was removed while the export went on",
+			"retention: after the export began, the retention deleted 0 runs, 7 logs and artifacts"} {
+			if !strings.Contains(notes, want) {
+				t.Errorf("verify has the notes %q, want one with %q", notes, want)
+			}
 		}
 	})
 }

@@ -181,6 +181,7 @@ func (e *exporter) parts() []part {
 		if e.Bucket != nil {
 			out = append(out, part{"logs", e.writeLogs}, part{"artifacts", e.writeArtifacts})
 		}
+		out = append(out, part{"removed", e.noteRemoved})
 	}
 	return out
 }

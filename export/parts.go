@@ -172,6 +172,9 @@ func (e *exporter) writeLogs(ctx context.Context) error {
 func (e *exporter) writeLog(ctx context.Context, f *out, id artifact.AttemptID) error {
 	for from := int64(1); ; {
 		page, err := e.Bucket.Read(ctx, id, from, artifact.MaxReadLines)
+		if err == nil && len(page.Lines) == 0 && f.Rows == 0 {
+			return artifact.ErrNotFound // a log that is gone reads as an empty one, which no listed log is
+		}
 		if err != nil || len(page.Lines) == 0 {
 			return err
 		}
@@ -225,8 +228,8 @@ func (e *exporter) walk(ctx context.Context, kind artifact.Kind, write func(key 
 	})
 }
 
-// writeObject writes a file from the bucket. An object that is gone meanwhile, because its life ended, is left out; one
-// that is torn is listed with the reason.
+// writeObject writes a file from the bucket. An object that is torn, or that was removed after it was listed because its
+// life ended, has a note with the reason instead.
 func (e *exporter) writeObject(ctx context.Context, path, key string, write func(*out) error) error {
 	f, err := e.work.create(ctx, path)
 	if err != nil {
@@ -235,7 +238,7 @@ func (e *exporter) writeObject(ctx context.Context, path, key string, write func
 	switch err := write(f); {
 	case errors.Is(err, artifact.ErrNotFound):
 		f.drop()
-		return nil
+		return e.work.add(File{Path: path, Key: key, Problem: "it was removed while the export went on"})
 	case errors.Is(err, artifact.ErrTorn), errors.Is(err, artifact.ErrTooLarge):
 		f.drop()
 		return e.work.add(File{Path: path, Key: key, Problem: err.Error()})

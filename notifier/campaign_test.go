@@ -35,8 +35,8 @@ import (
 	"github.com/dvt-engine/dvt/store/postgres"
 )
 
-// The size of the campaign. That of a release is -campaign.messages=1000000 -campaign.for=8m -campaign.kill=30s (with
-// go test -timeout=0), which takes less than 20 minutes of a quiet machine with two cores.
+// The size of the campaign. That of a release is make campaign MESSAGES=1000000 FOR=8m, which takes less than 20 minutes
+// of a quiet machine with two cores.
 var (
 	campaignMessages = flag.Int("campaign.messages", 1500,
 		"messages to the healthy destinations in each pass of the campaign")
@@ -155,6 +155,7 @@ type campaign struct {
 	cpu      time.Duration // of the processes
 	followed atomic.Int64  // redirects, and calls of the destination inside
 	events   int
+	started  int // runs
 	took     time.Duration
 	dead     int64
 }
@@ -240,11 +241,11 @@ func (c *campaign) serveBad(serve func(name string, allowPrivate bool, h http.Ha
 	c.Cleanup(func() { close(release) })
 }
 
-// spawn starts a process that delivers.
-func (c *campaign) spawn() *exec.Cmd {
+// spawn starts a process that delivers. env replaces variables of the campaign.
+func (c *campaign) spawn(env ...string) *exec.Cmd {
 	c.Helper()
 	p := exec.CommandContext(c.Context(), os.Args[0])
-	p.Env, p.Stderr = append(os.Environ(), c.env...), os.Stderr
+	p.Env, p.Stderr = slices.Concat(os.Environ(), c.env, env), os.Stderr
 	if err := p.Start(); err != nil {
 		c.Fatal(err)
 	}
@@ -262,12 +263,13 @@ func (c *campaign) kill(p *exec.Cmd) {
 func (c *campaign) write(events int, d time.Duration) {
 	const length, open = 20, 16
 	var ids []string
-	began, started := time.Now(), 0
+	began := time.Now()
 	for c.events < events {
 		time.Sleep(time.Until(began.Add(d * time.Duration(c.events) / time.Duration(events))))
 		if len(ids) < open {
-			id := fmt.Sprintf("5f0c3b1e-6a7d-4c52-9b1e-%012d", started)
-			ids, started = append(ids, id), started+1
+			id := fmt.Sprintf("5f0c3b1e-6a7d-4c52-9b1e-%012d", c.started)
+			ids = append(ids, id)
+			c.started++
 			c.startRun(id, "acme", 1)
 			c.note(id, 1, 3)
 			continue
@@ -297,17 +299,23 @@ func (c *campaign) note(runID string, from, to uint64) {
 	}
 }
 
-// deliver writes the events while processes are killed, and waits until the healthy receivers have all of them.
-func (c *campaign) deliver(events int, d, between time.Duration) {
+// waitForLeases waits until a process works on each destination, because only later events are sent.
+func (c *campaign) waitForLeases() {
 	c.Helper()
-	processes := []*exec.Cmd{c.spawn(), c.spawn()}
-	for _, name := range c.names { // only what happens after the first lease is sent
+	for _, name := range c.names {
 		c.waitFor("the lease of "+name, func() bool {
 			_, err := c.store.LeaseCursor(c.Context(), "notify/"+name, "stranger", time.Millisecond)
 			return errors.Is(err, store.ErrConflict)
 		})
 	}
 	time.Sleep(100 * time.Millisecond)
+}
+
+// deliver writes the events while processes are killed, and waits until the healthy receivers have all of them.
+func (c *campaign) deliver(events int, d, between time.Duration) {
+	c.Helper()
+	processes := []*exec.Cmd{c.spawn(), c.spawn()}
+	c.waitForLeases()
 	stop, stopped := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(stopped)

@@ -120,9 +120,9 @@ func (s *Policies) PolicyHistory(ctx context.Context, p authz.Principal, first i
 }
 
 // SetPolicy puts a new policy in force: in this process before it returns, everywhere within 2 s. It is safe to repeat.
-// Errors: FORBIDDEN; POLICY_MOVED when the policy is not at ExpectedVersion; BAD_USER_INPUT with all violations of a
-// policy that would lock the tenant out or that is invalid; UNAVAILABLE when the policy is stored but not in force here
-// yet. Accepted and refused changes are audited.
+// Errors: FORBIDDEN; POLICY_MOVED when the policy is not at ExpectedVersion; REQUEST_ID_CONFLICT when the request id made
+// another change; BAD_USER_INPUT with all violations of a policy that would lock the tenant out or that is invalid;
+// UNAVAILABLE when the policy is stored but not in force here yet. Accepted and refused changes are audited.
 func (s *Policies) SetPolicy(ctx context.Context, p authz.Principal, in SetPolicy) (Policy, error) {
 	vs := control.CheckReason(control.CheckID(nil, "requestId", in.RequestID), in.Reason)
 	if in.ExpectedVersion < 0 {
@@ -148,7 +148,7 @@ func (s *Policies) SetPolicy(ctx context.Context, p authz.Principal, in SetPolic
 	}
 	out, err := s.putPolicy(ctx, p, in, row, policyDetail{Changed: control.ClipLines(effect.Changed)})
 	out.Changed, out.Warnings = effect.Changed, effect.Warnings
-	if own := (*control.Error)(nil); errors.As(err, &own) && own.Code == run.CodePolicyMoved {
+	if own, ok := control.IsStale(err, run.CodePolicyMoved); ok {
 		return Policy{}, s.rights.AuditRefused(ctx, p, row, own)
 	}
 	return out, err
@@ -214,45 +214,62 @@ func (s *Policies) putPolicy(ctx context.Context, p authz.Principal, in SetPolic
 		return Policy{}, control.Translate(err)
 	}
 	s.rights.Stamp(p, &row, "ACCEPTED", string(told))
+	out, repeated, err := s.repeatedPolicy(ctx, p, in, 0, control.ReuseHistory)
+	if err != nil {
+		return Policy{}, err
+	}
+	if repeated {
+		return out, s.loader.InForce(ctx)
+	}
 	stored, err := s.store.PutPolicy(ctx, store.StoredPolicy{
 		TenantID: p.TenantID, Version: version, Doc: doc, Actor: p.ID, Reason: in.Reason, RequestID: in.RequestID,
 	}, row)
-	if errors.Is(err, store.ErrConflict) {
-		return s.repeatedPolicy(ctx, p, in)
+	switch {
+	case errors.Is(err, store.ErrConflict):
+		if out, repeated, err = s.repeatedPolicy(ctx, p, in, version+1, 1); err == nil && !repeated {
+			err = s.policyMoved(ctx, p.TenantID, in.ExpectedVersion)
+		}
+	case err == nil:
+		out, err = policyOf(stored)
 	}
 	if err != nil {
 		return Policy{}, control.Translate(err)
-	}
-	out, err := policyOf(stored)
-	if err != nil {
-		return Policy{}, err
 	}
 	return out, s.loader.InForce(ctx)
 }
 
-// repeatedPolicy returns the version that an earlier identical request wrote, or POLICY_MOVED.
-func (s *Policies) repeatedPolicy(ctx context.Context, p authz.Principal, in SetPolicy) (Policy, error) {
-	rows, err := s.store.PolicyHistory(ctx, p.TenantID, in.ExpectedVersion+2, 1)
+// repeatedPolicy returns the version that an earlier identical request wrote, and false without one among the newest
+// limit versions below before. Error: REQUEST_ID_CONFLICT, as control.CheckReuse.
+func (s *Policies) repeatedPolicy(ctx context.Context, p authz.Principal, in SetPolicy, before int64,
+	limit int) (Policy, bool, error) {
+	rows, err := s.store.PolicyHistory(ctx, p.TenantID, before, limit)
 	if err != nil {
-		return Policy{}, control.Translate(err)
+		return Policy{}, false, control.Translate(err)
 	}
-	if len(rows) == 1 && rows[0].RequestID == in.RequestID && rows[0].Actor == p.ID &&
-		rows[0].Version == in.ExpectedVersion+1 {
-		out, err := policyOf(rows[0])
-		if err != nil {
-			return Policy{}, err
+	for _, row := range rows {
+		if row.RequestID != in.RequestID || row.Actor != p.ID {
+			continue
 		}
-		return out, s.loader.InForce(ctx)
+		out, err := policyOf(row)
+		if err != nil {
+			return Policy{}, false, err
+		}
+		return out, true, control.CheckReuse(control.DocumentVersion{Version: out.Version, Document: out.Document},
+			control.DocumentVersion{Version: in.ExpectedVersion + 1, Document: in.Document})
 	}
-	newest, err := s.newestPolicy(ctx, p.TenantID)
+	return Policy{}, false, nil
+}
+
+// policyMoved returns POLICY_MOVED with the newest version.
+func (s *Policies) policyMoved(ctx context.Context, tenantID string, expected int64) error {
+	newest, err := s.newestPolicy(ctx, tenantID)
 	if err != nil {
-		return Policy{}, err
+		return err
 	}
 	e := control.Refuse(run.CodePolicyMoved, "The policy is at version %d, not %d. Look at it and decide again.",
-		newest.Version,
-		in.ExpectedVersion)
+		newest.Version, expected)
 	e.PolicyVersion = newest.Version
-	return Policy{}, e
+	return e
 }
 
 // WhoCould asks who may do an action to a run, or in a project and environment.

@@ -124,9 +124,9 @@ func (s *QuotaEditor) QuotaHistory(ctx context.Context, p authz.Principal, first
 }
 
 // SetQuota puts new settings in force: in this process before it returns, everywhere within 2 s. It is safe to repeat.
-// Errors: FORBIDDEN; QUOTA_MOVED when the settings are not at ExpectedVersion; BAD_USER_INPUT with all violations, for
-// example of limits above the tenant's tier; UNAVAILABLE when the settings are stored but not in force here yet.
-// Accepted and refused changes are audited.
+// Errors: FORBIDDEN; QUOTA_MOVED when the settings are not at ExpectedVersion; REQUEST_ID_CONFLICT when the request id
+// made another change; BAD_USER_INPUT with all violations, for example of limits above the tenant's tier; UNAVAILABLE
+// when the settings are stored but not in force here yet. Accepted and refused changes are audited.
 func (s *QuotaEditor) SetQuota(ctx context.Context, p authz.Principal, in SetQuota) (QuotaSettings, error) {
 	vs := control.CheckReason(control.CheckID(nil, "requestId", in.RequestID), in.Reason)
 	if in.ExpectedVersion < 0 {
@@ -145,7 +145,7 @@ func (s *QuotaEditor) SetQuota(ctx context.Context, p authz.Principal, in SetQuo
 	}
 	out, err := s.putQuota(ctx, p, in, row, effect.Changed)
 	out.Changed, out.Warnings = effect.Changed, effect.Warnings
-	if own := (*control.Error)(nil); errors.As(err, &own) && own.Code == run.CodeQuotaMoved {
+	if own, ok := control.IsStale(err, run.CodeQuotaMoved); ok {
 		return QuotaSettings{}, s.rights.AuditRefused(ctx, p, row, own)
 	}
 	return out, err
@@ -180,19 +180,27 @@ func (s *QuotaEditor) putQuota(ctx context.Context, p authz.Principal, in SetQuo
 		return QuotaSettings{}, control.Translate(err)
 	}
 	s.rights.Stamp(p, &row, "ACCEPTED", string(detail))
+	out, repeated, err := s.repeatedQuota(ctx, p, in, 0, control.ReuseHistory)
+	if err != nil {
+		return QuotaSettings{}, err
+	}
+	if repeated {
+		return out, s.loader.InForce(ctx)
+	}
 	stored, err := s.store.PutSetting(ctx, store.StoredSetting{
 		Kind: store.SettingQuota, TenantID: p.TenantID, Version: version, Doc: doc, Actor: p.ID, Reason: in.Reason,
 		RequestID: in.RequestID,
 	}, row)
-	if errors.Is(err, store.ErrConflict) {
-		stored, err = s.repeatedQuota(ctx, p, in)
+	switch {
+	case errors.Is(err, store.ErrConflict):
+		if out, repeated, err = s.repeatedQuota(ctx, p, in, version+1, 1); err == nil && !repeated {
+			err = s.quotaMoved(ctx, p.TenantID, in.ExpectedVersion)
+		}
+	case err == nil:
+		out, err = s.quotaVersion(stored)
 	}
 	if err != nil {
 		return QuotaSettings{}, control.Translate(err)
-	}
-	out, err := s.quotaVersion(stored)
-	if err != nil {
-		return QuotaSettings{}, err
 	}
 	return out, s.loader.InForce(ctx)
 }
@@ -204,22 +212,36 @@ type quotaDetail struct {
 	Changed       []string `json:"changed,omitempty"`
 }
 
-// repeatedQuota returns the version that an earlier identical request wrote, or QUOTA_MOVED.
-func (s *QuotaEditor) repeatedQuota(ctx context.Context, p authz.Principal, in SetQuota) (store.StoredSetting, error) {
-	rows, err := s.store.SettingHistory(ctx, store.SettingQuota, p.TenantID, in.ExpectedVersion+2, 1)
+// repeatedQuota returns the version that an earlier identical request wrote, and false without one among the newest
+// limit versions below before. Error: REQUEST_ID_CONFLICT, as control.CheckReuse.
+func (s *QuotaEditor) repeatedQuota(ctx context.Context, p authz.Principal, in SetQuota, before int64,
+	limit int) (QuotaSettings, bool, error) {
+	rows, err := s.store.SettingHistory(ctx, store.SettingQuota, p.TenantID, before, limit)
 	if err != nil {
-		return store.StoredSetting{}, err
+		return QuotaSettings{}, false, control.Translate(err)
 	}
-	if len(rows) == 1 && rows[0].RequestID == in.RequestID && rows[0].Actor == p.ID &&
-		rows[0].Version == in.ExpectedVersion+1 {
-		return rows[0], nil
+	for _, row := range rows {
+		if row.RequestID != in.RequestID || row.Actor != p.ID {
+			continue
+		}
+		out, err := s.quotaVersion(row)
+		if err != nil {
+			return QuotaSettings{}, false, err
+		}
+		return out, true, control.CheckReuse(control.DocumentVersion{Version: out.Version, Document: out.Document},
+			control.DocumentVersion{Version: in.ExpectedVersion + 1, Document: in.Document})
 	}
-	newest, err := s.newestQuota(ctx, p.TenantID)
+	return QuotaSettings{}, false, nil
+}
+
+// quotaMoved returns QUOTA_MOVED with the newest version.
+func (s *QuotaEditor) quotaMoved(ctx context.Context, tenantID string, expected int64) error {
+	newest, err := s.newestQuota(ctx, tenantID)
 	if err != nil {
-		return store.StoredSetting{}, err
+		return err
 	}
 	e := control.Refuse(run.CodeQuotaMoved, "The settings are at version %d, not %d. Look at them and decide again.",
-		newest.Version, in.ExpectedVersion)
+		newest.Version, expected)
 	e.QuotaVersion = newest.Version
-	return store.StoredSetting{}, e
+	return e
 }

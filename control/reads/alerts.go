@@ -255,7 +255,8 @@ type SilencedAlerts struct {
 
 // SilenceAlerts makes a silence for alerts of the tenant of p, at most for store.MaxSilence. It takes ANNOTATE in the
 // scope that it names: of the run, in every environment of the project, or in the whole tenant. A repetition with the
-// same requestId returns the first one. It is audited. Errors: NOT_FOUND, FORBIDDEN, BAD_USER_INPUT, TOO_MANY_SILENCES.
+// same requestId returns the first one. It is audited. Errors: NOT_FOUND, FORBIDDEN, BAD_USER_INPUT, TOO_MANY_SILENCES,
+// REQUEST_ID_CONFLICT.
 func (s *AlertDesk) SilenceAlerts(ctx context.Context, p authz.Principal, in SilenceAlerts) (SilencedAlerts, error) {
 	row := store.AuditRow{Action: string(authz.Annotate), RunID: in.RunID, RequestID: in.RequestID}
 	object := authz.Object{TenantID: p.TenantID, ProjectID: cmp.Or(in.ProjectID, "*"), EnvironmentID: "*"}
@@ -281,13 +282,26 @@ func (s *AlertDesk) SilenceAlerts(ctx context.Context, p authz.Principal, in Sil
 		"planId": x.PlanID, "until": x.Until, "reason": x.Reason}); err != nil {
 		return SilencedAlerts{}, err
 	}
+	asked := x
 	x, err := s.store.Silence(ctx, x, row)
 	if errors.Is(err, store.ErrTooMany) {
 		return SilencedAlerts{}, control.Refuse(run.CodeTooManySilences,
 			"The tenant has %d silences, which is the limit. End one that is no longer needed.", store.MaxSilences)
 	}
+	if err == nil && !isSameSilence(x, asked) {
+		return SilencedAlerts{}, control.Refuse(run.CodeRequestConflict,
+			"This requestId was used for another silence. Use a new request id.")
+	}
 	return SilencedAlerts{Silence: x, Change: control.Change{Action: row.Action, RequestID: in.RequestID, Actor: x.Actor,
 		At: x.At}}, control.Translate(err)
+}
+
+// isSameSilence reports whether the silence of an earlier request is the one that is asked for now. The stores keep
+// times with microseconds.
+func isSameSilence(made, asked AlertSilence) bool {
+	return made.Code == asked.Code && made.ProjectID == asked.ProjectID && made.RunID == asked.RunID &&
+		made.PlanID == asked.PlanID && made.Reason == asked.Reason &&
+		made.Until.Truncate(time.Microsecond).Equal(asked.Until.Truncate(time.Microsecond))
 }
 
 func (s *AlertDesk) checkSilence(in SilenceAlerts) []plan.Violation {

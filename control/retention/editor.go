@@ -289,8 +289,8 @@ func bytesText(n int64) string {
 }
 
 // SetRetention puts a new policy in force: the next pass follows it. It is safe to repeat. Errors: FORBIDDEN without
-// SET_POLICY on the whole tenant; RETENTION_MOVED when the policy is not at ExpectedVersion; BAD_USER_INPUT with all
-// violations. Accepted and refused changes are audited.
+// SET_POLICY on the whole tenant; RETENTION_MOVED when the policy is not at ExpectedVersion; REQUEST_ID_CONFLICT when the
+// request id made another change; BAD_USER_INPUT with all violations. Accepted and refused changes are audited.
 func (s *Editor) SetRetention(ctx context.Context, p authz.Principal, in SetRetention) (Policy, Effect, error) {
 	vs := control.CheckReason(control.CheckID(nil, "requestId", in.RequestID), in.Reason)
 	if in.ExpectedVersion < 0 {
@@ -323,7 +323,7 @@ func (s *Editor) SetRetention(ctx context.Context, p authz.Principal, in SetRete
 		return Policy{}, Effect{}, control.Translate(err)
 	}
 	out, err := s.put(ctx, p, in, row, effect.Changed)
-	if own := (*control.Error)(nil); errors.As(err, &own) && own.Code == run.CodeRetentionMoved {
+	if own, ok := control.IsStale(err, run.CodeRetentionMoved); ok {
 		return Policy{}, Effect{}, s.rights.AuditRefused(ctx, p, row, own)
 	}
 	out.Changed = effect.Changed
@@ -344,34 +344,53 @@ func (s *Editor) put(ctx context.Context, p authz.Principal, in SetRetention, ro
 		return Policy{}, control.Translate(err)
 	}
 	s.rights.Stamp(p, &row, "ACCEPTED", string(detail))
+	out, repeated, err := s.repeated(ctx, p, in, 0, control.ReuseHistory)
+	if err != nil || repeated {
+		return out, control.Translate(err)
+	}
 	stored, err := s.store.PutSetting(ctx, store.StoredSetting{
 		Kind: store.SettingRetention, TenantID: p.TenantID, Version: version, Doc: doc, Actor: p.ID, Reason: in.Reason,
 		RequestID: in.RequestID,
 	}, row)
-	if errors.Is(err, store.ErrConflict) {
-		stored, err = s.repeated(ctx, p, in)
+	switch {
+	case errors.Is(err, store.ErrConflict):
+		if out, repeated, err = s.repeated(ctx, p, in, version+1, 1); err == nil && !repeated {
+			err = s.moved(ctx, p.TenantID, in.ExpectedVersion)
+		}
+	case err == nil:
+		out, err = s.version(stored)
 	}
-	if err != nil {
-		return Policy{}, control.Translate(err)
-	}
-	out, err := s.version(stored)
 	return out, control.Translate(err)
 }
 
-// repeated returns the version that an earlier identical request wrote, or RETENTION_MOVED.
-func (s *Editor) repeated(ctx context.Context, p authz.Principal, in SetRetention) (store.StoredSetting, error) {
-	rows, err := s.store.SettingHistory(ctx, store.SettingRetention, p.TenantID, in.ExpectedVersion+2, 1)
+// repeated returns the version that an earlier identical request wrote, and false without one among the newest limit
+// versions below before. Error: REQUEST_ID_CONFLICT, as control.CheckReuse.
+func (s *Editor) repeated(ctx context.Context, p authz.Principal, in SetRetention, before int64,
+	limit int) (Policy, bool, error) {
+	rows, err := s.store.SettingHistory(ctx, store.SettingRetention, p.TenantID, before, limit)
 	if err != nil {
-		return store.StoredSetting{}, err
+		return Policy{}, false, err
 	}
-	if len(rows) == 1 && rows[0].RequestID == in.RequestID && rows[0].Actor == p.ID &&
-		rows[0].Version == in.ExpectedVersion+1 {
-		return rows[0], nil
+	for _, row := range rows {
+		if row.RequestID != in.RequestID || row.Actor != p.ID {
+			continue
+		}
+		out, err := s.version(row)
+		if err != nil {
+			return Policy{}, false, err
+		}
+		return out, true, control.CheckReuse(control.DocumentVersion{Version: out.Version, Document: out.Document},
+			control.DocumentVersion{Version: in.ExpectedVersion + 1, Document: in.Document})
 	}
-	newest, err := s.newest(ctx, p.TenantID)
+	return Policy{}, false, nil
+}
+
+// moved returns RETENTION_MOVED with the newest version.
+func (s *Editor) moved(ctx context.Context, tenantID string, expected int64) error {
+	newest, err := s.newest(ctx, tenantID)
 	if err != nil {
-		return store.StoredSetting{}, err
+		return err
 	}
-	return store.StoredSetting{}, control.Refuse(run.CodeRetentionMoved,
-		"The policy is at version %d, not %d. Look at it and decide again.", newest.Version, in.ExpectedVersion)
+	return control.Refuse(run.CodeRetentionMoved, "The policy is at version %d, not %d. Look at it and decide again.",
+		newest.Version, expected)
 }

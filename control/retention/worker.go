@@ -9,29 +9,16 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"github.com/dvt-engine/dvt/artifact"
 	"github.com/dvt-engine/dvt/control"
 	"github.com/dvt-engine/dvt/internal/dutycycle"
-	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store"
 )
 
 // ActionRetain is the action of the audit row that says what a pass deleted.
 const ActionRetain = "RETAIN"
-
-// cursorName is the lease of the pass: one process at a time works.
-const cursorName = "retain"
-
-const (
-	leaseTTL   = time.Minute
-	renewEvery = 15 * time.Second
-	// busyAge is the age of an unpublished change from which on the projector counts as late.
-	busyAge = 5 * time.Second
-)
 
 // WorkerConfig configures a Worker.
 type WorkerConfig struct {
@@ -58,38 +45,6 @@ type Worker struct {
 	late    time.Time // since when the pass that ended last left something that is late; zero: nothing
 }
 
-type passMetrics struct {
-	runs     *prometheus.CounterVec
-	bytes    prometheus.Counter
-	events   prometheus.Counter
-	objects  prometheus.Counter
-	failures prometheus.Counter
-	paused   prometheus.Counter
-	ended    prometheus.Gauge
-	overdue  prometheus.Gauge
-}
-
-func newPassMetrics(r prometheus.Registerer) *passMetrics {
-	register := promauto.With(r)
-	counter := func(name, help string) prometheus.Counter {
-		return register.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
-	}
-	return &passMetrics{
-		runs: register.NewCounterVec(prometheus.CounterOpts{Name: "dvt_retention_runs_total",
-			Help: "Runs that the retention worked on, by what it did."}, []string{"outcome"}),
-		bytes:    counter("dvt_retention_archived_bytes_total", "Bytes of the archives that were written."),
-		events:   counter("dvt_retention_deleted_events_total", "Events of archived runs that were deleted from the store."),
-		objects:  counter("dvt_retention_removed_objects_total", "Step logs and artifacts that were removed from the bucket."),
-		failures: counter("dvt_retention_failures_total", "Runs that could not be archived or deleted, and steps that failed."),
-		paused:   counter("dvt_retention_pauses_total", "Pauses because the projector was late."),
-		ended: register.NewGauge(prometheus.GaugeOpts{Name: "dvt_retention_pass_ended_timestamp_seconds",
-			Help: "When the last pass over all tenants ended in this process; 0 before the first."}),
-		overdue: register.NewGauge(prometheus.GaugeOpts{Name: "dvt_retention_overdue_seconds",
-			Help: "How late the retention is: the age of the oldest thing that should be archived or deleted and could not, " +
-				"or the delay of the pass; 0 in a process that does not work on it."}),
-	}
-}
-
 // NewWorker makes a Worker.
 func NewWorker(cfg WorkerConfig) *Worker {
 	cfg.Installed.Every = cmp.Or(cfg.Installed.Every, time.Hour)
@@ -104,9 +59,6 @@ func NewWorker(cfg WorkerConfig) *Worker {
 	w.cycle = dutycycle.New(cmp.Or(cfg.Installed.Share, defaultShare), w.keepLease)
 	return w
 }
-
-// errLeaseLost says that another process works now.
-var errLeaseLost = errors.New("retention: the lease was lost")
 
 // Run makes a pass after each interval until ctx ends. It waits while another process holds the lease or the store
 // fails.
@@ -131,75 +83,6 @@ func (w *Worker) Run(ctx context.Context) error {
 		sleep(ctx, pause)
 	}
 	return nil
-}
-
-// tellLate sets the metric of how late the retention is: the oldest thing that a pass could not do, or the pass itself.
-func (w *Worker) tellLate() {
-	now, late := w.cfg.Now(), time.Duration(0)
-	p := w.position()
-	since := w.late
-	if since.IsZero() {
-		since = p.LateSince
-	}
-	if !since.IsZero() {
-		late = now.Sub(since)
-	}
-	if !p.EndedAt.IsZero() {
-		late = max(late, now.Sub(p.EndedAt)-w.cfg.Installed.Every)
-	}
-	w.metrics.overdue.Set(max(0, late.Seconds()))
-}
-
-// position is what the cursor keeps.
-type position struct {
-	Tenant  string    `json:"tenant"`            // finished last in the pass
-	EndedAt time.Time `json:"endedAt,omitempty"` // of the last complete pass
-	// LateSince is since when something was late at the end of the last complete pass.
-	LateSince time.Time `json:"lateSince,omitzero"`
-}
-
-// lease takes the lease and reports whether a pass is due.
-func (w *Worker) lease(ctx context.Context) (due bool, err error) {
-	if w.cursor, err = w.cfg.Store.LeaseCursor(ctx, cursorName, w.cfg.Owner, leaseTTL); err != nil {
-		return false, err
-	}
-	w.saved = time.Now()
-	p := w.position()
-	since := w.cfg.Now().Sub(p.EndedAt)
-	// A clock that was ahead during a pass must not keep the duty from working until that time comes.
-	return p.Tenant != "" || since >= w.cfg.Installed.Every || since < 0, nil
-}
-
-func (w *Worker) position() (p position) {
-	if w.cursor.Position != "" && json.Unmarshal([]byte(w.cursor.Position), &p) != nil {
-		return position{}
-	}
-	return p
-}
-
-func (w *Worker) release(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
-	defer cancel()
-	_ = w.cfg.Store.ReleaseCursor(ctx, w.cursor) // else the lease expires
-}
-
-// save stores the position and extends the lease.
-func (w *Worker) save(ctx context.Context, p position) error {
-	doc, err := json.Marshal(p)
-	if err != nil {
-		return err
-	}
-	w.cursor.Position = string(doc)
-	return w.renew(ctx)
-}
-
-func (w *Worker) renew(ctx context.Context) error {
-	err := w.cfg.Store.SaveCursor(ctx, w.cursor, leaseTTL)
-	if errors.Is(err, store.ErrConflict) {
-		return errLeaseLost
-	}
-	w.saved = time.Now()
-	return err
 }
 
 // PassNow takes the lease and makes a whole pass, whether or not one is due. store.ErrConflict while another process
@@ -348,107 +231,4 @@ func (p *passOf) rewind(ctx context.Context) error {
 		delete(p.out.Marks, name)
 	}
 	return nil
-}
-
-func (w *Worker) count(p *Pass) {
-	w.metrics.runs.WithLabelValues("archived").Add(float64(p.Archived))
-	w.metrics.runs.WithLabelValues("deleted").Add(float64(p.Deleted))
-	w.metrics.runs.WithLabelValues("held").Add(float64(p.Held))
-	w.metrics.runs.WithLabelValues("waiting").Add(float64(p.Waiting))
-	w.metrics.bytes.Add(float64(p.Bytes))
-	w.metrics.events.Add(float64(p.Events))
-	w.metrics.objects.Add(float64(p.Objects))
-	w.metrics.failures.Add(float64(p.Failed))
-}
-
-// audit writes what a pass deleted.
-func (w *Worker) audit(ctx context.Context, tenant string, p *Pass) error {
-	if p.Archived+p.Deleted+p.Receipts+p.Rows+p.Objects == 0 {
-		return nil
-	}
-	detail, err := json.Marshal(map[string]int64{"archived": p.Archived, "deleted": p.Deleted, "events": p.Events,
-		"receipts": p.Receipts, "objects": p.Objects, "rows": p.Rows})
-	if err != nil {
-		return err
-	}
-	return w.cfg.Store.Audit(ctx, store.AuditRow{ID: uuid.NewString(), TenantID: tenant, Actor: control.EngineActor,
-		Action: ActionRetain, Outcome: "ACCEPTED", Detail: detail})
-}
-
-// alert raises or resolves the alert about the retention of a tenant.
-func (w *Worker) alert(ctx context.Context, p *passOf) error {
-	if w.cfg.Alerts == nil || ctx.Err() != nil {
-		return nil //nolint:nilerr // the process ends
-	}
-	if err := w.alertLate(ctx, p); err != nil {
-		return err
-	}
-	a := store.Alert{TenantID: p.tenant, Level: store.AlertMedium, Code: run.CodeRetentionFailing, Subject: "retention"}
-	if p.out.Failed == 0 {
-		return w.cfg.Alerts.Resolve(ctx, "A pass ended without a failure.", a)
-	}
-	a.Note = fmt.Sprintf("The last pass of the retention had %s, and what failed is kept. The first failure: %s",
-		control.Plural(int(p.out.Failed), "failure", "failures"), run.Text(p.out.Error, 500))
-	_, err := w.cfg.Alerts.Raise(ctx, a)
-	return err
-}
-
-// alertLate raises or resolves the alert about things that are kept for much longer than the policy says.
-func (w *Worker) alertLate(ctx context.Context, p *passOf) error {
-	a := store.Alert{TenantID: p.tenant, Level: store.AlertHigh, Code: run.CodeRetentionOverdue, Subject: "retention"}
-	since := p.out.OverdueSince
-	if since == nil || p.now.Sub(*since) <= w.cfg.Installed.OverdueAfter {
-		return w.cfg.Alerts.Resolve(ctx, "Nothing is late any more.", a)
-	}
-	a.Note = fmt.Sprintf("Something that the policy no longer keeps is late since %s and still there. The first failure of "+
-		"the last pass: %s", since.UTC().Format("2006-01-02 15:04 UTC"), run.Text(p.out.Error, 500))
-	_, err := w.cfg.Alerts.Raise(ctx, a)
-	return err
-}
-
-// keepLease extends the lease when it is time.
-func (w *Worker) keepLease(ctx context.Context) error {
-	if time.Since(w.saved) <= renewEvery {
-		return nil
-	}
-	if err := w.renew(ctx); err != nil {
-		return err
-	}
-	w.tellLate()
-	return nil
-}
-
-// turn waits until the next run may be worked on: for the pace, and while the projector is late. It extends the lease.
-func (w *Worker) turn(ctx context.Context) error {
-	if wait := time.Until(w.next); wait > 0 {
-		sleep(ctx, wait)
-	}
-	w.next = time.Now().Add(w.pace)
-	defer dutycycle.Begin(ctx)
-	for {
-		if err := w.keepLease(ctx); err != nil {
-			return err
-		}
-		late, err := w.isLate(ctx)
-		if err != nil || !late || ctx.Err() != nil {
-			return errors.Join(err, ctx.Err())
-		}
-		w.metrics.paused.Inc()
-		sleep(ctx, time.Second)
-	}
-}
-
-// isLate reports whether changes wait to be published for so long that the store has too much to do.
-func (w *Worker) isLate(ctx context.Context) (bool, error) {
-	late, err := w.cfg.Store.Dirty(ctx, busyAge, 1)
-	return len(late) > 0, err
-}
-
-func sleep(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-	case <-t.C:
-	}
 }

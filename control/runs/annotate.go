@@ -11,6 +11,7 @@ import (
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/control"
 	"github.com/dvt-engine/dvt/plan"
+	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store"
 )
 
@@ -195,7 +196,8 @@ func (s *Annotator) putTags(ctx context.Context, p authz.Principal, runID, reque
 }
 
 // AddNote adds a note to a run. A repetition with the same requestId returns the note of the first call. Errors:
-// NOT_FOUND, FORBIDDEN without ANNOTATE, BAD_USER_INPUT, also when the run has store.MaxNotes notes.
+// NOT_FOUND, FORBIDDEN without ANNOTATE, REQUEST_ID_CONFLICT when the requestId added another text, BAD_USER_INPUT, also
+// when the run has store.MaxNotes notes.
 func (s *Annotator) AddNote(ctx context.Context, p authz.Principal, in NoteRun) (out store.Note, err error) {
 	vs := control.CheckID(nil, "requestId", in.RequestID)
 	if in.Body == "" || len(in.Body) > MaxNoteBytes {
@@ -209,8 +211,14 @@ func (s *Annotator) AddNote(ctx context.Context, p authz.Principal, in NoteRun) 
 	}
 	err = s.store.InRun(ctx, in.RunID, func(tx store.RunTx) error {
 		note, isNew, err := tx.AddNote(ctx, store.Note{Author: p.ID, Body: in.Body, RequestID: in.RequestID})
-		if out = note; err != nil || !isNew {
+		out = note
+		switch {
+		case err != nil:
 			return err
+		case !isNew && note.Body != in.Body:
+			return control.Refuse(run.CodeRequestConflict, "This requestId was used for another note. Use a new request id.")
+		case !isNew:
+			return nil
 		}
 		return s.audit(ctx, tx, p, store.AuditRow{Action: ActionNoteRun, RunID: in.RunID, RequestID: in.RequestID},
 			map[string]any{"note": note.No, "body": note.Body})

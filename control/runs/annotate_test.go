@@ -109,7 +109,7 @@ func TestAddNote_KeepsTextAuthorAndTime(t *testing.T) {
 	if first.Author != "dev-operator" || first.At.IsZero() {
 		t.Errorf("the note is %+v, want its author and time", first)
 	}
-	again := controltest.Must[store.Note](t)(note(w.Principal("dev-operator"), "n1", "changed"))
+	again := controltest.Must[store.Note](t)(note(w.Principal("dev-operator"), "n1", "the source was late"))
 	if diff := cmp.Diff(first, again); diff != "" {
 		t.Errorf("a repeated request (-want +got):\n%s", diff)
 	}

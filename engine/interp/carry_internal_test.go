@@ -39,8 +39,8 @@ func TestCarry_KnowsEveryField(t *testing.T) {
 		"manual":       "opening open due firesAt",                   // follow from the steps
 		"delays":       "withoutToken tokens running batch gap next firesAt",
 		"compensation": "succeeded started todo inFlight n spent due done",
-		// only a step in flight has gateOpenings, passes and stopRequested
-		"step": "status stage attempt n missing signalID signalNo signalFor generation passes begun spent vanished " +
+		// only a step in flight has gateOpenings, passes and stopRequested, and only one of Restore has retried
+		"step": "status stage attempt n missing signalID signalNo signalFor generation retried passes begun spent vanished " +
 			"due forToken waitAttempt waitSince waitEnd gateOpenings stopRequested failing pendingRetry failedSeq failed waitEnds",
 	}
 	for _, of := range []any{Machine{}, schedule{}, record{}, inbox{}, pause{}, failure{}, stop{}, rotation{}, manual{},

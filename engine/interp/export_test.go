@@ -14,6 +14,12 @@ import (
 // Idle reports whether the run has started and not ended, and its machine could rotate now.
 func (m *Machine) Idle() bool { return m.begun && !m.done && m.status == run.Running && m.isIdle() }
 
+// Redispatch dispatches a step again, as the machine does for an execution that is lost, and returns the effect.
+func (m *Machine) Redispatch(o run.Ord) Execute {
+	m.launch(o)
+	return m.out[len(m.out)-1].(Execute)
+}
+
 // Differs returns the difference between the states of two machines, without the fields that Resume rebuilds; empty if
 // there is none.
 func Differs(a, b *Machine) string {

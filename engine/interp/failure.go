@@ -29,7 +29,7 @@ func (m *Machine) isFailFast() bool {
 // (contract T217).
 func (m *Machine) isPrioritised(o run.Ord) bool {
 	st := &m.steps[o]
-	return st.signalID != "" || st.awaitsSignal() || st.generation == m.failure.generation
+	return st.signalID != "" || st.retried || st.awaitsSignal() || st.generation == m.failure.generation
 }
 
 // recordFailure counts a failure that is in the log, which arms fail-fast. If the policy says so, it cancels the other

@@ -90,6 +90,7 @@ type step struct {
 	signalNo   int64  // number of that signal
 	signalFor  int    // the logical attempt that it caused
 	generation int    // the value of failure.generation for which the step passes fail-fast (contract T217)
+	retried    bool   // as a signalID that is not known; only Restore sets it
 	passes     bool   // the execution in flight passes a gate closed by failing
 	begun      bool   // the log has the StepStarted of the attempt, and no end
 	spent      int    // engine attempts used by dispatches that returned

@@ -226,7 +226,7 @@ func (m *Machine) applyEnd(o run.Ord, e *engine.LogEvent) {
 // closeAttempt settles the current attempt of a step and resets its counters.
 func (m *Machine) closeAttempt(o run.Ord) {
 	st := &m.steps[o]
-	st.stage, st.signalID = settled, ""
+	st.stage, st.signalID, st.retried = settled, "", false
 	st.begun, st.spent, st.vanished = false, 0, 0
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/dvt-engine/dvt/engine/interp"
 	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/run/runtest"
 )
 
 // A RETRY_STEP before the pause has taken effect: its step is ready and waits for the gate. One after the pause waits
@@ -33,6 +34,29 @@ func TestRestore_ARetryBeforeThePauseHasTakenEffect(t *testing.T) {
 	in.PauseNo = 0 // as if the retry had come after the pause
 	if p := interp.PreviewSignal(w.sk, w.cfg, w.state, in, sig, w.now); len(p.Blocked) != 0 {
 		t.Errorf("the steps %v are blocked, want none", p.Blocked)
+	}
+}
+
+// The fold of a log does not name the signal of a retry that is running. The step passes fail-fast all the same, and the
+// StepStarted of a dispatch has a signal id that the log accepts, or none.
+func TestRestore_ARunningRetryHasNoInventedSignal(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, steps("a", "b"), basePolicy).start()
+	w.begin("a", "b")
+	w.fail("a", "BROKEN")
+	w.signal(run.RetryStep, "A", "a")
+	w.begin("a")
+	m := interp.Restore(w.sk, w.cfg, w.state, interp.Inbox{}, w.now)
+	x := m.Redispatch(0)
+	if !w.m.PassesLike(m) || !x.PassFailing {
+		t.Errorf("the restored machine does not let the retry pass fail-fast: %+v", x)
+	}
+	d := runtest.Draft(run.StepStartedEvent, "a", x.LogicalAttempt, runtest.M{"signalId": x.SignalID})
+	if x.SignalID == "" {
+		d = runtest.Draft(run.StepStartedEvent, "a", x.LogicalAttempt)
+	}
+	if err := d.Validate(runtest.ID); err != nil {
+		t.Errorf("the log refuses the start with the signal %q: %v", x.SignalID, err)
 	}
 }
 

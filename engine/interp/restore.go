@@ -110,7 +110,7 @@ func (r *restoring) restoreStep(o run.Ord, step *run.Step) {
 			st.status = run.StepFailed
 		}
 		if step.IsRetriedManually(k) {
-			st.signalID = " " // not empty, so that the step is prioritised; the log does not say which signal it was
+			st.retried = true // the folded log does not say by which signal
 		}
 		if r.armedSince > 0 && a.StartedSeq > r.armedSince {
 			st.generation = m.failure.generation

@@ -13148,8 +13148,8 @@ type Mutation {
   changeRunTags(input: ChangeRunTagsInput!): SetRunTagsPayload!
   """
   Adds a note to a run, also to one that has ended: 1 to 4,096 bytes of text, which never changes. A run has at most 100 notes.
-  Safe to repeat: the same requestId of the same principal returns the first note. Requires ANNOTATE, and is audited.
-  Errors: FORBIDDEN, NOT_FOUND, BAD_USER_INPUT, STORE_UNAVAILABLE.
+  Safe to repeat: the same requestId and text of the same principal return the first note. Requires ANNOTATE, and is audited.
+  Errors: FORBIDDEN, NOT_FOUND, REQUEST_ID_CONFLICT (it added another text), BAD_USER_INPUT, STORE_UNAVAILABLE.
   Example: ` + "`" + `addRunNote(input: {runId: "r1", requestId: "n-1", body: "the source was late"}) { note { at } }` + "`" + `.
   """
   addRunNote(input: AddRunNoteInput!): AddRunNotePayload!
@@ -13188,8 +13188,8 @@ type Mutation {
   Keeps alerts of the tenant from asking for somebody until a time, at most for 30 days. They are still raised and listed. At least one
   of code, projectId, runId and planId must be given. Requires ANNOTATE on the run, in every environment of the project, or else on
   the whole tenant. A tenant has at most 100 silences. Safe to repeat with the same requestId. Audited.
-  Errors: NOT_FOUND (no such run, or not yours), FORBIDDEN, TOO_MANY_SILENCES, BAD_USER_INPUT, STORE_UNAVAILABLE.
-  Example: ` + "`" + `silenceAlerts(input: {requestId: "s-1", code: "TIMEOUT", until: "2026-12-01T00:00:00Z", reason: "known"}) { silence { id } }` + "`" + `.
+  Errors: NOT_FOUND (no such run, or not yours), FORBIDDEN, TOO_MANY_SILENCES, REQUEST_ID_CONFLICT, BAD_USER_INPUT,
+  STORE_UNAVAILABLE. Example: ` + "`" + `silenceAlerts(input: {requestId: "s-1", code: "TIMEOUT", until: "2026-12-01T00:00:00Z", reason: "known"}) { silence { id } }` + "`" + `.
   """
   silenceAlerts(input: SilenceAlertsInput!): SilenceAlertsPayload!
   "Ends a silence before its time. One's own, or with the right to make it. Audited. Errors: NOT_FOUND, FORBIDDEN, BAD_USER_INPUT, STORE_UNAVAILABLE."
@@ -13206,7 +13206,8 @@ type Mutation {
   Replaces the whole policy of the tenant. It is in force on this server with the answer, and on every other within 2 s;
   streams of principals that lose a right end. Compare-and-set: POLICY_MOVED with ` + "`" + `current{policyVersion}` + "`" + ` when the policy is not
   at ` + "`" + `expectedVersion` + "`" + `. ` + "`" + `violations` + "`" + ` lists every problem, including LOCKED_OUT: nobody could change the policy any more.
-  Safe to repeat. Requires the action SET_POLICY on the whole tenant. Errors: FORBIDDEN, POLICY_MOVED, BAD_USER_INPUT, STORE_UNAVAILABLE.
+  Safe to repeat; a requestId that made another change is REQUEST_ID_CONFLICT. Requires the action SET_POLICY on the whole tenant.
+  Errors: FORBIDDEN, POLICY_MOVED, REQUEST_ID_CONFLICT, BAD_USER_INPUT, STORE_UNAVAILABLE.
   """
   setPolicy(input: SetPolicyInput!): SetPolicyPayload!
   """
@@ -13243,13 +13244,14 @@ type Mutation {
   """
   Replaces all of the tenant's own quota settings; they may not exceed the limits of its tier. They are in force on
   this server with the answer, and on every other within 2 s. Compare-and-set like setPolicy (QUOTA_MOVED). Requires the
-  action SET_QUOTA on the whole tenant. Errors: FORBIDDEN, QUOTA_MOVED, BAD_USER_INPUT, STORE_UNAVAILABLE.
+  action SET_QUOTA on the whole tenant. Errors: FORBIDDEN, QUOTA_MOVED, REQUEST_ID_CONFLICT, BAD_USER_INPUT,
+  STORE_UNAVAILABLE.
   """
   setQuota(input: SetQuotaInput!): SetQuotaPayload!
   """
   Replaces the retention policy of the viewer's tenant; the next pass follows it. Compare-and-set like setPolicy
   (RETENTION_MOVED). Requires the action SET_POLICY on the whole tenant. Errors: FORBIDDEN, RETENTION_MOVED,
-  BAD_USER_INPUT, STORE_UNAVAILABLE. Example: ` + "`" + `setRetention(input: {requestId: "r-1", expectedVersion: 0, reason: "GDPR",
+  REQUEST_ID_CONFLICT, BAD_USER_INPUT, STORE_UNAVAILABLE. Example: ` + "`" + `setRetention(input: {requestId: "r-1", expectedVersion: 0, reason: "GDPR",
   policy: {archiveRuns: 30, deleteArchives: 365}}) { policy { version } }` + "`" + `.
   """
   setRetention(input: SetRetentionInput!): SetRetentionPayload!

@@ -9,12 +9,16 @@ import (
 
 // End says when a run is expected to end and when it should end, in one line; "" when nothing is known.
 func End(of *client.ShowRunRun, when func(*time.Time) string) string {
-	due, late := "", of.Deadline != nil && time.Now().After(*of.Deadline)
-	switch {
-	case late:
-		due = "was due " + when(of.Deadline)
-	case of.Deadline != nil:
-		due = "due " + when(of.Deadline)
+	due, isDue := "", false
+	if of.Deadline != nil && of.Late != nil { // the server decides, so that its clock and rules are the only ones
+		switch *of.Late {
+		case client.RunLatenessDue:
+			due, isDue = "due "+when(of.Deadline), true
+		case client.RunLatenessMet:
+			due = "ended in time, due " + when(of.Deadline)
+		case client.RunLatenessLate, client.RunLatenessMissed, client.RunLatenessUnknown:
+			due = "was due " + when(of.Deadline)
+		}
 	}
 	ends := ""
 	if f := of.Forecast; f != nil {
@@ -23,7 +27,7 @@ func End(of *client.ShowRunRun, when func(*time.Time) string) string {
 		if f.Basis == client.ForecastBasisSimilarSteps {
 			ends += ", with steps that are new in the plan"
 		}
-		if of.Deadline != nil && !late && f.Low.After(*of.Deadline) {
+		if isDue && f.Low.After(*of.Deadline) {
 			due += ", will probably be late"
 		}
 	} else if g := of.ForecastGap; g != nil {

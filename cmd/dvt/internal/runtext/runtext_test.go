@@ -3,6 +3,7 @@ package runtext_test
 import (
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/dvt-engine/dvt/client"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/runtext"
@@ -39,6 +40,23 @@ func TestMilliseconds_RoundsLongTimesToSeconds(t *testing.T) {
 	for ms, want := range map[float64]string{46: "46ms", 1793: "1.793s", 59_999: "59.999s", 1_203_225: "20m3s"} {
 		if got := runtext.Milliseconds(ms); got != want {
 			t.Errorf("%v ms read %q, want %q", ms, got, want)
+		}
+	}
+}
+
+// The words follow the lateness that the server computed, not the clock of this machine.
+func TestEnd_SaysTheLatenessOfTheServer(t *testing.T) {
+	t.Parallel()
+	due := time.Now().Add(time.Hour)
+	when := func(*time.Time) string { return "at six" }
+	for late, want := range map[client.RunLateness]string{
+		client.RunLatenessDue: "due at six", client.RunLatenessLate: "was due at six",
+		client.RunLatenessMet: "ended in time, due at six", client.RunLatenessMissed: "was due at six",
+	} {
+		of := &client.ShowRunRun{Late: &late}
+		of.Deadline = &due
+		if got := runtext.End(of, when); got != want {
+			t.Errorf("the end of a run that is %s reads %q, want %q", late, got, want)
 		}
 	}
 }
