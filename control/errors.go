@@ -104,6 +104,8 @@ func Translate(err error) error {
 	case errors.As(err, &overloaded):
 		e.Code, e.Message, e.RetryAfter = run.CodeStoreOverloaded,
 			"The store is overloaded. Nothing was changed; try again.", overloaded.RetryAfter
+	case errors.Is(err, store.ErrReadOnly):
+		e.Code, e.Message, e.RetryAfter = run.CodeStandby, StandbyMessage, 2*time.Second
 	case errors.Is(err, store.ErrUnavailable):
 		e.Code, e.Message, e.RetryAfter = run.CodeStoreUnavailable,
 			"The store does not answer. Nothing was changed; try again.", 2*time.Second
@@ -129,6 +131,9 @@ func Translate(err error) error {
 	}
 	return e
 }
+
+// StandbyMessage is the message of STANDBY.
+const StandbyMessage = "This site is a standby: it answers reads and changes nothing. Send changes to the primary site."
 
 // Later sets how long the caller should wait before another try, and returns e.
 func Later(e *Error, wait time.Duration) *Error {

@@ -219,6 +219,9 @@ type StartAttempt struct {
 	// SelectsNodes means that the worker runs only the nodes of AttemptStarted.Nodes. A Journal denies an attempt with
 	// nodes to a worker of an earlier version, which would run all of them.
 	SelectsNodes bool `json:"selectsNodes,omitempty"`
+	// Epoch is that of the store when the engine read it last. A Journal whose store is in an older one does not know the
+	// attempt: store.ErrNotFound.
+	Epoch string `json:"epoch,omitempty"`
 }
 
 // NodeSelection is what an attempt of a dbt step executes when a person retried only some nodes.

@@ -57,6 +57,8 @@ type Config struct {
 	RequestID func(context.Context) string
 	// Operation gets the operationName of each request over HTTP, as the client sent it; nil ignores it.
 	Operation func(ctx context.Context, name string)
+	// Standby refuses every mutation with STANDBY, because this site is a standby.
+	Standby bool
 	// Fault gets the code of each answer of the status 500 and above; nil ignores it.
 	Fault func(ctx context.Context, code string)
 }
@@ -141,6 +143,9 @@ func newExecutor(c UseCases, cfg Config, operations *operationLimit) (graphql.Gr
 	}
 	e.Use(fieldPlacement{})
 	e.Use(operations)
+	if cfg.Standby {
+		e.Use(standbyGuard{})
+	}
 	e.Use(newAnswerLimit(cfg.Limits.AnswerBytes))
 	e.Use(limit.Cost{Schema: schema, Limit: cfg.Limits.Complexity})
 	quick := newCompiledQueries(schema.Schema(), cfg.Limits.Cached)

@@ -86,6 +86,28 @@ func (l *operationLimit) InterceptOperation(ctx context.Context,
 	}
 }
 
+// standbyGuard refuses mutations before anything of them runs.
+type standbyGuard struct{}
+
+var (
+	_ graphql.HandlerExtension     = standbyGuard{}
+	_ graphql.OperationInterceptor = standbyGuard{}
+)
+
+func (standbyGuard) ExtensionName() string                   { return "StandbyGuard" }
+func (standbyGuard) Validate(graphql.ExecutableSchema) error { return nil }
+
+func (standbyGuard) InterceptOperation(ctx context.Context, next graphql.OperationHandler) graphql.ResponseHandler {
+	if graphql.GetOperationContext(ctx).Operation.Operation != ast.Mutation {
+		return next(ctx)
+	}
+	err := control.Later(refuse(run.CodeStandby, control.StandbyMessage), standbyRetry)
+	return graphql.OneShot(&graphql.Response{Errors: gqlerror.List{gqlerror.WrapPath(nil, err)}})
+}
+
+// standbyRetry is the pause that a standby asks of callers, whose proxy may lead to the primary then.
+const standbyRetry = 2 * time.Second
+
 func costlyPartsOf(p *selection.Plan) mapping.CostlyParts {
 	return mapping.CostlyParts{
 		Artifacts: p.Selects("Run.artifacts"), Attempts: p.Selects("Step.attempts"),

@@ -42,6 +42,7 @@ const (
 	CodeStoreOverloaded     Code = "STORE_OVERLOADED"
 	CodeEngineUnavailable   Code = "ENGINE_UNAVAILABLE"
 	CodeUnavailable         Code = "UNAVAILABLE"
+	CodeStandby             Code = "STANDBY"
 	CodePolicyMoved         Code = "POLICY_MOVED"
 	CodeAuthRate            Code = "AUTH_RATE_LIMITED"
 	CodeTooManyStreams      Code = "TOO_MANY_STREAMS"

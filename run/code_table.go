@@ -85,6 +85,8 @@ func CodeTable() []CodeInfo {
 		{CodeEngineUnavailable, 503, true, "The workflow engine cannot be reached.",
 			"Nothing; accepted runs and signals are delivered when the engine is back."},
 		{CodeUnavailable, 503, true, "A component that this call needs is down.", "Try again after `retryAfterMs`."},
+		{CodeStandby, 503, true, "This site is a standby: it answers reads and changes nothing.",
+			"Send changes to the primary site. After its loss, `dvt dr promote` makes this site the primary."},
 		{CodePolicyMoved, 409, false, "The policy has changed since `expectedVersion`.",
 			"Read the policy, make the change again and decide again."},
 		{CodeAuthRate, 429, true, "Too many wrong tokens came from this address.",

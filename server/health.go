@@ -20,8 +20,9 @@ func (p *parts) health(w http.ResponseWriter, r *http.Request) {
 	}
 	out := struct {
 		Status string           `json:"status"`
+		Role   string           `json:"role"`   // primary or standby
 		Checks map[string]check `json:"checks"` // by name
-	}{strings.ToLower(h.Status), make(map[string]check, len(h.Checks))}
+	}{strings.ToLower(h.Status), p.site.role(), make(map[string]check, len(h.Checks))}
 	for _, c := range h.Checks {
 		one := check{Status: strings.ToLower(c.Status), LatencyMS: c.Latency.Milliseconds()}
 		if len(c.Providers) > 0 {

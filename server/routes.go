@@ -120,7 +120,7 @@ func (p *parts) apiConfig() graph.Config {
 func (p *parts) graphQL() *graph.Handler {
 	cfg := p.apiConfig()
 	cfg.Logger, cfg.Introspection, cfg.RequestID = p.log, true, requestID
-	cfg.Operation, cfg.Fault = noteOperation, spans.Fail
+	cfg.Operation, cfg.Fault, cfg.Standby = noteOperation, spans.Fail, p.site.standby
 	cfg.Streams.Metrics = p.registry
 	cfg.Limits = limit.Limits{PerMinute: p.cfg.RequestsPerMinute, AddressPerMinute: p.cfg.AddressRequestsPerMinute}
 	if p.dev != nil {
@@ -130,7 +130,8 @@ func (p *parts) graphQL() *graph.Handler {
 }
 
 // ready serves /readyz. It responds 200 when the store answered within the last second, and 503 otherwise and once the
-// server was asked to stop, so that a load balancer sends requests to other processes.
+// server was asked to stop, so that a load balancer sends requests to other processes. With ?role=primary it also
+// responds 503 on a standby.
 func (p *parts) ready(w http.ResponseWriter, r *http.Request) {
 	if p.stopping.Load() {
 		http.Error(w, "the server stops", http.StatusServiceUnavailable)
@@ -138,6 +139,10 @@ func (p *parts) ready(w http.ResponseWriter, r *http.Request) {
 	}
 	if !p.control.Ready(r.Context()) {
 		http.Error(w, "the store does not answer", http.StatusServiceUnavailable)
+		return
+	}
+	if p.site.standby && r.URL.Query().Get("role") == "primary" {
+		http.Error(w, "this site is a standby", http.StatusServiceUnavailable)
 		return
 	}
 	_, _ = w.Write([]byte("ok\n"))
@@ -150,7 +155,7 @@ func (p *parts) remoteJournal() http.Handler {
 			w, err := p.directory.AuthenticateWorker(token)
 			return p.journal.For(w), err
 		},
-		Unknown: p.tellAboutWorker,
+		Unknown: p.tellAboutWorker, Standby: p.site.standby,
 	}
 }
 
@@ -213,6 +218,11 @@ func (p *parts) metrics() http.Handler {
 		}
 		return 0
 	})
+	gauge("dvt_site_standby", "1 while this process belongs to a standby site.", p.site.isStandby)
+	gauge("dvt_replica_lag_bytes", "Bytes of the log of the primary that the database of this standby has not replayed.",
+		p.site.lagBytes)
+	gauge("dvt_replica_lag_seconds", "Age of the newest transaction of a standby that is behind its primary.",
+		p.site.lagSeconds)
 	return promhttp.HandlerFor(r, promhttp.HandlerOpts{EnableOpenMetrics: true})
 }
 

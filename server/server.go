@@ -93,6 +93,7 @@ type parts struct {
 	callers    *graph.Callers
 	dev        *devDoor // nil except in `dvt dev`
 	owner      string   // of leases: HOST/PID
+	site       *site
 	registry   *prometheus.Registry
 	clock      *storeclock.Clock
 	now        func() time.Time  // the time of the store
@@ -133,6 +134,9 @@ func assemble(
 		if p.opened, err = openStore(ctx, cfg, log); err != nil {
 			return p, err
 		}
+	}
+	if p.site, err = openSite(ctx, p.opened, cfg.Standby, log); err != nil {
+		return p, err
 	}
 	if err := p.openClock(ctx); err != nil {
 		return p, err
@@ -235,6 +239,7 @@ func assemble(
 		Blobs: p.artifacts, Queues: queues, Leases: leases, Policy: cfg.Policy(),
 		RightsCheckInterval: cfg.PolicyRecheck,
 		Metrics:             p.registry, Logger: log,
+		Standby:         p.site.healthMessage(),
 		OperatorsTenant: cfg.OperatorsTenant, ApprovalTTL: cfg.ApprovalTTL, PublishGate: p.gate, Quotas: cfg.Quotas,
 		Redriver: p.projector, ManualKeys: keys, Seals: p.tickets, Now: now,
 		EngineTrouble: cfg.EngineTrouble,
@@ -338,8 +343,12 @@ func (p *parts) followClock(ctx context.Context) error {
 }
 
 // Run is `dvt server`. It serves the API, runs the hub and the duties of cfg, and returns after a clean shutdown when
-// ctx ends.
+// ctx ends. When the database becomes a primary or a standby, it starts over in the new role.
 func Run(ctx context.Context, cfg config.Config, log *slog.Logger) error {
+	return acrossRoles(ctx, log, func() error { return runServer(ctx, cfg, log) })
+}
+
+func runServer(ctx context.Context, cfg config.Config, log *slog.Logger) error {
 	err := errors.Join(need(cfg.Store, "store", cfg.Redis, "redis", cfg.Temporal, "temporal"), cfg.VerifyForServer())
 	if slices.ContainsFunc(cfg.Duties, config.NeedsTicketKeys) {
 		err = errors.Join(err, cfg.RequireTicketKeys())
@@ -356,7 +365,7 @@ func Run(ctx context.Context, cfg config.Config, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	log.Info("dvt server listens", slog.String("listen", ln.Addr().String()))
+	log.Info("dvt server listens", slog.String("listen", ln.Addr().String()), slog.String("role", p.site.role()))
 	defer logStop(ctx, log, "dvt server")()
 	if p.subjects == nil {
 		log.Warn("no subject-keys are set, so the audit names people in plain text and nobody can be erased from it: set " +
@@ -483,11 +492,17 @@ func (p *parts) serve(ctx context.Context, ln net.Listener, routes http.Handler,
 	keep(api, "lists", p.lists.Run)
 	keep(work, "clock", p.followClock)
 	keep(work, "policy", p.control.FollowPolicy)
-	keep(work, "quotas", p.control.MeasureQuotas)
-	keep(work, "health", p.control.MeasureHealth)
-	keep(work, "heartbeats", func(ctx context.Context) error { return p.control.Beat(ctx, p.owner) })
 	keep(work, "providers", p.providers.Run)
-	for _, d := range p.cfg.Duties {
+	g.Go(func() error { return p.site.watch(failed) })
+	duties := p.cfg.Duties
+	if p.site.standby {
+		duties = nil
+	} else {
+		keep(work, "quotas", p.control.MeasureQuotas)
+		keep(work, "health", p.control.MeasureHealth)
+		keep(work, "heartbeats", func(ctx context.Context) error { return p.control.Beat(ctx, p.owner) })
+	}
+	for _, d := range duties {
 		switch d {
 		case "project":
 			keep(work, "project", p.projector.Run)

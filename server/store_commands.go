@@ -114,6 +114,11 @@ func BumpStoreEpoch(ctx context.Context, cfg config.Config, log *slog.Logger) (b
 // dev` on the data directory, and returns an error when `dvt dev` runs there.
 func RepairStore(ctx context.Context, cfg config.Config, log *slog.Logger, runs []string,
 	done func(runID string)) (out storeadmin.Repaired, err error) {
+	return repairStore(ctx, cfg, log, runs, done, func(s store.Store) store.Store { return s })
+}
+
+func repairStore(ctx context.Context, cfg config.Config, log *slog.Logger, runs []string, done func(runID string),
+	as func(store.Store) store.Store) (out storeadmin.Repaired, err error) {
 	if cfg.Temporal == "" {
 		t, stop, err := devTemporal(ctx, cfg, log)
 		if err != nil {
@@ -143,7 +148,7 @@ func RepairStore(ctx context.Context, cfg config.Config, log *slog.Logger, runs 
 			Store: journal.On(s), Queues: cfg.PlanQueues(), MaxSteps: plan.MaxSteps,
 			Fetch: journal.NewFetcher(cfg.PlanRoots, guard).SetBuckets(cfg.PlanBuckets), Restoring: true,
 		})
-		out, err = storeadmin.Repair(ctx, s, temporal.New(c, cfg.TemporalNamespace, temporal.Config{Payloads: to.Payloads}),
+		out, err = storeadmin.Repair(ctx, as(s), temporal.New(c, cfg.TemporalNamespace, temporal.Config{Payloads: to.Payloads}),
 			journal, runs, done)
 		return err
 	})

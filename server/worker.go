@@ -56,10 +56,12 @@ func RunWorker(ctx context.Context, cfg config.Config, log *slog.Logger) error {
 	}
 	log.Info("dvt worker starts", slog.Any("queues", cfg.Queues))
 	defer logStop(ctx, log, "dvt worker")()
-	if len(w.Control) > 0 {
-		return runControlWorker(ctx, cfg, w, log)
-	}
-	return runDataWorker(ctx, cfg, w, log)
+	return acrossRoles(ctx, log, func() error {
+		if len(w.Control) > 0 {
+			return runControlWorker(ctx, cfg, w, log)
+		}
+		return runDataWorker(ctx, cfg, w, log)
+	})
 }
 
 func runControlWorker(ctx context.Context, cfg config.Config, w temporal.WorkerConfig, log *slog.Logger) error {
@@ -73,6 +75,10 @@ func runControlWorker(ctx context.Context, cfg config.Config, w temporal.WorkerC
 	defer p.close()
 	return withMetrics(ctx, cfg, p.registry, log, func(ctx context.Context, serving func()) error {
 		w.OnServing = serving
+		if p.site.standby {
+			log.WarnContext(ctx, "this site is a standby: the worker serves no queues until it is a primary")
+			return p.site.watch(ctx)
+		}
 		return p.runControl(ctx, w, p.journal)
 	})
 }
@@ -83,6 +89,7 @@ func (p *parts) runControl(ctx context.Context, w temporal.WorkerConfig, j engin
 		return err
 	}
 	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return p.site.watch(ctx) })
 	p.executions = executor.NewMeter(p.registry)
 	w.Metrics, w.Tickets, w.ControlSteps = p.registry, p.tickets, p.controlSteps(w.Control)
 	panics := contain.New(p.registry, p.log)
@@ -152,6 +159,7 @@ func runDataWorker(ctx context.Context, cfg config.Config, w temporal.WorkerConf
 	// temporal.Run gets no journal: without control queues only the runner writes events, through its own journal.
 	return withMetrics(ctx, cfg, registry, log, func(ctx context.Context, serving func()) error {
 		w.OnServing = serving
+		awaitPrimary(ctx, journal, log)
 		return whileGranted(ctx, journal, log, func(ctx context.Context) error {
 			return whileReporting(ctx, reports, func(ctx context.Context) error {
 				return box.whileIsolated(ctx, func(ctx context.Context) error { return temporal.Run(ctx, c, w, nil, runner) })

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/dvt-engine/dvt/engine"
+	"github.com/dvt-engine/dvt/store"
 )
 
 const (
@@ -31,7 +32,7 @@ func checkJournal(ctx context.Context, j checker, log *slog.Logger) error {
 	if errors.Is(err, engine.ErrDenied) {
 		return err
 	}
-	if err != nil {
+	if err != nil && !errors.Is(err, store.ErrReadOnly) {
 		log.WarnContext(ctx, "the server does not answer: this worker begins no steps until it does; check the setting server", slog.Any("error", err))
 	}
 	return nil
@@ -63,6 +64,9 @@ func watchAccess(ctx context.Context, j checker, log *slog.Logger) error {
 		err := j.Check(ctx)
 		if ctx.Err() != nil {
 			return nil
+		}
+		if errors.Is(err, store.ErrReadOnly) {
+			return errSiteChanged
 		}
 		if !errors.Is(err, engine.ErrDenied) {
 			denied = 0

@@ -39,6 +39,12 @@ var (
 	// ErrOverloaded says that a bounded queue in front of the store is full. The call was refused before anything was
 	// tried. An *OverloadedError says when to retry.
 	ErrOverloaded = errors.New("store: overloaded")
+	// ErrReadOnly says that the store takes no writes, because it is a standby or was opened to read. Errors with it are
+	// also ErrUnavailable.
+	ErrReadOnly = errors.New("store: read-only")
+	// ErrFenced says that the store is that of a site from which another one took over. Errors with it are also
+	// ErrUnavailable.
+	ErrFenced = errors.New("store: fenced")
 )
 
 // OverloadedError is ErrOverloaded with the time to wait before a retry.

@@ -46,7 +46,7 @@ var testedElsewhere = strings.Fields(`bulk-signal bulk-rerun bulk-show bulk-watc
 	destinations-list destinations-show destinations-test destinations-enable destinations-disable destinations-replay destinations-dead-letters destinations-redrive
 	incidents-list incidents-show incidents-ack incidents-note incidents-severity incidents-close tenant-recovery
 	break-glass-take break-glass-end run-search run-tag run-note run-share run-step tenant-share-links
-	context-list context-show context-set context-use context-delete store-verify store-rebuild store-repair store-export store-import store-epoch-bump trace-export
+	context-list context-show context-set context-use context-delete store-verify store-rebuild store-repair store-export store-import store-epoch-bump dr-status dr-promote trace-export
 	erasure-confirm erasure-cancel erasure-verify subject-erase tenant-purge store-erase store-replay-erasures
 	tenant-export subject-export export-verify migrate preflight smoke config-check config-explain
 	retention-preview retention-set hold-place hold-lift secrets-check secrets-export secrets-revoke`)

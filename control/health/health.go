@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"time"
 
@@ -56,6 +57,7 @@ type Checks struct {
 	engine     *EngineProbe
 	modes      *admission.Modes
 	background *control.Background
+	standby    func() string // says that this site is a standby; nil: it is not
 }
 
 // NewChecks makes Checks.
@@ -64,6 +66,13 @@ func NewChecks(store HealthStore, reports SecretsStore, logs artifact.Logs, bus 
 	return &Checks{store: &storeView{HealthStore: store, reports: reports}, logs: logs, bus: bus, engine: engine,
 		modes: modes, background: background}
 }
+
+// StandbyPrefix begins the message of the check of the store on a standby.
+const StandbyPrefix = "STANDBY: "
+
+// SetStandby says that this site is a standby: the store need not take writes, and the health is DEGRADED with the
+// message, which begins with StandbyPrefix. Call it before the first check.
+func (s *Checks) SetStandby(message func() string) { s.standby = message }
 
 // BacklogStore counts unpublished and active runs.
 type BacklogStore interface {
@@ -142,6 +151,8 @@ func (s *Checks) Health(ctx context.Context) Health {
 		c := &out.Checks[i]
 		_, _, slow := s.modes.Breaker.Stats()
 		switch {
+		case c.Name == CheckStore && strings.HasPrefix(c.Message, StandbyPrefix):
+			c.Status = "DEGRADED"
 		case c.Name == CheckSecrets:
 			c.complete(s.store.providers(ctx, s.background.Now()))
 		case c.Name == CheckTemporal && c.Status == "HEALTHY" && slow:
@@ -149,7 +160,7 @@ func (s *Checks) Health(ctx context.Context) Health {
 		}
 		switch {
 		case c.Status == "HEALTHY":
-		case c.Name == CheckStore:
+		case c.Name == CheckStore && c.Status == "UNHEALTHY":
 			out.Status = "UNHEALTHY"
 		case out.Status == "HEALTHY":
 			out.Status = "DEGRADED"
@@ -183,6 +194,9 @@ func (s *Checks) checkEngine(ctx context.Context) string {
 func (s *Checks) checkStore(ctx context.Context) string {
 	if s.store.Ping(ctx) != nil {
 		return "The store does not answer: nothing can be changed, views are STALE."
+	}
+	if s.standby != nil {
+		return s.standby()
 	}
 	return messageUnless(s.store.CheckWritable(ctx) == nil,
 		"The store can be read but not written: nothing can be changed, and running runs make no progress. Check its "+

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/dvt-engine/dvt/engine"
@@ -38,8 +39,26 @@ func (a *attempts) write(ctx context.Context, key string, c refusedCall, f func(
 	return a.journal.refusals.record(ctx, c, err)
 }
 
+// CheckEpoch returns an error with store.ErrFenced for work of a newer epoch than that of the store; see epoch.Guard.
+func (j *Journal) CheckEpoch(ctx context.Context, work string) error {
+	return j.epochs.Check(ctx, work)
+}
+
+// knows is CheckEpoch for workers, which hand work back that the Journal does not know: another worker takes it.
+func (j *Journal) knows(ctx context.Context, work string) error {
+	err := j.CheckEpoch(ctx, work)
+	if errors.Is(err, store.ErrFenced) {
+		j.cfg.Logger.WarnContext(ctx, "a step is not begun here", slog.Any("error", err))
+		return fmt.Errorf("%w: %w", store.ErrNotFound, err)
+	}
+	return err
+}
+
 func (a *attempts) startAttempt(ctx context.Context, b engine.StartAttempt) (engine.AttemptStarted, error) {
 	j := a.journal
+	if err := j.knows(ctx, b.Epoch); err != nil {
+		return engine.AttemptStarted{}, err
+	}
 	d, err := a.checkTicket(ctx, b, false)
 	if err != nil {
 		return engine.AttemptStarted{}, err
@@ -215,6 +234,9 @@ func (a *attempts) Compensation(ctx context.Context, b engine.StartAttempt) (eng
 
 func (a *attempts) compensation(ctx context.Context, b engine.StartAttempt) (engine.Hook, error) {
 	j := a.journal
+	if err := j.knows(ctx, b.Epoch); err != nil {
+		return engine.Hook{}, err
+	}
 	if _, err := a.checkTicket(ctx, b, true); err != nil {
 		return engine.Hook{}, err
 	}

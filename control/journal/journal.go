@@ -22,6 +22,7 @@ import (
 	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store"
+	"github.com/dvt-engine/dvt/store/epoch"
 )
 
 // Config has the dependencies and settings of a Journal.
@@ -72,6 +73,7 @@ type Journal struct {
 	writes    *writes
 	runs      *sizedlru.Cache[*RunFacts]
 	refusals  *refusals
+	epochs    *epoch.Guard
 	workers   *lru.Cache[string, knownWorker] // by account and worker
 	orders    openOrders
 	nodes     *nodes.Folds
@@ -103,6 +105,7 @@ func New(cfg Config) *Journal {
 		cfg.Now = time.Now
 	}
 	j := &Journal{cfg: cfg, writes: newWrites(cfg), runs: sizedlru.New[*RunFacts](maxKept, maxKeptBytes),
+		epochs:   epoch.NewGuard(func(ctx context.Context) (string, error) { return cfg.Store.Runs.Epoch(ctx) }),
 		refusals: newRefusals(cfg), workers: control.NewLRU[knownWorker](maxKnownWorkers),
 		nodes: nodes.NewFolds(cfg.Store.Signals), lostNotes: make(chan struct{}, maxLostNotes)}
 	j.attempts = &attempts{journal: j, worker: authz.Worker{ID: string(run.ByEngine), Serves: []string{"*"},
@@ -186,9 +189,9 @@ func (j *Journal) Skeleton(ctx context.Context, runID string) (engine.Skeleton, 
 	if err != nil {
 		return engine.Skeleton{}, err
 	}
-	epoch, err := j.cfg.Store.Runs.Epoch(ctx)
+	at, err := j.cfg.Store.Runs.Epoch(ctx)
 	return engine.Skeleton{
-		Epoch: epoch, Reused: reused, Identity: f.run.Identity, SHA256: f.run.PlanRef.SHA256, Binary: b,
+		Epoch: at, Reused: reused, Identity: f.run.Identity, SHA256: f.run.PlanRef.SHA256, Binary: b,
 		Policy: f.run.Policy.For(f.plan),
 	}, err
 }

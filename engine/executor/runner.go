@@ -79,6 +79,7 @@ type Dispatch struct {
 	// ends in a *RetryError instead of an end in the log.
 	MaxEngineAttempts int
 	Ticket            string
+	Epoch             string // see engine.StartAttempt
 	// StopCause is the cause of ctx when the worker stops. Any other cause means that somebody asked the execution to
 	// stop, or that the engine no longer knows it.
 	StopCause error
@@ -179,7 +180,7 @@ func (r *Runner) begin(ctx context.Context, d Dispatch, blocked *atomic.Pointer[
 	err := persist(ctx, beginRetry, beginRetryMost, func() error {
 		answer = call(engine.StartAttempt{
 			RunID: d.RunID, StepID: d.StepID, LogicalAttempt: d.LogicalAttempt, N: d.N, EngineAttempt: d.EngineAttempt,
-			EmittedAt: r.now().UTC(), Ticket: d.Ticket, SelectsNodes: true,
+			EmittedAt: r.now().UTC(), Ticket: d.Ticket, SelectsNodes: true, Epoch: d.Epoch,
 		})
 		if answer == nil || errors.Is(answer, engine.ErrRefused) || errors.Is(answer, engine.ErrDenied) ||
 			errors.Is(answer, store.ErrNotFound) {

@@ -42,6 +42,8 @@ type Server struct {
 	// ClientCertificates requires that a call comes over TLS with a certificate that the listener verified.
 	ClientCertificates bool
 	Logger             *slog.Logger
+	// Standby answers every call with STANDBY, because this site changes nothing.
+	Standby bool
 	// Unknown is called for each call with a token that no account has, also concurrently; may be nil.
 	Unknown func(ctx context.Context, remoteAddress string)
 
@@ -81,6 +83,10 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			s.Unknown(r.Context(), r.RemoteAddr)
 		}
 		answer(w, http.StatusUnauthorized, response{Code: run.CodeUnauthenticated})
+		return
+	}
+	if s.Standby {
+		retryLater(w, http.StatusServiceUnavailable, run.CodeStandby, busyFor)
 		return
 	}
 	if !s.enter(token) {

@@ -199,7 +199,8 @@ func (c *Client) End(ctx context.Context, e engine.End) (engine.Receipt, error) 
 	return answerOf(out.Ended, err)
 }
 
-// Check returns nil when the server accepts this client's token. Errors: engine.ErrDenied, store.ErrUnavailable.
+// Check returns nil when the server accepts this client's token. Errors: engine.ErrDenied, store.ErrUnavailable, with
+// store.ErrReadOnly when the server is that of a standby site.
 func (c *Client) Check(ctx context.Context) error {
 	_, err := c.call(ctx, callCheck, check{})
 	return err
@@ -298,6 +299,8 @@ func (r response) problem(status int, host string) error {
 		return fmt.Errorf("%w: %s", engine.ErrRefused, r.Reason)
 	case run.CodeSchemaValidation:
 		return &run.SchemaError{Violations: r.Violations}
+	case run.CodeStandby:
+		return fmt.Errorf("%w: %w: %s is a standby", store.ErrUnavailable, store.ErrReadOnly, host)
 	case run.CodeWriteBudget:
 		return engine.ErrUnanswered
 	case run.CodeBadInput:

@@ -38,6 +38,8 @@ type executeInput struct {
 	Ticket      string `json:"ticket"`
 	// SignalID is the id of the RETRY_STEP that caused the attempt, for a Historian.
 	SignalID string `json:"signalId,omitempty"`
+	// Epoch is that of the store when the workflow read it last: the Journal of a former primary begins no step of it.
+	Epoch string `json:"epoch,omitempty"`
 }
 
 // executeOptions translates a step's policy into Temporal's (contract T55, T65, T66, T205). Temporal does not retry
@@ -93,7 +95,7 @@ func (d *driver) execute(e interp.Execute) {
 	id := fmt.Sprintf("%s/%d.%d", d.nameOf(e.Ord), e.LogicalAttempt, e.N)
 	in := executeInput{
 		RunID: d.in.Identity.RunID, StepID: s.StepID, LogicalAttempt: e.LogicalAttempt, N: e.N, Spent: e.Spent,
-		MaxAttempts: max(1, s.Retry.MaxAttempts-e.Spent), SignalID: e.SignalID,
+		MaxAttempts: max(1, s.Retry.MaxAttempts-e.Spent), SignalID: e.SignalID, Epoch: d.epoch,
 		Ticket: d.ticketFor(ticket.Dispatch{
 			StepID: s.StepID, LogicalAttempt: e.LogicalAttempt, N: e.N, Queue: s.TaskQueue, PassFailing: e.PassFailing,
 			SignalID: e.SignalID,
@@ -115,7 +117,7 @@ func (d *driver) compensate(e interp.Compensate) {
 	id := fmt.Sprintf("%s/compensate.%d", d.nameOf(e.Ord), e.N)
 	in := executeInput{
 		RunID: d.in.Identity.RunID, StepID: s.StepID, LogicalAttempt: e.LogicalAttempt, N: e.N, Spent: e.Spent,
-		MaxAttempts: max(1, hookAttempts-e.Spent),
+		MaxAttempts: max(1, hookAttempts-e.Spent), Epoch: d.epoch,
 		Ticket: d.ticketFor(ticket.Dispatch{StepID: s.StepID, LogicalAttempt: e.LogicalAttempt, N: e.N,
 			Queue: s.CompensationQueue,
 			Hook:  true}),

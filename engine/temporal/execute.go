@@ -59,7 +59,7 @@ func (x *executeActivity) work(ctx context.Context, run runFunc, in executeInput
 	d := executor.Dispatch{
 		RunID: in.RunID, StepID: in.StepID, LogicalAttempt: in.LogicalAttempt, N: in.N,
 		EngineAttempt: in.Spent + int(info.Attempt), Try: int(info.Attempt), MaxEngineAttempts: in.Spent + in.MaxAttempts,
-		Ticket: in.Ticket, StopCause: worker.ErrWorkerShutdown,
+		Ticket: in.Ticket, Epoch: in.Epoch, StopCause: worker.ErrWorkerShutdown,
 	}
 	if !hook && x.drains && x.running.isDrained() {
 		x.meter.declined.WithLabelValues(string(x.workload), declinedDrained).Inc()

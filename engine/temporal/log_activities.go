@@ -36,6 +36,8 @@ type (
 		Append store.Append `json:"append"`
 		// UnlessPaused asks for an answer that may be HeldBack.
 		UnlessPaused bool `json:"unlessPaused,omitempty"`
+		// Epoch is that of the store when the workflow read it last; see logActivities.fence.
+		Epoch string `json:"epoch,omitempty"`
 	}
 	sealedAppend struct {
 		Body []byte `json:"body"` // an appendInput
@@ -51,6 +53,7 @@ type (
 		After run.Seq `json:"after"`
 		// Claims are the attempts and hooks that Temporal reports as ended.
 		Claims []claim `json:"claims,omitempty"`
+		Epoch  string  `json:"epoch,omitempty"` // see appendInput
 	}
 	claim struct {
 		StepID         string `json:"stepId"`
@@ -60,7 +63,8 @@ type (
 	signalsInput struct {
 		RunID string `json:"runId"`
 		After int64  `json:"after"`
-		Hint  int64  `json:"hint,omitempty"` // the highest signal number that Temporal delivered
+		Hint  int64  `json:"hint,omitempty"`  // the highest signal number that Temporal delivered
+		Epoch string `json:"epoch,omitempty"` // see appendInput
 	}
 	signalsResult struct {
 		After   int64           `json:"after"`
@@ -93,6 +97,17 @@ func (l *logActivities) register(w worker.ActivityRegistry) {
 	}
 }
 
+// fence refuses work of a workflow that has read a newer epoch than that of the store of this worker, so that a former
+// primary neither reads nor writes for it. Temporal tries again, on any worker of the queue.
+func (l *logActivities) fence(ctx context.Context, epoch string) error {
+	if j, ok := l.journal.(interface {
+		CheckEpoch(ctx context.Context, work string) error
+	}); ok {
+		return j.CheckEpoch(ctx, epoch)
+	}
+	return nil
+}
+
 // appendSealed is append for the log queue. It verifies the seal of its input.
 func (l *logActivities) appendSealed(ctx context.Context, in sealedAppend) (appendResult, error) {
 	var a appendInput
@@ -106,6 +121,9 @@ func (l *logActivities) appendSealed(ctx context.Context, in sealedAppend) (appe
 // localNames.
 func (l *logActivities) append(ctx context.Context, in appendInput) (appendResult, error) {
 	out := appendResult{Batch: in.Batch, Append: in.Append}
+	if err := l.fence(ctx, in.Epoch); err != nil {
+		return out, err
+	}
 	in.Append.Events = slices.Clone(in.Append.Events) // the Journal completes them
 	if err := l.addRef(ctx, in.Append.Events); err != nil {
 		return out, err
@@ -147,6 +165,9 @@ func (l *logActivities) addRef(ctx context.Context, events []run.Draft) error {
 
 // tail reads the log and reports the claims of Temporal that the log contradicts.
 func (l *logActivities) tail(ctx context.Context, in tailInput) (engine.Tail, error) {
+	if err := l.fence(ctx, in.Epoch); err != nil {
+		return engine.Tail{}, err
+	}
 	out, err := l.journal.Tail(ctx, in.RunID, in.After)
 	if err != nil {
 		return out, retryError(err)
@@ -176,6 +197,9 @@ func (c claim) isMetBy(e engine.LogEvent) bool {
 
 // signals reads accepted signals. It reports a signal number that Temporal delivered and that no accepted signal has.
 func (l *logActivities) signals(ctx context.Context, in signalsInput) (signalsResult, error) {
+	if err := l.fence(ctx, in.Epoch); err != nil {
+		return signalsResult{}, err
+	}
 	list, err := l.journal.Signals(ctx, in.RunID, in.After)
 	if err != nil {
 		return signalsResult{}, retryError(err)

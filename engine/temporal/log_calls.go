@@ -156,7 +156,7 @@ func (d *driver) append(e interp.Append) {
 	}
 	a := e.Append
 	a.RunID, a.MinHead = d.in.Identity.RunID, d.head
-	in := appendInput{Batch: e.Batch, Append: a, UnlessPaused: e.UnlessPaused}
+	in := appendInput{Batch: e.Batch, Append: a, UnlessPaused: e.UnlessPaused, Epoch: d.epoch}
 	call(d, activityAppend, d.log.append, in, d.seal(in), func(out appendResult) { d.takeAppended(e.Batch, out) })
 }
 
@@ -187,7 +187,7 @@ func (d *driver) takeAppended(batch int, out appendResult) {
 func (d *driver) readLog() {
 	returns := d.returns
 	d.reading, d.unread, d.returns = true, false, nil
-	in := tailInput{RunID: d.in.Identity.RunID, After: d.machine.ObservedSeq()}
+	in := tailInput{RunID: d.in.Identity.RunID, After: d.machine.ObservedSeq(), Epoch: d.epoch}
 	for _, r := range returns {
 		if r.claimed && d.machine.InFlight(r.Return, r.hook) {
 			in.Claims = append(in.Claims, claim{StepID: r.StepID, LogicalAttempt: r.LogicalAttempt, Hook: r.hook})
@@ -204,7 +204,7 @@ func (d *driver) readLog() {
 
 // fetchSignals reads the accepted signals with a number above after.
 func (d *driver) fetchSignals(after int64) {
-	in := signalsInput{RunID: d.in.Identity.RunID, After: after, Hint: d.hint}
+	in := signalsInput{RunID: d.in.Identity.RunID, After: after, Hint: d.hint, Epoch: d.epoch}
 	d.hint = 0
 	call(d, activitySignals, d.log.signals, in, in, func(out signalsResult) {
 		if out.After != after {

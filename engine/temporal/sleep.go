@@ -83,6 +83,9 @@ func (d *driver) sleep(cancellable workflow.Context, id string, in executeInput)
 // sleep starts a SLEEP in the Journal and returns its duration. It is a local activity; see localNames.
 func (l *logActivities) sleep(ctx context.Context, in executeInput) (sleepResult, error) {
 	out := sleepResult{StepID: in.StepID, LogicalAttempt: in.LogicalAttempt, SignalID: in.SignalID}
+	if err := l.fence(ctx, in.Epoch); err != nil {
+		return out, err
+	}
 	begun, err := l.journal.StartAttempt(ctx, engine.StartAttempt{
 		RunID: in.RunID, StepID: in.StepID, LogicalAttempt: in.LogicalAttempt, N: in.N, EngineAttempt: in.Spent + 1,
 		EmittedAt: time.Now().UTC(), Ticket: in.Ticket,
@@ -130,6 +133,9 @@ func (l *logActivities) sleep(ctx context.Context, in executeInput) (sleepResult
 func (l *logActivities) wakeUp(ctx context.Context, in wakeUpInput) (engine.Return, error) {
 	out := engine.Return{StepID: in.StepID, LogicalAttempt: in.LogicalAttempt, N: in.N, EngineAttempt: in.Spent + 1,
 		Kind: engine.ReturnEnded}
+	if err := l.fence(ctx, in.Epoch); err != nil {
+		return out, err
+	}
 	end := l.end(in.executeInput, in.StartedSeq, nil)
 	end.Completed = &run.StepCompletedPayload{
 		Result: json.RawMessage(fmt.Sprintf(`{"sleptMs":%d}`, in.Slept.Milliseconds())), DurationMS: in.Slept.Milliseconds(),

@@ -53,8 +53,10 @@ var imports = map[string][]string{
 	// One arithmetic of quotas for both adapters.
 	"store/admission": {"store", "run"},
 	// owner lists the tables that an erasure empties; adapters count their rows for a preview.
-	"store/postgres": {"store", "store/admission", "store/owner", "run", "plan"},
+	"store/postgres": {"store", "store/admission", "store/epoch", "store/owner", "run", "plan"},
 	"store/sqlite":   {"store", "store/admission", "store/owner", "run", "plan"},
+	// Which history a database or a task belongs to: adapters, the Journal and commands compare epochs.
+	"store/epoch": {"store"},
 	// Side effects of commits, as decorators of a store.
 	"store/decorate": {"store", "run"},
 	"store/feed":     {"store", "run", "internal/sizedlru"},
@@ -141,7 +143,7 @@ var imports = map[string][]string{
 		"authz"},
 	// An engine's log is compared with what the use cases accepted, so the Journal knows their payloads.
 	"control/journal": {"control", "control/nodes", "run/nodeset", "control/runs", "control/admission",
-		"plan", "run", "store", "engine", "engine/ticket",
+		"plan", "run", "store", "store/epoch", "engine", "engine/ticket",
 		"authz", "artifact", "egress", "internal/sizedlru"},
 	// It removes what runs left in the bucket.
 	"control/retention": {"control", "plan", "run", "store", "authz", "artifact", "destination", "internal/dutycycle"},

@@ -187,6 +187,12 @@ func Metrics() []Metric {
 		{Name: "projector_alerts_total", Type: Counter, Labels: l("alert", "severity"), On: Stores,
 			Meaning: "alerts of the projector; each is also a line in the log"},
 		{Name: "dvt_bus_up", Type: Gauge, On: API, Meaning: "1 while Redis answers"},
+		{Name: "dvt_site_standby", Type: Gauge, On: API, Meaning: "1 while the process belongs to a standby site"},
+		{Name: "dvt_replica_lag_bytes", Type: Gauge, On: API,
+			Meaning: "bytes of the log of the primary that the database of a standby has not replayed; 0 for a role that may " +
+				"not see it"},
+		{Name: "dvt_replica_lag_seconds", Type: Gauge, On: API,
+			Meaning: "age of the newest transaction of a standby that is behind its primary"},
 		{Name: "dvt_dependency_up", Type: Gauge, Labels: l("check"), On: API,
 			Meaning: "1 while a part that dvt needs works, by check of the health, every `health-interval`"},
 		// Views and streams.

@@ -2,6 +2,7 @@ package testserver
 
 import (
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -31,6 +32,14 @@ func (s *PostgresServer) Promote(t testing.TB) {
 	t.Helper()
 	if err := execSQL(s.DSN, "SELECT pg_promote(true, 30)"); err != nil {
 		t.Fatalf("testserver: promote PostgreSQL: %v", err)
+	}
+}
+
+// Kill ends the server with SIGKILL. Start starts it again on its data, as after a crash.
+func (s *PostgresServer) Kill(t testing.TB) {
+	t.Helper()
+	if err := s.box.stop(s.proc, syscall.SIGKILL); err != nil {
+		t.Fatalf("testserver: kill PostgreSQL: %v", err)
 	}
 }
 

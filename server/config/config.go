@@ -53,6 +53,11 @@ type Config struct {
 	Store  string `koanf:"store"`  // postgres://… or sqlite:FILE; empty in dev: a file under data
 	Redis  string `koanf:"redis"`  // redis://host:port/0; empty in dev: embedded
 
+	// Standby makes this process part of a standby site, also on a database that takes writes.
+	Standby bool `koanf:"standby"`
+	// PeerStore is the database of the other site, which `dvt dr` compares with that of this one.
+	PeerStore Secret `koanf:"peer-store"`
+
 	AppRole string `koanf:"app-role"` // the role that `dvt migrate` gives the rights of a server on PostgreSQL
 
 	Temporal          string `koanf:"temporal"`           // host:port; empty in dev: dvt starts a server
@@ -226,7 +231,7 @@ func Defaults(dev bool) map[string]any {
 func Flags(f *pflag.FlagSet, names ...string) {
 	help := map[string]string{
 		"listen": "host:port to listen on", "data": "data directory",
-		"store": "postgres://USER@HOST/NAME or sqlite:FILE", "redis": "redis://host:port/0",
+		"store": "postgres://USER@HOST/NAME or sqlite:FILE", "peer-store": "database of the other site, for dvt dr", "redis": "redis://host:port/0",
 		"app-role":           "PostgreSQL role that servers connect as; it gets the rights that they need and no others",
 		"temporal":           "host:port of a Temporal server",
 		"temporal-namespace": "Temporal namespace", "temporal-binary": "the Temporal CLI to start",
@@ -285,6 +290,8 @@ func Flags(f *pflag.FlagSet, names ...string) {
 		switch {
 		case n == "no-sample":
 			f.Bool(n, false, "do not submit the sample run")
+		case n == "standby":
+			f.Bool(n, false, "serve reads and change nothing, also on a database that takes writes")
 		case n == "allow-private":
 			f.Bool(n, false, "HTTP_NOTIFY may call private addresses")
 		case n == "concurrency":
@@ -393,7 +400,7 @@ var listKeys = map[string]bool{ //nolint:gochecknoglobals // a table
 
 func knownKeys() map[string]bool {
 	out := map[string]bool{}
-	for _, k := range strings.Fields(`listen data store redis app-role temporal temporal-namespace temporal-binary temporal-port temporal-ui-port
+	for _, k := range strings.Fields(`listen data store redis standby peer-store app-role temporal temporal-namespace temporal-binary temporal-port temporal-ui-port
 		artifacts workspace workspace-max workspace-life step-grace project-root dbt
 		plan-roots control-queue data-queue isolation-queue isolation-tenants known-queues queues no-worker-after stop-within
 		pause-drain-timeout recovery concurrency

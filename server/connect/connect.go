@@ -153,7 +153,7 @@ func Redis(c *config.Config, log *slog.Logger) (cfg redisbus.Config, err error) 
 // Store returns the options of a connection to PostgreSQL.
 func Store(c *config.Config, log *slog.Logger) (postgres.Options, error) {
 	password, err := text(log, "store-password-file", c.StorePasswordFile)
-	return postgres.Options{Logger: log, Password: password}, err
+	return postgres.Options{Logger: log, Password: password, ReadOnly: c.Standby}, err
 }
 
 // Journal returns the client through which a data worker calls the Journal.

@@ -81,6 +81,8 @@ type Config struct {
 	Erasing erasing.Installation
 	// Recovery is what dvt does about runs that hang; "" is RecoveryOff.
 	Recovery admission.RecoveryMode
+	// Standby says that this site is a standby, and how; nil: it is not.
+	Standby func() string
 	// OperatorsTenant is the tenant whose principals may set the engine's mode; "": nobody may.
 	OperatorsTenant string
 	// ApprovalTTL is how long a run waits for approval; 0 means 24 h.
@@ -264,6 +266,7 @@ func New(cfg Config) *UseCases {
 
 	probe := &health.EngineProbe{Engine: cfg.Engine, Trouble: cfg.EngineTrouble}
 	s.Checks = health.NewChecks(st, st, cfg.Logs, cfg.Bus, probe, modes, s.Background)
+	s.Checks.SetStandby(cfg.Standby)
 	s.Reports = health.NewReports(s.Rights, st, s.Checks)
 	s.Meter = health.NewMeter(s.Rights, s.Checks, cfg.Meter, cfg.Metrics)
 	s.WorkerReader = health.NewWorkerReader(s.Rights, st)

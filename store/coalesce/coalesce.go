@@ -97,6 +97,9 @@ type coalescer struct {
 	alone    bool             // a call that found no write in progress has not returned yet
 }
 
+// Unwrap returns the decorated store.
+func (c *coalescer) Unwrap() store.Store { return c.Store }
+
 // Connections returns the number of open connections of the decorated store, or 0 when it does not know.
 func (c *coalescer) Connections() int {
 	if s, ok := c.Store.(interface{ Connections() int }); ok {

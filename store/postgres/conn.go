@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"database/sql"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -15,6 +16,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/stdlib"
+
+	"github.com/dvt-engine/dvt/store"
 )
 
 // OpenOwner connects to the database that dsn names with the rights of its owner, for package owner. It refuses another
@@ -199,3 +202,111 @@ func (f *Facts) read(ctx context.Context, c *pgx.Conn) error {
 	f.Missing, err = missingRights(ctx, c)
 	return err
 }
+
+// Site is the state of a database as that of one site of an installation.
+type Site struct {
+	Standby bool // it replicates a primary and takes no writes
+	Epoch   string
+	Now     time.Time // by the clock of the database
+
+	// Position is the place in the log up to which a primary has written, or a standby has replayed.
+	Position string
+
+	// The fields below are those of a standby.
+
+	Receiving bool          // it is connected to the primary
+	Waiting   int64         // bytes that it has received and not replayed
+	Behind    *int64        // bytes between it and the end of the log that the primary named last; nil: the role may not see it
+	Age       time.Duration // of its newest transaction, 0 while it has replayed all that the primary sent
+
+	Replicas []Replica // of a primary; empty for a role without the right to see them
+}
+
+// Replica is a standby as its primary sees it.
+type Replica struct {
+	Name   string `json:"name"`
+	State  string `json:"state"`
+	Behind int64  `json:"behindBytes"` // bytes of the log that it has not replayed
+}
+
+const siteSQL = `SELECT s.standby, ` + epochSQL + `, clock_timestamp(),
+  CASE WHEN s.standby THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_lsn() END::text,
+  r.pid IS NOT NULL, CASE WHEN s.standby THEN greatest(0, coalesce(pg_last_wal_receive_lsn() - pg_last_wal_replay_lsn(), 0))
+    ELSE 0 END::bigint,
+  CASE WHEN s.standby THEN greatest(0, r.latest_end_lsn - pg_last_wal_replay_lsn()) END::bigint,
+  CASE WHEN s.standby THEN pg_last_xact_replay_timestamp() END
+FROM (SELECT pg_is_in_recovery() AS standby) s LEFT JOIN pg_stat_wal_receiver r ON true`
+
+// Site reads the state of the database as a site.
+func (s *Store) Site(ctx context.Context) (out Site, err error) {
+	err = s.do(ctx, "site", func(ctx context.Context, c *pgx.Conn) error {
+		var replayed *time.Time
+		out = Site{}
+		if err := c.QueryRow(ctx, siteSQL).Scan(&out.Standby, &out.Epoch, &out.Now, &out.Position, &out.Receiving,
+			&out.Waiting, &out.Behind, &replayed); err != nil {
+			return err
+		}
+		if replayed != nil && !(out.Receiving && out.Waiting == 0 && (out.Behind == nil || *out.Behind == 0)) {
+			out.Age = max(0, out.Now.Sub(*replayed))
+		}
+		if out.Standby {
+			return nil
+		}
+		rows, err := c.Query(ctx, `SELECT application_name, coalesce(state, ''), (pg_current_wal_lsn() - replay_lsn)::bigint
+			FROM pg_stat_replication WHERE replay_lsn IS NOT NULL ORDER BY 1, 3 LIMIT 100`)
+		if err != nil {
+			return err
+		}
+		out.Replicas, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Replica])
+		return err
+	})
+	if err == nil {
+		s.fence.Admit(out.Epoch)
+	}
+	return out, err
+}
+
+// NewestHeads lists the heads of runs with an event after since, the newest event first, at most limit. It reads the
+// head of every run, so it is for commands.
+func (s *Store) NewestHeads(ctx context.Context, since time.Time, limit int) ([]store.Head, error) {
+	return collect(ctx, s, "newest heads", func(row pgx.CollectableRow) (h store.Head, err error) {
+		err = row.Scan(&h.RunID, &h.LastSeq, utc{&h.LastAt})
+		return h, err
+	}, `SELECT run_id, last_seq, last_at FROM run_head WHERE last_at > $1 ORDER BY last_at DESC, run_id LIMIT $2`, since, limit)
+}
+
+// HasAudit reports whether the store has an audit row of this id.
+func (s *Store) HasAudit(ctx context.Context, id string) (found bool, err error) {
+	err = s.do(ctx, "has audit", func(ctx context.Context, c *pgx.Conn) error {
+		return c.QueryRow(ctx, `SELECT EXISTS (SELECT FROM audit WHERE id = $1::uuid)`, id).Scan(&found)
+	})
+	return found, err
+}
+
+// Promote makes a standby a primary and waits up to 20 s for it. It returns ErrMayNotPromote when the role lacks
+// the right, and nil for a primary.
+func (s *Store) Promote(ctx context.Context) error {
+	for {
+		site, err := s.Site(ctx)
+		if err != nil || !site.Standby {
+			return err
+		}
+		var done bool
+		err = s.do(ctx, "promote", func(ctx context.Context, c *pgx.Conn) error {
+			return c.QueryRow(ctx, `SELECT pg_promote(true, 20)`).Scan(&done)
+		})
+		if sqlState(err) == codeInsufficientPrivilege {
+			return fmt.Errorf("%w: %w", ErrMayNotPromote, err)
+		}
+		if err != nil {
+			return err
+		}
+		if !done {
+			return fmt.Errorf("%w: the standby was told to become a primary and has not within 20 s: look at its log, then "+
+				"repeat the command", store.ErrUnavailable)
+		}
+	}
+}
+
+// ErrMayNotPromote says that the role of the connection has no right to execute pg_promote.
+var ErrMayNotPromote = errors.New("postgres: the role may not promote the standby")

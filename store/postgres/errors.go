@@ -83,7 +83,9 @@ func translate(ctx context.Context, err error) error {
 		return fmt.Errorf("%w: %w", store.ErrConflict, err)
 	case code == codeUndefinedTable, code == codeUndefinedColumn:
 		return fmt.Errorf("%w: %w", store.ErrSchema, err)
-	case code == codeReadOnly, code == codeIdleInTransaction, code == codeSerialization, code == codeDeadlock,
+	case code == codeReadOnly:
+		return fmt.Errorf("%w: %w: %w", store.ErrUnavailable, store.ErrReadOnly, err)
+	case code == codeIdleInTransaction, code == codeSerialization, code == codeDeadlock,
 		code == codeLockNotAvailable, code == codeNotInRecovery, code == codeQueryCancelled,
 		strings.HasPrefix(code, classConnection), strings.HasPrefix(code, classResources),
 		strings.HasPrefix(code, classOperator),

@@ -11,8 +11,9 @@
 // Transactions take locks in one order: head, queue, signal and delivery, state (contract T207). A deadlock or
 // serialization failure is retried a few times before it becomes store.ErrUnavailable.
 //
-// The epoch consists of the manual epoch and the WAL timeline, so that a failover changes it (contract T194). It is
-// read on the primary.
+// The epoch consists of the manual epoch and the WAL timeline, so that a failover changes it (contract T194). A
+// connection belongs to the epoch in which it was opened. The store refuses connections of an epoch older than the
+// newest one that it has seen, so that a former primary that comes back gets no call.
 package postgres
 
 import (
@@ -32,6 +33,7 @@ import (
 
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store"
+	"github.com/dvt-engine/dvt/store/epoch"
 )
 
 // Limits that need no option.
@@ -65,6 +67,8 @@ type Options struct {
 	Migrate    bool         // migrate the schema first
 	// Password returns the password of the next connection; nil: that of the DSN.
 	Password func() string
+	// ReadOnly has the database refuse every write, with store.ErrReadOnly.
+	ReadOnly bool
 }
 
 // Store implements store.Store on one PostgreSQL database. Open returns one. It is safe for concurrent use.
@@ -76,6 +80,7 @@ type Store struct {
 	log        *slog.Logger
 	identities *lru.Cache[string, run.Identity]
 	alertRoom  store.AlertRoom
+	fence      epoch.Fence
 }
 
 var (
@@ -109,6 +114,11 @@ func Open(ctx context.Context, dsn string, o Options) (*Store, error) {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	cfg.BeforeConnect = (&credentials{dsn: dsn, password: o.Password, log: o.Logger}).refresh
+	if o.ReadOnly {
+		cfg.ConnConfig.RuntimeParams["default_transaction_read_only"] = "on"
+	}
+	s := &Store{log: o.Logger}
+	s.fenceConnections(cfg)
 	pool, err := pgxpool.NewWithConfig(ctx, cfg)
 	if err != nil {
 		return nil, fmt.Errorf("postgres: open pool: %w", err)
@@ -118,8 +128,8 @@ func Open(ctx context.Context, dsn string, o Options) (*Store, error) {
 		pool.Close()
 		return nil, fmt.Errorf("postgres: %w", err)
 	}
-	s := &Store{log: o.Logger, identities: identities, maxWaiting: int64(cfg.MaxConns) +
-		int64(cmp.Or(o.MaxWaiting, DefaultMaxWaiting))}
+	s.identities = identities
+	s.maxWaiting = int64(cfg.MaxConns) + int64(cmp.Or(o.MaxWaiting, DefaultMaxWaiting))
 	s.pool.Store(pool)
 	if err := s.checkSchema(ctx); err != nil {
 		s.Close()
@@ -158,34 +168,95 @@ func (s *Store) CheckWritable(ctx context.Context) error {
 		var not bool
 		err := c.QueryRow(ctx, `SELECT pg_is_in_recovery() OR current_setting('transaction_read_only')::bool`).Scan(&not)
 		if err == nil && not {
-			return fmt.Errorf("%w: the database accepts no writes", store.ErrUnavailable)
+			return fmt.Errorf("%w: %w: the database accepts no writes", store.ErrUnavailable, store.ErrReadOnly)
 		}
 		return err
 	})
 }
 
 // epochSQL is the epoch as an expression: the manual epoch and the timeline, with which the name of the current WAL
-// file begins (contract T194). It fails on a standby, because only the primary knows the current timeline.
-const epochSQL = `((SELECT value FROM meta WHERE name = 'epoch')::text || '.' ||
-  substring(pg_walfile_name(pg_current_wal_lsn()) for 8))`
+// file begins (contract T194). A standby has that of its last restart point; see package epoch for the "~".
+const epochSQL = `((SELECT value FROM meta WHERE name = 'epoch')::text || '.' || CASE WHEN pg_is_in_recovery()
+  THEN lpad(upper(to_hex((SELECT timeline_id FROM pg_control_checkpoint()))), 8, '0') || '~'
+  ELSE substring(pg_walfile_name(pg_current_wal_lsn()) for 8) END)`
 
 // Epoch implements store.Ops.
-func (s *Store) Epoch(ctx context.Context) (epoch string, err error) {
+func (s *Store) Epoch(ctx context.Context) (at string, err error) {
 	err = s.do(ctx, "epoch", func(ctx context.Context, c *pgx.Conn) error {
-		return c.QueryRow(ctx, `SELECT `+epochSQL).Scan(&epoch)
+		return c.QueryRow(ctx, `SELECT `+epochSQL).Scan(&at)
 	})
-	return epoch, err
+	if err == nil {
+		s.fence.Admit(at)
+	}
+	return at, err
 }
 
-// BumpEpoch implements store.Ops. It raises the manual epoch after a restore. A restored dump may contain rows with
-// transaction ids that this server has not reached; BumpEpoch gives them its own id, so that feeds can read them.
+// bumpEpochSQL raises the manual epoch to the time in seconds, so that the epoch of a restored backup is newer than each
+// one that was lost with the database. A restored dump may contain rows with transaction ids that this server has not
+// reached; the statement gives them its own id, so that feeds can read them.
+const bumpEpochSQL = `WITH restored AS (
+  UPDATE run_state SET xid = pg_current_xact_id() WHERE xid > pg_current_xact_id())
+  UPDATE meta SET value = greatest(value + 1, extract(epoch FROM clock_timestamp())::bigint) WHERE name = 'epoch'`
+
+// BumpEpoch implements store.Ops. It raises the manual epoch after a restore.
 func (s *Store) BumpEpoch(ctx context.Context) error {
 	return s.do(ctx, "bump epoch", func(ctx context.Context, c *pgx.Conn) error {
-		_, err := c.Exec(ctx, `WITH restored AS (
-			UPDATE run_state SET xid = pg_current_xact_id() WHERE xid > pg_current_xact_id())
-			UPDATE meta SET value = value + 1 WHERE name = 'epoch'`)
+		_, err := c.Exec(ctx, bumpEpochSQL)
 		return err
 	})
+}
+
+// BumpEpochOnce writes the audit row and raises the manual epoch in one transaction, unless the store has a row of this
+// id. It reports whether it did.
+func (s *Store) BumpEpochOnce(ctx context.Context, row store.AuditRow) (bumped bool, err error) {
+	err = s.inTx(ctx, "bump epoch once", func(ctx context.Context, c *pgx.Conn, last *pgx.Batch) error {
+		var known bool
+		if _, err := c.Exec(ctx, `SELECT 1 FROM meta WHERE name = 'epoch' FOR UPDATE`); err != nil {
+			return err
+		}
+		err := c.QueryRow(ctx, `SELECT EXISTS (SELECT FROM audit WHERE id = $1::uuid)`, row.ID).Scan(&known)
+		if bumped = !known; known || err != nil {
+			return err
+		}
+		queueAudit(last, []store.AuditRow{row})
+		last.Queue(bumpEpochSQL)
+		return nil
+	})
+	return bumped && err == nil, err
+}
+
+// fenceKey is the key of the epoch in the custom data of a connection.
+const fenceKey = "dvt.epoch"
+
+// fenceConnections has the pool of cfg open no connection to a database whose epoch is older than the newest one seen,
+// and drop those that were opened in an older epoch. A DSN with several hosts then leads to the next host.
+func (s *Store) fenceConnections(cfg *pgxpool.Config) {
+	accepts := cfg.ConnConfig.ValidateConnect // target_session_attrs
+	cfg.ConnConfig.ValidateConnect = func(ctx context.Context, c *pgconn.PgConn) error {
+		if accepts != nil {
+			if err := accepts(ctx, c); err != nil {
+				return err
+			}
+		}
+		results, err := c.Exec(ctx, `SELECT `+epochSQL).ReadAll()
+		if sqlState(err) != "" || len(results) != 1 || len(results[0].Rows) != 1 {
+			return nil // an empty database, or one without rights for this role: checkSchema says so
+		}
+		if err != nil {
+			return err
+		}
+		at := string(results[0].Rows[0][0])
+		c.CustomData()[fenceKey] = at
+		if !s.fence.Admit(at) {
+			return fmt.Errorf("%w: it is in epoch %s, and this process has seen epoch %s: stop the database of the former "+
+				"primary", store.ErrFenced, at, s.fence.Newest())
+		}
+		return nil
+	}
+	cfg.PrepareConn = func(_ context.Context, c *pgx.Conn) (bool, error) {
+		at, _ := c.PgConn().CustomData()[fenceKey].(string)
+		return !epoch.IsOlder(at, s.fence.Newest()), nil
+	}
 }
 
 // do runs f on a connection. f is one call: one statement, one batch or one transaction. do bounds the wait for the

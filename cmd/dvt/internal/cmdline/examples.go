@@ -139,12 +139,15 @@ var Examples = map[string]string{
 	"dvt run update-params": "dvt run update-params 4fec12ab params.yaml --step build",
 	"dvt run watch": "dvt run watch @last\ndvt run watch 4fec12ab && deploy\ndvt run watch 4fec12ab | " +
 		"grep FAILED",
-	"dvt server":           "dvt server --config dvt.yaml",
-	"dvt service drain":    "dvt service drain data-1/host-7/4711 --reason \"a new kernel\"",
-	"dvt service undrain":  "dvt service undrain data-1/host-7/4711 --reason \"the kernel is new\"",
-	"dvt service mode":     "dvt service mode read-only --reason \"the store moves\"",
-	"dvt service status":   "dvt service status",
-	"dvt service workers":  "dvt service workers",
+	"dvt server":          "dvt server --config dvt.yaml",
+	"dvt service drain":   "dvt service drain data-1/host-7/4711 --reason \"a new kernel\"",
+	"dvt service undrain": "dvt service undrain data-1/host-7/4711 --reason \"the kernel is new\"",
+	"dvt service mode":    "dvt service mode read-only --reason \"the store moves\"",
+	"dvt service status":  "dvt service status",
+	"dvt service workers": "dvt service workers",
+	"dvt dr promote": "dvt dr promote --config dvt.yaml --dry-run\n" +
+		"dvt dr promote --config dvt.yaml --repair-from-engine --yes --reason \"region A is lost\"",
+	"dvt dr status":        "dvt dr status --config dvt.yaml",
 	"dvt store epoch bump": "dvt store epoch bump --store 'postgres://dvt@db/dvt?sslmode=verify-full'",
 	"dvt store erase": "dvt store erase 0b6f3c52-7d55-5f0e-9d8e-0c1b4d2a9f11 --config owner.yaml\n" +
 		"dvt store erase 0b6f3c52-7d55-5f0e-9d8e-0c1b4d2a9f11 --config owner.yaml --yes > certificate.json",

@@ -61,7 +61,7 @@ func Server() *cobra.Command {
 	return ProcessCommand(&cobra.Command{
 		Use: "server", Short: "Start a server: the API, the UI and the background duties",
 	}, false, []string{
-		"listen", "store", "redis", "temporal", "temporal-namespace", "artifacts", "plan-roots", "control-queue",
+		"listen", "store", "standby", "redis", "temporal", "temporal-namespace", "artifacts", "plan-roots", "control-queue",
 		"data-queue", "isolation-queue", "isolation-tenants", "known-queues",
 		"no-worker-after", "stop-within", "pause-drain-timeout", "recovery",
 		"allowed-origins", "public-url", "trusted-proxies", "duties", "heartbeat",
@@ -87,7 +87,7 @@ func Worker() *cobra.Command {
 			"--queues are exact:\n" +
 			"tq-data-prod serves the environment prod, tq-isolation-acme-prod the tenant acme there.",
 	}, false, []string{
-		"queues", "store", "redis", "temporal", "temporal-namespace", "artifacts", "workspace", "project-root", "dbt",
+		"queues", "store", "standby", "redis", "temporal", "temporal-namespace", "artifacts", "workspace", "project-root", "dbt",
 		"secrets",
 		"server", "concurrency",
 		"workspace-max", "workspace-life", "step-grace",
