@@ -43,14 +43,14 @@ func CaptureHistories(ctx context.Context, cfg config.Config, log *slog.Logger, 
 	if err != nil {
 		return out, err
 	}
-	if err := pingTemporal(ctx, to); err != nil {
+	if err := pingTemporal(ctx, &cfg, to); err != nil {
 		return out, err
 	}
-	c, err := temporal.Connect(to, log)
+	e, err := connect.OpenEngine(&cfg, to, temporal.Config{Payloads: to.Payloads}, log)
 	if err != nil {
 		return out, err
 	}
-	defer c.Close()
+	defer e.Close()
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return out, err
 	}
@@ -62,7 +62,6 @@ func CaptureHistories(ctx context.Context, cfg config.Config, log *slog.Logger, 
 		}
 		return err == nil
 	}
-	e := temporal.New(c, cfg.TemporalNamespace, temporal.Config{Payloads: to.Payloads})
 	for h, err := range e.Histories(ctx, since, isKnown) {
 		if err != nil {
 			return out, err

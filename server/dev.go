@@ -129,9 +129,10 @@ func RunDev(ctx context.Context, cfg config.Config, log *slog.Logger, out io.Wri
 		w.Control, w.Data, w.StopTimeout = []string{cfg.ControlQueue}, []string{cfg.DataQueue}, 8*time.Second
 		w.Executions = temporal.NewExecutions()
 		w.Metrics, w.Tickets, w.ControlSteps = p.registry, p.tickets, p.controlSteps([]string{p.cfg.ControlQueue})
+		client, served := p.temporal.Workers(&p.cfg, w)
 		run := func() error {
 			return box.whileIsolated(
-				work, func(ctx context.Context) error { return temporal.Run(ctx, p.temporal, w, p.journal, runner) })
+				work, func(ctx context.Context) error { return temporal.Run(ctx, client, served, p.journal, runner) })
 		}
 		g.Go(func() error {
 			return newWorkerReports(p.journal, cfg.Version, w, box, secrets, runner.Workspaces, log).run(work)

@@ -150,15 +150,15 @@ func OpenErasing(ctx context.Context, cfg config.Config, log *slog.Logger) (out 
 	if err != nil {
 		return out, err
 	}
-	if err := pingTemporal(ctx, to); err != nil {
+	if err := pingTemporal(ctx, &cfg, to); err != nil {
 		return out, err
 	}
-	c, err := temporal.Connect(to, log)
+	e, err := connect.OpenEngine(&cfg, to, temporal.Config{Payloads: to.Payloads}, log)
 	if err != nil {
 		return out, err
 	}
-	out.close = append(out.close, func() error { c.Close(); return nil })
-	work.Engine = temporal.New(c, cfg.TemporalNamespace, temporal.Config{Payloads: to.Payloads})
+	out.close = append(out.close, func() error { e.Close(); return nil })
+	work.Engine = e
 	if out.Store, err = openStore(ctx, cfg, log); err != nil {
 		return out, err
 	}

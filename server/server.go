@@ -74,7 +74,8 @@ type parts struct {
 	store      store.Store // raw, with hooks: a commit wakes the projector, and the end of a run notifies starters
 	bus        *redisbus.Bus
 	artifacts  *artifact.Store
-	temporal   temporal.Client
+	temporal   *connect.Engine
+	namespaces *driftWatch
 	payloads   *temporal.Payloads // nil: Temporal stores payloads unencrypted
 	engine     engine.Engine
 	directory  *authz.Directory
@@ -176,10 +177,10 @@ func assemble(
 	if p.requests != nil {
 		to.Trace = p.requests.Engine
 	}
-	if p.temporal, err = temporal.Connect(to, log); err != nil {
+	p.payloads = to.Payloads
+	if p.namespaces, err = newDriftWatch(&p.cfg, to, p.registry, log); err != nil {
 		return p, err
 	}
-	p.payloads = to.Payloads
 	if p.directory, err = authz.NewDirectory(accounts, now); err != nil {
 		return p, err
 	}
@@ -212,10 +213,13 @@ func assemble(
 	if p.tickets, err = cfg.ParseTicketKeys(); err != nil {
 		return p, err
 	}
-	p.engine = temporal.New(p.temporal, cfg.TemporalNamespace, temporal.Config{
+	if p.temporal, err = connect.OpenEngine(&cfg, to, temporal.Config{
 		HeartbeatTimeout: cfg.Heartbeat, RotateAfter: cfg.RotateAfter, Tickets: p.tickets, Payloads: to.Payloads, Log: log,
 		Now: now,
-	})
+	}, log); err != nil {
+		return p, err
+	}
+	p.engine = p.temporal
 	queues := cfg.PlanQueues()
 	leases := admission.Leases{TTL: cfg.Lease}
 	keys, err := cfg.ParseManualKeys()
@@ -262,9 +266,7 @@ func assemble(
 }
 
 func (p *parts) close() {
-	if p.temporal != nil {
-		p.temporal.Close()
-	}
+	p.temporal.Close()
 	var errs []error
 	if p.bus != nil {
 		errs = append(errs, p.bus.Close())
@@ -513,6 +515,9 @@ func (p *parts) serve(ctx context.Context, ln net.Listener, routes http.Handler,
 			keep(work, "bulk", func(ctx context.Context) error { return p.control.SendBulks(ctx, p.owner) })
 		case "reconcile":
 			keep(work, "reconcile", p.control.Reconcile)
+			if !p.cfg.Dev { // the server of dvt dev keeps histories for a day
+				keep(work, "namespaces", p.namespaces.Run)
+			}
 			keep(work, "audit", p.control.LinkAudit)
 			keep(work, "audit heads", p.control.WriteAuditHeads)
 			keep(work, "approvals", p.control.ExpireApprovals)

@@ -131,14 +131,14 @@ func repairStore(ctx context.Context, cfg config.Config, log *slog.Logger, runs 
 	if err != nil {
 		return out, err
 	}
-	if err := pingTemporal(ctx, to); err != nil {
+	if err := pingTemporal(ctx, &cfg, to); err != nil {
 		return out, err
 	}
-	c, err := temporal.Connect(to, log)
+	e, err := connect.OpenEngine(&cfg, to, temporal.Config{Payloads: to.Payloads}, log)
 	if err != nil {
 		return out, err
 	}
-	defer c.Close()
+	defer e.Close()
 	guard, err := newGuard(&cfg, true, log)
 	if err != nil {
 		return out, err
@@ -148,17 +148,17 @@ func repairStore(ctx context.Context, cfg config.Config, log *slog.Logger, runs 
 			Store: journal.On(s), Queues: cfg.PlanQueues(), MaxSteps: plan.MaxSteps,
 			Fetch: journal.NewFetcher(cfg.PlanRoots, guard).SetBuckets(cfg.PlanBuckets), Restoring: true,
 		})
-		out, err = storeadmin.Repair(ctx, as(s), temporal.New(c, cfg.TemporalNamespace, temporal.Config{Payloads: to.Payloads}),
-			journal, runs, done)
+		out, err = storeadmin.Repair(ctx, as(s), e, journal, runs, done)
 		return err
 	})
 	return out, err
 }
 
-func pingTemporal(ctx context.Context, to temporal.Connection) error {
+// pingTemporal reports whether the server serves every namespace of the settings.
+func pingTemporal(ctx context.Context, cfg *config.Config, to temporal.Connection) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	return to.Ping(ctx)
+	return connect.Ping(ctx, cfg, to)
 }
 
 // devTemporal starts the Temporal server of `dvt dev` and holds the lock of the data directory. stop ends both.

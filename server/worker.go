@@ -97,12 +97,14 @@ func (p *parts) runControl(ctx context.Context, w temporal.WorkerConfig, j engin
 	g.Go(func() error { return panics.Loop(ctx, "clock", p.followClock) })
 	g.Go(func() error { return panics.Loop(ctx, "policy", p.control.FollowPolicy) })
 	g.Go(func() error { return panics.Loop(ctx, "project", p.projector.Run) })
+	g.Go(func() error { return panics.Loop(ctx, "namespaces", p.namespaces.Run) })
 	g.Go(func() error {
 		return panics.Loop(ctx, "heartbeats", func(ctx context.Context) error {
 			return p.control.Beat(ctx, p.owner, control.DutyControlWorker)
 		})
 	})
-	g.Go(func() error { return temporal.Run(ctx, p.temporal, w, j, w.ControlSteps) })
+	client, served := p.temporal.Workers(&p.cfg, w)
+	g.Go(func() error { return temporal.Run(ctx, client, served, j, w.ControlSteps) })
 	return g.Wait()
 }
 
@@ -149,20 +151,21 @@ func runDataWorker(ctx context.Context, cfg config.Config, w temporal.WorkerConf
 	if err != nil {
 		return err
 	}
-	c, err := temporal.Connect(to, log)
+	clients, err := connect.Clients(&cfg, to, log)
 	if err != nil {
 		return err
 	}
-	defer c.Close()
+	defer clients.Close()
 	w.Metrics, w.Executions = registry, temporal.NewExecutions()
 	reports := newWorkerReports(journal, cfg.Version, w, box, secrets, runner.Workspaces, log)
+	c, served := clients.Workers(&cfg, w)
 	// temporal.Run gets no journal: without control queues only the runner writes events, through its own journal.
 	return withMetrics(ctx, cfg, registry, log, func(ctx context.Context, serving func()) error {
-		w.OnServing = serving
+		served.OnServing = serving
 		awaitPrimary(ctx, journal, log)
 		return whileGranted(ctx, journal, log, func(ctx context.Context) error {
 			return whileReporting(ctx, reports, func(ctx context.Context) error {
-				return box.whileIsolated(ctx, func(ctx context.Context) error { return temporal.Run(ctx, c, w, nil, runner) })
+				return box.whileIsolated(ctx, func(ctx context.Context) error { return temporal.Run(ctx, c, served, nil, runner) })
 			})
 		})
 	})

@@ -88,7 +88,7 @@ var groups = []struct {
 	}},
 	{"Operation of an installation:", func() []*cobra.Command {
 		return []*cobra.Command{installcmd.Preflight(), installcmd.Config(), installcmd.Server(),
-			installcmd.Worker(), installcmd.Migrate(), installcmd.Store(), installcmd.DR(),
+			installcmd.Worker(), installcmd.Migrate(), installcmd.Store(), installcmd.DR(), installcmd.Temporal(),
 			smokeCommand(), serviceCommand(), healthCommand(), deadLettersCommand(), destinationsCommand(), traceCommand()}
 	}},
 }

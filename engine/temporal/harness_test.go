@@ -25,6 +25,7 @@ import (
 	"github.com/dvt-engine/dvt/engine"
 	"github.com/dvt-engine/dvt/engine/enginetest"
 	"github.com/dvt-engine/dvt/engine/executor"
+	"github.com/dvt-engine/dvt/engine/namespaces"
 	"github.com/dvt-engine/dvt/engine/temporal"
 	"github.com/dvt-engine/dvt/engine/ticket"
 	"github.com/dvt-engine/dvt/internal/testserver"
@@ -44,7 +45,9 @@ type harness struct {
 	store    store.Store
 	control  *usecases.UseCases
 	journal  engine.Journal
-	engine   *temporal.Engine
+	engine   *temporal.Router
+	strategy namespaces.Strategy
+	clients  map[string]temporal.Client
 	client   client.Client
 	keys     ticket.Keys
 	queues   plan.Queues
@@ -157,6 +160,8 @@ type options struct {
 	rotateAfter int
 	payloads    *temporal.Payloads // nil: no encryption
 	log         *slog.Logger       // of the client; quietLog when nil
+	// strategy has further namespaces of the server; its default is that of the server.
+	strategy namespaces.Strategy
 }
 
 func newHarness(t *testing.T, o options) *harness {
@@ -199,9 +204,7 @@ func newHarness(t *testing.T, o options) *harness {
 	h.who, err = directory.Authenticate("dev-engineer")
 	must(t, err)
 	h.keys = testKeys()
-	h.engine = temporal.New(c, o.server.Namespace, temporal.Config{
-		HeartbeatTimeout: o.heartbeat, RotateAfter: o.rotateAfter, Tickets: h.keys, Payloads: o.payloads,
-	})
+	h.route(o)
 	keys, err := runs.ParseManualKeys([]string{"test:MDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDA="})
 	must(t, err)
 	h.control = usecases.New(usecases.Config{
@@ -233,6 +236,27 @@ func newHarness(t *testing.T, o options) *harness {
 		h.worker(o.slots)
 	}
 	return h
+}
+
+// route opens the engine over every namespace.
+func (h *harness) route(o options) {
+	h.t.Helper()
+	h.strategy, h.clients = o.strategy, map[string]temporal.Client{o.server.Namespace: h.client}
+	h.strategy.Default = o.server.Namespace
+	var engines []*temporal.Engine
+	for _, name := range h.strategy.All() {
+		if h.clients[name] == nil {
+			c, err := temporal.Connect(temporal.Connection{HostPort: o.server.Addr, Namespace: name, Payloads: o.payloads},
+				o.log)
+			must(h.t, err)
+			h.t.Cleanup(c.Close)
+			h.clients[name] = c
+		}
+		engines = append(engines, temporal.New(h.clients[name], name, temporal.Config{HeartbeatTimeout: o.heartbeat,
+			RotateAfter: o.rotateAfter, Tickets: h.keys, Payloads: o.payloads, Tier: h.strategy.Tier}))
+	}
+	h.engine = temporal.NewRouter(engines, temporal.Route{Of: h.strategy.Of,
+		Serving: func(queue string) []string { return h.strategy.Serving(queue, h.queues) }})
 }
 
 // testKeys returns the ticket keys of all processes of these tests.
@@ -269,6 +293,10 @@ func (h *harness) serve(w temporal.WorkerConfig) (stop func()) {
 	w.Namespace, w.StopTimeout, w.Tickets = testserver.TemporalNamespace, time.Second, h.keys
 	if w.DataConcurrency == 0 {
 		w.DataConcurrency = 32
+	}
+	for _, name := range h.strategy.All()[1:] {
+		w.Elsewhere = append(w.Elsewhere, temporal.Served{Client: h.clients[name], Namespace: name, Control: w.Control,
+			Data: w.Data})
 	}
 	return h.spawn(func(ctx context.Context) error {
 		return temporal.Run(ctx, h.client, w, h.journal, runner(h.journal, h.root, h.steps))

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"time"
 
+	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/operatorservice/v1"
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
@@ -15,6 +16,7 @@ import (
 type Facts struct {
 	ServerVersion string // empty when the server does not say
 	Retention     time.Duration
+	Archival      bool // it archives histories
 	// Attributes are the types of the search attributes by name. They are nil when AttributesErr says why the server
 	// does not list them, for example to a client without that right.
 	Attributes    map[string]string
@@ -50,6 +52,7 @@ func (to Connection) Inspect(ctx context.Context) (f Facts, err error) {
 		return f, fmt.Errorf("temporal: inspect: %w", err)
 	}
 	f.Retention = n.GetConfig().GetWorkflowExecutionRetentionTtl().AsDuration()
+	f.Archival = n.GetConfig().GetHistoryArchivalState() == enumspb.ARCHIVAL_STATE_ENABLED
 	if info, err := c.WorkflowService().GetSystemInfo(ctx, &workflowservice.GetSystemInfoRequest{}); err == nil {
 		f.ServerVersion = info.GetServerVersion()
 	}

@@ -37,9 +37,11 @@ const (
 	AttributeEnvironment = "DvtEnvironmentId"
 	AttributePlan        = "DvtPlanId"
 	AttributePlanVersion = "DvtPlanVersion"
+	// AttributeTier is set on the runs of tenants with a regulatory tier. Only an installation with tiers needs it.
+	AttributeTier = "DvtRegulatoryTier"
 )
 
-// Attributes returns the names of all search attributes, which a namespace must know.
+// Attributes returns the names of the search attributes that a namespace of every installation must know.
 func Attributes() []string {
 	return []string{AttributeRun, AttributeTenant, AttributeProject, AttributeEnvironment, AttributePlan,
 		AttributePlanVersion}
@@ -71,6 +73,8 @@ type Config struct {
 	Tickets ticket.Keys
 	// Payloads must be those of the client's Connection; nil for data in clear.
 	Payloads *Payloads
+	// Tier returns the regulatory tier of a tenant, or ""; nil for an installation without tiers.
+	Tier func(tenantID string) string
 	// Log takes the line about search attributes that the namespace lacks; nil discards it.
 	Log *slog.Logger
 	// Now is the clock to which times of Temporal are compared; default time.Now. Give it a clock that does not depend
@@ -193,6 +197,11 @@ func (e *Engine) attributesOf(id run.Identity, few bool) temporal.SearchAttribut
 	updates := make([]temporal.SearchAttributeUpdate, len(values))
 	for i, v := range values {
 		updates[i] = temporal.NewSearchAttributeKeyKeyword(Attributes()[i]).ValueSet(v)
+	}
+	if e.cfg.Tier != nil && !few {
+		if tier := e.cfg.Tier(id.TenantID); tier != "" {
+			updates = append(updates, temporal.NewSearchAttributeKeyKeyword(AttributeTier).ValueSet(tier))
+		}
 	}
 	return temporal.NewSearchAttributes(updates...)
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -24,12 +25,21 @@ import (
 // Client is a connection to one namespace.
 type Client = client.Client
 
+// Served are the queues that a worker serves in one namespace. Client must be connected to it.
+type Served struct {
+	Client        Client
+	Namespace     string
+	Control, Data []string
+}
+
 // WorkerConfig configures one worker process. At least one queue is required.
 type WorkerConfig struct {
 	Namespace string
 	// Control lists the queues that run workflows, the activities that reach the log, and steps. Data lists the queues
 	// that run only steps (contract T203).
 	Control, Data []string
+	// Elsewhere are further namespaces that the worker serves. Its numbers of slots hold for each queue in each namespace.
+	Elsewhere []Served
 	// ControlSteps runs the steps of control queues; nil means the runner of Run. A process with credentials of the store
 	// must set a runner with the executors of executor.Light, because the programs and addresses of a plan are untrusted.
 	ControlSteps *executor.Runner
@@ -59,7 +69,9 @@ func Run(ctx context.Context, c Client, cfg WorkerConfig, j engine.Journal, r *e
 	if cfg.StopTimeout == 0 {
 		cfg.StopTimeout = 30 * time.Second
 	}
-	if len(cfg.Control) > 0 && cfg.Tickets.Empty() {
+	places := append([]Served{{Client: c, Namespace: cfg.Namespace, Control: cfg.Control, Data: cfg.Data}},
+		cfg.Elsewhere...)
+	if cfg.Tickets.Empty() && slices.ContainsFunc(places, func(p Served) bool { return len(p.Control) > 0 }) {
 		return errors.New(
 			"temporal: a worker of control queues needs keys for tickets: without them every step would be refused")
 	}
@@ -77,20 +89,18 @@ func Run(ctx context.Context, c Client, cfg WorkerConfig, j engine.Journal, r *e
 		MaxHeartbeatThrottleInterval:     loadBeat,
 		MaxConcurrentActivityTaskPollers: ActivityPollers, MaxConcurrentWorkflowTaskPollers: WorkflowPollers,
 	}
-	log := &logActivities{journal: j, keys: cfg.Tickets, namespace: cfg.Namespace}
-	runs := &workflows{meter: newMeter(cfg.Namespace, time.Now), log: log, keys: cfg.Tickets}
 	slots, running := newSlotMeter(), cfg.Executions
 	if running == nil {
 		running = NewExecutions()
 	}
 	running.serve()
 	var workers []worker.Worker
-	serve := func(queue string, o worker.Options) worker.Worker {
-		w := worker.New(c, queue, o)
+	serve := func(p Served, queue string, o worker.Options) worker.Worker {
+		w := worker.New(p.Client, queue, o)
 		workers = append(workers, w)
 		return w
 	}
-	steps := func(queue string, w plan.Workload, r *executor.Runner, drains bool) worker.Worker {
+	steps := func(p Served, queue string, w plan.Workload, r *executor.Runner, drains bool) worker.Worker {
 		o := options
 		o.DisableWorkflowWorker = w != plan.NoopWorkload
 		cfg.bound(&o, w)
@@ -99,29 +109,35 @@ func Run(ctx context.Context, c Client, cfg WorkerConfig, j engine.Journal, r *e
 			running.drainable(&o, cfg.slots(w))
 		}
 		x := &executeActivity{
-			runner: r, beats: c, workload: w, tenants: newTenantSlots(cfg.slots(w), cfg.Limits), meter: slots,
+			runner: r, beats: p.Client, workload: w, tenants: newTenantSlots(cfg.slots(w), cfg.Limits), meter: slots,
 			running: running, drains: drains,
 		}
 		slots.serves(w, x.tenants)
-		out := serve(w.TaskQueue(queue), o)
+		out := serve(p, w.TaskQueue(queue), o)
 		x.register(out)
 		return out
 	}
-	for _, queue := range cfg.Control {
-		runs.register(steps(queue, plan.NoopWorkload, cmp.Or(cfg.ControlSteps, r), false))
-		o := options
-		o.DisableWorkflowWorker, o.MaxConcurrentActivityExecutionSize = true, logConcurrency
-		log.register(serve(logQueue(queue), o))
-	}
-	for _, queue := range cfg.Data {
-		for _, w := range plan.WorkloadsOf(queue) {
-			steps(queue, w, r, true)
+	collectors := slots.collectors()
+	for _, p := range places {
+		log := &logActivities{journal: j, keys: cfg.Tickets, namespace: p.Namespace}
+		runs := &workflows{meter: newMeter(p.Namespace, time.Now), log: log, keys: cfg.Tickets}
+		collectors = append(collectors, runs.meter)
+		for _, queue := range p.Control {
+			runs.register(steps(p, queue, plan.NoopWorkload, cmp.Or(cfg.ControlSteps, r), false))
+			o := options
+			o.DisableWorkflowWorker, o.MaxConcurrentActivityExecutionSize = true, logConcurrency
+			log.register(serve(p, logQueue(queue), o))
+		}
+		for _, queue := range p.Data {
+			for _, w := range plan.WorkloadsOf(queue) {
+				steps(p, queue, w, r, true)
+			}
 		}
 	}
 	if len(workers) == 0 {
 		return errors.New("temporal: no queues to serve")
 	}
-	unregister, err := register(cfg.Metrics, append(slots.collectors(), runs.meter)...)
+	unregister, err := register(cfg.Metrics, collectors...)
 	defer unregister()
 	if err != nil {
 		return fmt.Errorf("temporal: metrics: %w", err)

@@ -69,7 +69,9 @@ var imports = map[string][]string{
 	"engine":        {"store", "run", "plan"},
 	"engine/interp": {"engine", "store", "run", "plan"},
 	"engine/ticket": {"run"},
-	"engine/remote": {"engine", "store", "run", "plan"},
+	// Which namespace a run belongs into, as the settings say; pure.
+	"engine/namespaces": {"plan", "run"},
+	"engine/remote":     {"engine", "store", "run", "plan"},
 	// Plans name the addresses that executors and the fetch of plans call: one guard judges both.
 	"egress":  {},
 	"sandbox": {"plan"},
@@ -161,12 +163,11 @@ var imports = map[string][]string{
 	// The time of the store, for a process whose machine has another.
 	"server/internal/storeclock": {"store"},
 	"server/config": {"artifact", "authz", "authz/oidc", "control/admission", "control/retention", "control/runs",
-		"destination", "egress", "engine/temporal", "engine/ticket", "internal/secretfile", "plan", "run", "sandbox",
-		"secret/providers", "store",
-		"store/postgres", "store/subject"},
+		"destination", "egress", "engine/namespaces", "engine/temporal", "engine/ticket", "internal/secretfile", "plan",
+		"run", "sandbox", "secret/providers", "store", "store/postgres", "store/subject"},
 	// Connections as the settings say: processes use them, and preflight tries them.
-	"server/connect": {"engine/executor", "engine/remote", "engine/temporal", "internal/secretfile", "live/redisbus",
-		"sandbox", "server/config", "store/postgres"},
+	"server/connect": {"engine/executor", "engine/namespaces", "engine/remote", "engine/temporal", "internal/secretfile",
+		"live/redisbus", "run", "sandbox", "server/config", "store/postgres"},
 	// What is missing before an installation: it uses every connection and starts nothing.
 	"server/preflight": {"artifact", "engine", "engine/temporal", "internal/secretfile", "live/redisbus", "plan",
 		"sandbox", "secret/providers", "server/config", "server/connect", "store", "store/postgres"},
@@ -204,6 +205,7 @@ var imports = map[string][]string{
 	"cmd/dvt/internal/watchview": {"client", "cmd/dvt/internal/console", "cmd/dvt/internal/runtext", "plan", "run"},
 	"bench":                      {everything},
 	"bench/rig":                  {everything},
+	"bench/scale":                {},
 
 	"internal/attacks":       {}, // tests only, which speak to processes
 	"internal/vulncheck":     {}, // tests only, which run govulncheck and npm audit
@@ -248,7 +250,7 @@ var drivers = map[string][]string{
 	"google.golang.org/grpc":        {"engine/temporal", "otlp"}, // options of the SDK; codes of receivers
 	"go.opentelemetry.io":           {"otlp", "otlp/spans"},
 	"github.com/go-logr":            {"otlp"},
-	"google.golang.org/protobuf":    {"otlp"},
+	"google.golang.org/protobuf":    {"otlp", "engine/temporal"}, // times in calls of Temporal
 	"github.com/casbin":             {"authz"},
 	"github.com/redis/go-redis":     {"live/redisbus"},
 	"github.com/alicebob/miniredis": {"live/redisbus", "server", "control/controltest"},

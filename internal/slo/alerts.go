@@ -302,6 +302,13 @@ func Alerts() []Alert {
 			Summary:  "Signed heads of the audit are not written. Check the bucket and its rights.", Playbook: DataCorruption, Section: "signed-heads",
 			Fires:  steady("dvt_audit_heads_written_timestamp_seconds", "0"),
 			Silent: grows("dvt_audit_heads_written_timestamp_seconds", "60")},
+		{Name: "TemporalDrift", Expr: `max by (namespace, kind) (dvt_temporal_drift{kind!="unknown"}) > 0`, For: "15m",
+			Severity: Warning,
+			Summary: "A namespace of Temporal differs from the settings: runs cannot be found, or histories are kept for another " +
+				"time. Run dvt temporal status, then dvt temporal setup.", Playbook: Partial, Section: "namespaces",
+			Fires:   steady(`dvt_temporal_drift{namespace="prod",kind="retention"}`, "1"),
+			Silent:  steady(`dvt_temporal_drift{namespace="prod",kind="unknown"}`, "1"),
+			FiresAs: as("namespace", "prod", "kind", "retention")},
 		{Name: "RetentionOverdue", Expr: "max(dvt_retention_overdue_seconds) > 24 * 3600", Severity: Warning,
 			Summary: "Runs, logs or artifacts are kept for a day longer than a policy says. Read the alerts RETENTION_FAILING " +
 				"and RETENTION_OVERDUE, and check that servers may write and delete in the bucket.",

@@ -151,6 +151,9 @@ func Metrics() []Metric {
 			Meaning: "largest history among the open executions that this worker served within ten minutes"},
 		{Name: "workflow_steps_since_continue", Type: Gauge, Labels: l("namespace"), On: Workers,
 			Meaning: "largest number of steps that one of them has scheduled"},
+		{Name: "dvt_temporal_drift", Type: Gauge, Labels: l("namespace", "kind"), On: API | ControlWorker, Rare: true,
+			Meaning: "differences between a namespace of Temporal and the settings, by kind: namespace, retention, attribute, " +
+				"type, archival or unknown; every ten minutes. See [Namespaces](#namespaces)"},
 		// The store.
 		{Name: "state_store_write_duration_seconds", Type: Histogram, On: Stores,
 			Meaning: "duration of the writes of runs and steps, including unanswered tries"},

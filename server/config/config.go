@@ -25,6 +25,7 @@ import (
 	"github.com/dvt-engine/dvt/control/admission"
 	"github.com/dvt-engine/dvt/control/retention"
 	"github.com/dvt-engine/dvt/egress"
+	"github.com/dvt-engine/dvt/engine/namespaces"
 	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/store"
 )
@@ -171,6 +172,8 @@ type Config struct {
 	Quotas *admission.Quotas `koanf:"-"` // quotas, in the file only; nil: no limits
 
 	Retention retention.Installation `koanf:"-"` // retention, in the file only
+	// Namespaces assigns runs to namespaces of Temporal: temporal-namespaces, in the file only, over temporal-namespace.
+	Namespaces namespaces.Strategy `koanf:"-"`
 	// PlanBuckets are the buckets that references to plans may point into, by tenant; in the file only.
 	PlanBuckets map[string][]string `koanf:"-"`
 
@@ -357,6 +360,9 @@ func (ls layers) load(dev bool) (Config, error) {
 	if c.PlanBuckets, err = planBuckets(k.Get("plan-buckets")); err != nil {
 		errs = append(errs, err)
 	}
+	if c.Namespaces, err = namespaceStrategy(k.Get("temporal-namespaces"), c.TemporalNamespace, dev); err != nil {
+		errs = append(errs, err)
+	}
 	if c.Egress, err = egressRules(k.Get("egress")); err != nil {
 		errs = append(errs, err)
 	}
@@ -408,7 +414,7 @@ func knownKeys() map[string]bool {
 		server worker-token allow-private accounts allowed-origins duties no-sample log-level log-format heartbeat
 		write-budget rotate-after manual-keys ticket-keys oidc public-url sign-in-key session-life session-idle clock-skew trusted-proxies operators-tenant approval-ttl health-interval shutdown-delay quotas egress
 		requests-per-minute address-requests-per-minute audit-heads audit-heads-key audit-heads-interval
-		trace-runs trace-sample destinations secrets retention plan-buckets erasure-ledger signed-downloads`) {
+		trace-runs trace-sample destinations secrets retention plan-buckets temporal-namespaces erasure-ledger signed-downloads`) {
 		out[k] = true
 	}
 	for k := range groupedKeys() {

@@ -84,8 +84,11 @@ var Examples = map[string]string{
 		"dvt preflight --config worker.yaml -o json",
 	"dvt smoke": "dvt smoke --project ops --environment staging\n" +
 		"dvt smoke --project ops --environment staging --notify https://hooks.example/dvt --dbt /srv/dbt/check --drain",
-	"dvt config check":   "dvt config check --config /etc/dvt/dvt.yaml",
-	"dvt config explain": "dvt config explain shutdown-delay --config /etc/dvt/dvt.yaml",
+	"dvt config check":    "dvt config check --config /etc/dvt/dvt.yaml",
+	"dvt config explain":  "dvt config explain shutdown-delay --config /etc/dvt/dvt.yaml",
+	"dvt temporal setup":  "dvt temporal setup --config /etc/dvt/dvt.yaml --dry-run",
+	"dvt temporal status": "dvt temporal status --config /etc/dvt/dvt.yaml -o json",
+	"dvt temporal unused": "dvt temporal unused --config /etc/dvt/dvt.yaml",
 	"dvt migrate": "dvt migrate --store 'postgres://owner@db/dvt?sslmode=verify-full' --app-role dvt\n" +
 		"dvt migrate --store 'postgres://dvt@db/dvt?sslmode=verify-full' --status",
 	"dvt plan new":       "dvt plan new > plan.yaml\ndvt plan new nightly.yaml --type dbt",
