@@ -27,6 +27,8 @@ var imports = map[string][]string{
 	"run/forecast": {"run"},
 	// Servers derive traces from the store's log, and commands from the log that the API returns.
 	"run/trace": {"run"},
+	// So is the lineage. Servers also read the manifests of dbt for it.
+	"run/lineage": {"run", "run/nodeset"},
 
 	// Messages to other systems: the vocabulary and the port of senders, and a sender for each kind of destination, behind
 	// the guard of outgoing connections.
@@ -235,8 +237,8 @@ var imports = map[string][]string{
 }
 
 // pure packages import nothing but the standard library and what the table allows.
-var pure = []string{"plan", "run", "run/trace", "store", "engine", "engine/interp", "engine/ticket", "egress", "web",
-	"internal/archtest"}
+var pure = []string{"plan", "run", "run/trace", "run/lineage", "store", "engine", "engine/interp", "engine/ticket", "egress",
+	"web", "internal/archtest"}
 
 // drivers are the libraries that only one package may speak.
 var drivers = map[string][]string{
