@@ -34,7 +34,7 @@ var imports = map[string][]string{
 	// the guard of outgoing connections.
 	// plan has the words of durations.
 	"destination":      {"plan"},
-	"destination/send": {"destination", "egress", "plan"},
+	"destination/send": {"destination", "egress", "plan", "run/lineage"},
 	// The one package that knows OpenTelemetry: servers send traces, and a command writes them to a file.
 	"otlp": {"run/trace"},
 	// Spans of requests and calls. Stores and engines get functions and do not know of it.
@@ -100,7 +100,7 @@ var imports = map[string][]string{
 	// The exporter of traces is a consumer of the feed, beside the projector.
 	"tracer": {"store", "store/feed", "otlp", "run", "run/trace", "internal/sizedlru"},
 	// So is the delivery to other systems. Senders stand behind a port.
-	"notifier": {"store", "store/auditdoc", "store/feed", "run", "plan", "destination", "internal/contain",
+	"notifier": {"store", "store/auditdoc", "store/feed", "run", "run/lineage", "plan", "destination", "internal/contain",
 		"internal/sizedlru"},
 	"live":          {"store", "run", "plan", "authz", "internal/contain"},
 	"live/redisbus": {"live", "run"},

@@ -84,6 +84,14 @@ func (e *Event) Encode(m *Manifest, limit int) (json.RawMessage, error) {
 	}
 }
 
+// Test returns an event by which people see whether a receiver accepts events. It is no part of a lineage: its state is
+// OTHER. id identifies the message.
+func Test(id string, at time.Time) (json.RawMessage, error) {
+	e := Event{State: "OTHER", Time: at.UTC(), namespace: "dvt://test",
+		of: subject{run: uuidOf("test|" + id), name: "destination-test", kind: "TASK"}}
+	return json.Marshal(e.document(nil, namesOnly))
+}
+
 func (e *Event) document(m *Manifest, d detail) document {
 	doc := document{EventType: e.State, EventTime: e.Time.Format(time.RFC3339Nano), Producer: Producer,
 		SchemaURL: schemaURL, Inputs: []dataset{}, Outputs: []dataset{}, detail: d,

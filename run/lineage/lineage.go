@@ -34,7 +34,8 @@ type Event struct {
 	ID    string // the same for every repetition, and different for START and end
 	State State
 	Time  time.Time
-	Seq   run.Seq // of the event of the log that gave this one
+	Seq   run.Seq   // of the event of the log that gave this one
+	At    time.Time // when the store got that event
 	// Manifest names the manifest of dbt from which the datasets are read. It is nil for runs and steps, and for nodes
 	// whose step stored none.
 	Manifest *run.ArtifactRef

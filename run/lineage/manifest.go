@@ -136,6 +136,9 @@ func (m *Manifest) read(doc *json.Decoder, id string) error {
 // Weight estimates the memory of the manifest in bytes.
 func (m *Manifest) Weight() int {
 	const frame = 512
+	if m == nil {
+		return frame
+	}
 	return m.kept + frame*(1+len(m.nodes))
 }
 
