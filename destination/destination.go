@@ -40,8 +40,8 @@ const (
 // Format is the form of the body of a webhook.
 type Format string
 
-// OpenLineage is the format whose body is the OpenLineage event itself, for the topic lineage. The default "" is a signed
-// CloudEvent.
+// OpenLineage is the format whose body is the OpenLineage event itself, for the topic lineage. The default "" is a
+// signed CloudEvent.
 const OpenLineage Format = "openlineage"
 
 // Message is an event or a change of an alert, for destinations. It has at most MaxMessage bytes as JSON.

@@ -327,7 +327,8 @@ func TestLineage_IsExactlyOneStartAndEndOverKillsAndOutages(t *testing.T) {
 	hook, file := collect(t, hooks()), collect(t, fileLines(t, p.File))
 	hook.wantLineage(t, nodes, runs...)
 	file.wantLineage(t, nodes, runs...)
-	t.Logf("%d events over %d kills, repeated: %d by HTTP, %d in the file", len(hook.docs), kills, hook.repeated, file.repeated)
+	t.Logf("%d events over %d kills, repeated: %d by HTTP, %d in the file", len(hook.docs), kills, hook.repeated,
+		file.repeated)
 }
 
 // fileLines reads the whole lines of a file.

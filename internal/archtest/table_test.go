@@ -73,11 +73,14 @@ var imports = map[string][]string{
 	// Plans name the addresses that executors and the fetch of plans call: one guard judges both.
 	"egress":  {},
 	"sandbox": {"plan"},
-	"engine/executor": {"engine", "engine/executor/dbtlog", "store", "run", "run/nodeset", "run/trace", "plan",
+	"engine/executor": {"engine", "engine/executor/dbtlog", "engine/executor/dbtprofile",
+		"store", "run", "run/nodeset", "run/trace", "plan",
 		"artifact", "egress",
 		"sandbox", "internal/errorline", "internal/secretvalue", "secret", "secret/mask"},
 	// What dbt prints, as one contract for its versions; pure.
 	"engine/executor/dbtlog": {"run", "run/nodeset"},
+	// The address of the warehouse, and nothing else of a profile.
+	"engine/executor/dbtprofile": {},
 	// Workers read the secrets of steps. Providers stand behind a port.
 	"secret":           {"plan"},
 	"secret/mask":      {},
@@ -237,8 +240,8 @@ var imports = map[string][]string{
 }
 
 // pure packages import nothing but the standard library and what the table allows.
-var pure = []string{"plan", "run", "run/trace", "run/lineage", "store", "engine", "engine/interp", "engine/ticket", "egress",
-	"web", "internal/archtest"}
+var pure = []string{"plan", "run", "run/trace", "run/lineage", "store", "engine", "engine/interp", "engine/ticket",
+	"egress", "web", "internal/archtest"}
 
 // drivers are the libraries that only one package may speak.
 var drivers = map[string][]string{

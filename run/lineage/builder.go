@@ -117,7 +117,8 @@ func (b *Builder) emit(e *run.Event, out Event) bool {
 	if out.State == Start {
 		part = "-start"
 	}
-	out.ID, out.Seq, out.At, out.namespace, out.Time = out.of.run+part, e.Seq, e.PersistedAt, Namespace(b.id), out.Time.UTC()
+	out.ID, out.Seq, out.At = out.of.run+part, e.Seq, e.PersistedAt
+	out.namespace, out.Time = Namespace(b.id), out.Time.UTC()
 	if out.parent != nil {
 		out.root = &b.self
 	}

@@ -145,7 +145,8 @@ func of(events []run.Event) []lineage.Event { return lineage.Of(runtest.ID, even
 func TestEvents_AreOneStartAndOneEndOfEachAndValid(t *testing.T) {
 	t.Parallel()
 	v := newValidator(t)
-	for name, source := range map[string]func(uint64) []run.Event{"valid": runtest.RandomLog, "hostile": runtest.Hostile} {
+	sources := map[string]func(uint64) []run.Event{"valid": runtest.RandomLog, "hostile": runtest.Hostile}
+	for name, source := range sources {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			states := map[lineage.State]int{}
