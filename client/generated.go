@@ -2385,7 +2385,7 @@ func (v *DestinationLine) GetRoute() *DestinationLineRouteDestinationRoute { ret
 //
 // Which messages go to a destination. Empty lists do not restrict.
 type DestinationLineRouteDestinationRoute struct {
-	// events, alerts, audit
+	// events, alerts, audit, lineage
 	Topics   []string `json:"topics"`
 	Tenants  []string `json:"tenants"`
 	Projects []string `json:"projects"`

@@ -22,7 +22,7 @@ const (
 	Slack     Kind = "slack"     // incoming webhook; alerts only
 	Email     Kind = "email"     // SMTP; alerts only
 	Syslog    Kind = "syslog"    // RFC 5424 over TCP, TLS or UDP
-	File      Kind = "file"      // JSON lines in a file of this machine; records of the audit only
+	File      Kind = "file"      // JSON lines in a file of this machine; records of the audit, or lineage
 )
 
 // Topic says what a message is about.
@@ -33,15 +33,25 @@ const (
 	Events Topic = "events" // events of runs, in the order of each run
 	Alerts Topic = "alerts" // an alert was opened, grew, was acknowledged or was resolved
 	Audit  Topic = "audit"  // records of the audit, in the order of each tenant's chain; only where a route names it
+	// Lineage is OpenLineage events of runs, steps and dbt nodes, in the order of each run; only where a route names it.
+	Lineage Topic = "lineage"
 )
+
+// Format is the form of the body of a webhook.
+type Format string
+
+// OpenLineage is the format whose body is the OpenLineage event itself, for the topic lineage. The default "" is a
+// signed CloudEvent.
+const OpenLineage Format = "openlineage"
 
 // Message is an event or a change of an alert, for destinations. It has at most MaxMessage bytes as JSON.
 type Message struct {
 	// ID identifies the message: a repetition has the same one. It is the id of the event or of the record, or that of
-	// the alert with the number of its change.
+	// the alert with the number of its change. That of lineage is the id of its run and whether it is START or end.
 	ID    string
 	Topic Topic
-	// Type is the type of the event, such as StepFailed, or AlertOpened, AlertRepeated, AlertAcknowledged, AlertResolved.
+	// Type is the type of the event, such as StepFailed, or AlertOpened, AlertRepeated, AlertAcknowledged, AlertResolved,
+	// or LineageSTART, LineageCOMPLETE, LineageFAIL, LineageABORT.
 	Type     string
 	At       time.Time // of the event or of the change
 	TenantID string    // "" for an alert about the installation
@@ -116,8 +126,11 @@ type Config struct {
 	// URL is where messages go: https:// for webhook, pagerduty (its default is PagerDuty's own) and slack; smtp:// or
 	// smtps:// for email; tcp://, tls:// or udp:// for syslog; file:///PATH for file.
 	URL string
-	// Secrets are references to the keys that sign (webhook; each one signs, so that keys can be rotated), the routing
-	// key (pagerduty), the path of the webhook (slack) or the password (email). At most 4.
+	// Format is the form of the body of a webhook.
+	Format Format `json:",omitempty"`
+	// Secrets are references to the keys that sign (webhook; each one signs, so that keys can be rotated), the API key
+	// (webhook with the format openlineage), the routing key (pagerduty), the path of the webhook (slack) or the password
+	// (email). At most 4.
 	Secrets []SecretRef
 	From    string   // email
 	To      []string // email; at most 20

@@ -61,6 +61,7 @@ type rawDestination struct {
 	Name    string `yaml:"name"`
 	Kind    Kind   `yaml:"kind"`
 	URL     string `yaml:"url"`
+	Format  Format `yaml:"format"`
 	Secrets []struct {
 		File string `yaml:"file"`
 		Env  string `yaml:"env"`
@@ -82,7 +83,8 @@ type rawDestination struct {
 }
 
 var (
-	fileKeys = []string{"name", "kind", "url", "secrets", "to", "from", "user", "timeout", "allowPrivate", "route"}
+	fileKeys = []string{"name", "kind", "url", "format", "secrets", "to", "from", "user", "timeout", "allowPrivate",
+		"route"}
 	nameRule = regexp.MustCompile(`^[a-z0-9-]{1,63}$`)
 	// looksSecret finds names of fields under which people write secrets.
 	looksSecret = regexp.MustCompile(`(?i)secret|password|passwd|token|key|credential|auth`)
@@ -151,8 +153,8 @@ func (p *parser) parse(path string, entry map[string]any) Config {
 		p.bad(path, ViolationSyntax, "a field has the wrong type, or secrets or route has an unknown field")
 		return Config{}
 	}
-	c := Config{Name: raw.Name, Kind: raw.Kind, URL: raw.URL, From: raw.From, To: raw.To, User: raw.User,
-		AllowPrivate: raw.AllowPrivate, Route: Route(raw.Route)}
+	c := Config{Name: raw.Name, Kind: raw.Kind, URL: raw.URL, Format: raw.Format, From: raw.From, To: raw.To,
+		User: raw.User, AllowPrivate: raw.AllowPrivate, Route: Route(raw.Route)}
 	for _, s := range raw.Secrets {
 		c.Secrets = append(c.Secrets, SecretRef(s))
 	}
@@ -199,8 +201,8 @@ func (p *parser) check(path string, c Config) {
 		p.bad(path+".to", ViolationTooMany, "at most %d are allowed", maxRecipients)
 	}
 	for i, t := range c.Route.Topics {
-		if t != Events && t != Alerts && t != Audit {
-			p.bad(fmt.Sprintf("%s.route.topics[%d]", path, i), ViolationInvalid, "it must be events, alerts or audit")
+		if t != Events && t != Alerts && t != Audit && t != Lineage {
+			p.bad(fmt.Sprintf("%s.route.topics[%d]", path, i), ViolationInvalid, "it must be events, alerts, audit or lineage")
 		}
 	}
 	for i, l := range c.Route.Levels {
@@ -209,6 +211,7 @@ func (p *parser) check(path string, c Config) {
 		}
 	}
 	p.checkAudit(path, c)
+	p.checkLineage(path, c)
 	r := c.Route
 	if len(r.Topics)+len(r.Tenants)+len(r.Projects)+len(r.Types)+len(r.Levels)+len(r.Codes) > maxRouteTerms {
 		p.bad(path+".route", ViolationTooMany, "at most %d values are allowed", maxRouteTerms)
@@ -220,8 +223,9 @@ func (p *parser) check(path string, c Config) {
 func (p *parser) checkAudit(path string, c Config) {
 	r := c.Route
 	if !slices.Contains(r.Topics, Audit) {
-		if c.Kind == File {
-			p.bad(path+".route.topics", ViolationInvalid, "a file takes records of the audit only: set it to [audit]")
+		if c.Kind == File && !c.TakesLineage() {
+			p.bad(path+".route.topics", ViolationInvalid,
+				"a file takes records of the audit, or lineage: set it to [audit] or [lineage]")
 		}
 		return
 	}
@@ -231,10 +235,32 @@ func (p *parser) checkAudit(path string, c Config) {
 	case c.Kind == Syslog && strings.HasPrefix(c.URL, "udp:"):
 		p.bad(path+".url", ViolationInvalid, "records of the audit go over tls:// or tcp://, because udp:// loses some")
 	case c.Kind == File && len(r.Topics) > 1:
-		p.bad(path+".route.topics", ViolationInvalid, "a file takes records of the audit only: set it to [audit]")
+		p.bad(path+".route.topics", ViolationInvalid, "a file takes one topic: set it to [audit] or [lineage]")
 	}
 	if len(r.Projects)+len(r.Types)+len(r.Levels)+len(r.Codes) > 0 {
 		p.bad(path+".route", ViolationInvalid, "records of the audit are selected by tenants only: use another destination "+
 			"for events or alerts that are selected by projects, types, levels or codes")
+	}
+}
+
+// checkLineage judges the topic lineage and the format of the body.
+func (p *parser) checkLineage(path string, c Config) {
+	if c.Format != "" && c.Format != OpenLineage {
+		p.bad(path+".format", ViolationInvalid, "it must be openlineage, or absent")
+	}
+	if !c.TakesLineage() {
+		if c.Format == OpenLineage {
+			p.bad(path+".format", ViolationInvalid, "only lineage has the format openlineage: set route.topics to [lineage]")
+		}
+		return
+	}
+	if c.Kind != Webhook && c.Kind != File {
+		p.bad(path+".route.topics", ViolationInvalid, "lineage goes to webhook or file")
+	}
+	if len(c.Route.Topics) > 1 {
+		p.bad(path+".route.topics", ViolationInvalid, "lineage has a destination of its own: set it to [lineage]")
+	}
+	if c.Format != "" && c.Kind != Webhook {
+		p.bad(path+".format", ViolationInvalid, "only a webhook has a format")
 	}
 }

@@ -77,6 +77,8 @@ func (e Entry) Words() string {
 		what = "Events"
 	case slices.Contains(r.Topics, Audit):
 		what = auditWords(r.Topics)
+	case slices.Contains(r.Topics, Lineage):
+		what = "Lineage"
 	}
 	add := func(name string, list []string) {
 		if len(list) > 0 {

@@ -4,10 +4,14 @@ import "slices"
 
 // Selects reports whether a message goes to the destination. The kinds that people read take alerts only. A
 // destination without a route takes what its kind is for: PagerDuty, which wakes people, alerts with the level HIGH;
-// Slack and e-mail those from MEDIUM; webhook and syslog all events and alerts. The audit needs a route that names it.
+// Slack and e-mail those from MEDIUM; webhook and syslog all events and alerts. The audit and lineage need a route that
+// names them.
 func (c Config) Selects(m Message) bool {
 	if m.Topic == Audit {
 		return c.SelectsAudit(m.TenantID)
+	}
+	if m.Topic == Lineage {
+		return c.TakesLineage() && c.Route.selects(m)
 	}
 	forPeople := c.Kind == PagerDuty || c.Kind == Slack || c.Kind == Email
 	if m.Topic == Events && forPeople {
@@ -53,6 +57,9 @@ func (e Entry) TakesEvents(tenantID string) bool {
 
 // TakesAudit reports whether the destination takes records of the audit.
 func (c Config) TakesAudit() bool { return slices.Contains(c.Route.Topics, Audit) }
+
+// TakesLineage reports whether the destination takes lineage.
+func (c Config) TakesLineage() bool { return slices.Contains(c.Route.Topics, Lineage) }
 
 // SelectsAudit reports whether the destination takes the audit of a tenant; "" is that of the installation.
 func (c Config) SelectsAudit(tenantID string) bool {

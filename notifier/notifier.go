@@ -1,5 +1,6 @@
-// Package notifier delivers events of runs and changes of alerts to other systems. It reads the feed and the changes of
-// alerts, selects messages for each destination, and hands them to senders. It observes runs and never delays them.
+// Package notifier delivers events of runs, changes of alerts, records of the audit and lineage to other systems. It
+// reads the feed and the changes of alerts, selects messages for each destination, and hands them to senders. It
+// observes runs and never delays them.
 //
 // Each destination has a lease and a position of its own, so that one that hangs takes no time of others. Destinations
 // that keep up read the feed together, and those that are behind read it alone. Delivery is
@@ -25,6 +26,7 @@ import (
 	"github.com/dvt-engine/dvt/internal/contain"
 	"github.com/dvt-engine/dvt/internal/sizedlru"
 	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/run/lineage"
 	"github.com/dvt-engine/dvt/store"
 	"github.com/dvt-engine/dvt/store/feed"
 )
@@ -95,6 +97,7 @@ type Store interface {
 	store.Cursors
 	store.Destinations
 	store.DestinationOrders
+	LineageStore
 	GetAlert(ctx context.Context, id string) (store.AlertState, error)
 	AuditReader
 }
@@ -119,6 +122,10 @@ type Config struct {
 	NewSender func(destination.Config) (destination.Sender, error)
 	// OpenAudit replaces sealed names in rows of a tenant by what an auditor reads. nil: they stay sealed.
 	OpenAudit func(ctx context.Context, tenantID string, rows []*store.AuditRow) error
+	// ReadManifest reads the manifest of dbt that a run stored, for the datasets of lineage. It returns nil for one that
+	// no longer exists, is not of the run, or is no manifest, and an error for one that can be read later. nil: lineage
+	// has no datasets.
+	ReadManifest func(ctx context.Context, id run.Identity, ref run.ArtifactRef) (*lineage.Manifest, error)
 	// Link returns the address of the page of a run, or of alerts when runID is "". It may be nil.
 	Link   func(runID string) string
 	Timing Timing
@@ -138,9 +145,10 @@ type Notifier struct {
 	workers  map[string]*worker // by name of the destination
 	nextMark time.Time
 
-	feed     *feed.Cache
-	heads    *auditHeads
-	messages *sizedlru.Cache[destination.Message] // of events, by epoch and id
+	feed      *feed.Cache
+	heads     *auditHeads
+	messages  *sizedlru.Cache[destination.Message] // of events, by epoch and id
+	manifests *sizedlru.Cache[*lineage.Manifest]
 }
 
 // New returns a notifier and registers its metrics.
@@ -156,9 +164,10 @@ func New(cfg Config) *Notifier {
 		cfg.Link = func(string) string { return "" }
 	}
 	n := &Notifier{cfg: cfg, log: cfg.Logger, metrics: newMetrics(cfg.Metrics), workers: map[string]*worker{},
-		feed:     feed.NewCache(cfg.Store, store.RunFilter{EveryTenant: true}, cfg.Timing.Idle/2),
-		heads:    newAuditHeads(cfg.Store, cfg.Timing.Idle/2, time.Now),
-		messages: sizedlru.New[destination.Message](maxShared, maxSharedBytes)}
+		feed:      feed.NewCache(cfg.Store, store.RunFilter{EveryTenant: true}, cfg.Timing.Idle/2),
+		heads:     newAuditHeads(cfg.Store, cfg.Timing.Idle/2, time.Now),
+		messages:  sizedlru.New[destination.Message](maxShared, maxSharedBytes),
+		manifests: sizedlru.New[*lineage.Manifest](maxManifests, maxManifestsBytes)}
 	if n.log == nil {
 		n.log = slog.New(slog.DiscardHandler)
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/dvt-engine/dvt/destination"
 	"github.com/dvt-engine/dvt/notifier"
 	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/run/lineage"
 	"github.com/dvt-engine/dvt/run/runtest"
 	"github.com/dvt-engine/dvt/store"
 	"github.com/dvt-engine/dvt/store/sqlite"
@@ -102,6 +103,8 @@ type fixture struct {
 	reload    chan os.Signal
 	registry  *prometheus.Registry
 	newSender func(destination.Config) (destination.Sender, error)
+	// readManifest may be nil.
+	readManifest func(context.Context, run.Identity, run.ArtifactRef) (*lineage.Manifest, error)
 }
 
 func newFixture(t *testing.T, configs ...destination.Config) *fixture {
@@ -146,7 +149,7 @@ func (f *fixture) start(s notifier.Store, owner string) (stop func()) {
 			}
 			return *f.configs.Load(), nil
 		},
-		Reload: f.reload, NewSender: f.newSender, Now: f.now,
+		ReadManifest: f.readManifest, Reload: f.reload, NewSender: f.newSender, Now: f.now,
 	})
 	done := make(chan struct{})
 	go func() {

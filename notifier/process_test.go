@@ -38,6 +38,10 @@ func TestMain(m *testing.M) {
 		runAuditProcess(text)
 		return
 	}
+	if text := os.Getenv(lineageChild); text != "" {
+		runLineageProcess(text)
+		return
+	}
 	if os.Getenv(campaignFile) != "" {
 		runCampaignProcess()
 		return

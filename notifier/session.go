@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/dvt-engine/dvt/destination"
+	"github.com/dvt-engine/dvt/internal/sizedlru"
+	"github.com/dvt-engine/dvt/run/lineage"
 	"github.com/dvt-engine/dvt/store"
 	"github.com/dvt-engine/dvt/store/feed"
 )
@@ -79,6 +81,7 @@ type session struct {
 	reader  *feed.Reader
 	change  int64 // the last change of alerts that was read
 	audit   auditReader
+	lineage lineageReader
 	lanes   map[string]*lane
 	batches []*batch
 	waiting int // deliveries in lanes
@@ -117,6 +120,7 @@ func (n *Notifier) newSession(ctx context.Context, c destination.Config, sender 
 	}
 	s.change = s.at.Change
 	s.audit = newAuditReader(s.at.Audit)
+	s.lineage.builders = sizedlru.New[*lineage.Builder](maxBuilders, maxBuilderWeight)
 	d, err := n.cfg.Store.GetDestination(ctx, c.Name)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return nil, err
@@ -271,8 +275,11 @@ func nextLook(now time.Time, idle time.Duration) time.Time {
 	return now.Add(idle - now.Sub(now.Truncate(idle)))
 }
 
-// readEvents reads one batch of the feed. idle says that there was none.
+// readEvents reads one batch of the feed. idle says that there was none, or that lineage waits for a manifest.
 func (s *session) readEvents(ctx context.Context) (idle bool, err error) {
+	if done, err := s.putLineage(ctx); err != nil || !done {
+		return s.lineage.waiting, err
+	}
 	part := s.openBatch()
 	b, err := s.reader.Next(ctx)
 	if err != nil {
@@ -291,7 +298,7 @@ func (s *session) readEvents(ctx context.Context) (idle bool, err error) {
 		}
 		s.add(part, "run/"+e.RunID, m)
 	}
-	return len(b.Events) == 0, nil
+	return len(b.Events) == 0, s.deriveLineage(ctx, part, b)
 }
 
 // errRestart ends a session whose store has another history.

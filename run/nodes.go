@@ -113,6 +113,9 @@ type StepNodesPayload struct {
 	Counts NodeCounts `json:"counts"`
 	Nodes  []StepNode `json:"nodes"`
 	Base   int        `json:"base,omitempty"` // see NodeProgress
+	// Warehouse is the address of the warehouse of the attempt, as OpenLineage names it, such as postgres://db:5432. Only
+	// the first batch has it, and none when the worker does not know it.
+	Warehouse string `json:"warehouse,omitempty"`
 }
 
 // nodesBatch is the part of a StepNodesPayload that keys and counts need.

@@ -279,6 +279,7 @@ var payloads = map[EventType]shape{
 			may("skipped", countShape),
 		)),
 		may("base", countShape),
+		may("warehouse", text),
 		must("nodes", list(200, object(
 			must("id", filled),
 			may("type", text),

@@ -13,6 +13,8 @@ import (
 	"github.com/dvt-engine/dvt/destination"
 	"github.com/dvt-engine/dvt/destination/send"
 	"github.com/dvt-engine/dvt/notifier"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/run/lineage"
 	"github.com/dvt-engine/dvt/server/config"
 	"github.com/dvt-engine/dvt/store"
 )
@@ -43,6 +45,9 @@ func (p *parts) newNotifier() (*notifier.Notifier, error) {
 		Store: p.raw, Alerts: p.control, Owner: p.owner, NewSender: p.newSender, Link: p.pageOf,
 		OpenAudit: func(ctx context.Context, tenantID string, rows []*store.AuditRow) error {
 			return p.subjects.Open(ctx, p.raw, tenantID, rows)
+		},
+		ReadManifest: func(ctx context.Context, id run.Identity, ref run.ArtifactRef) (*lineage.Manifest, error) {
+			return readManifest(ctx, p.artifacts, id, ref)
 		},
 		Load:   func() ([]destination.Config, error) { return config.ReadDestinations(p.cfg.Destinations) },
 		Reload: reload, Now: p.now, Metrics: p.registry, Logger: p.log,

@@ -98,7 +98,7 @@ func checkNodes(f *RunFacts, e engine.Evidence) (json.RawMessage, error) {
 		n.Error = run.Text(n.Error, run.MaxNodeText)
 		nodes[i] = n
 	}
-	p.Nodes = nodes
+	p.Nodes, p.Warehouse = nodes, run.Text(p.Warehouse, run.MaxNodeID)
 	payload, err := json.Marshal(p)
 	if err != nil {
 		return nil, endError("/nodes", err.Error())

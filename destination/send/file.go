@@ -80,10 +80,10 @@ func (f *filer) Send(ctx context.Context, m destination.Message) error {
 	return nil
 }
 
-// fileLine is the record itself; other messages, such as a test, have an envelope.
+// fileLine is the record or the event of lineage itself; other messages, such as a test, have an envelope.
 func fileLine(m destination.Message) ([]byte, error) {
 	doc := []byte(m.Data)
-	if m.Topic != destination.Audit {
+	if m.Topic != destination.Audit && m.Topic != destination.Lineage {
 		var err error
 		if doc, err = json.Marshal(map[string]any{"id": m.ID, "type": m.Type, "at": m.At, "data": m.Data}); err != nil {
 			return nil, err

@@ -59,7 +59,11 @@ func New(cfg destination.Config, opt Options) (destination.Sender, error) {
 	)
 	switch cfg.Kind {
 	case destination.Webhook:
-		sender, err = newWebhook(cfg, opt)
+		if cfg.Format == destination.OpenLineage {
+			sender, err = newOpenLineage(cfg, opt)
+		} else {
+			sender, err = newWebhook(cfg, opt)
+		}
 	case destination.PagerDuty:
 		sender, err = newPagerDuty(cfg, opt)
 	case destination.Slack:

@@ -161,6 +161,9 @@ func (w *webhook) event(m destination.Message) cloudEvent {
 	if m.Topic == destination.Audit {
 		e.Type, e.Subject, e.PartitionKey = "dev.dvt.audit."+m.Type, "audit/"+m.TenantID, "audit/"+m.TenantID
 	}
+	if m.Topic == destination.Lineage {
+		e.Type = "dev.dvt.lineage." + m.Type
+	}
 	if m.Topic == destination.Alerts {
 		e.Type = "dev.dvt.alert." + m.Type
 		if m.Alert != nil {

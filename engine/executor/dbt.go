@@ -13,6 +13,7 @@ import (
 
 	"github.com/dvt-engine/dvt/engine"
 	"github.com/dvt-engine/dvt/engine/executor/dbtlog"
+	"github.com/dvt-engine/dvt/engine/executor/dbtprofile"
 	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/run/nodeset"
@@ -78,10 +79,11 @@ func (d *dbtExecutor) Execute(ctx context.Context, t Task, h Host) (Result, erro
 	if err != nil {
 		return Result{}, err
 	}
+	env := d.cfg.env(t, map[string]string{"DBT_SEND_ANONYMOUS_USAGE_STATS": "0", "PYTHONUNBUFFERED": "1"})
+	h.ReportWarehouse(dbtprofile.Namespace(dbtprofile.Source{Project: project, Profiles: profiles, Target: in.Target,
+		Env: env, Vars: in.Vars}))
 	log := dbtLog{print: h.Print, nodes: trackerOf(h, files, target, filepath.Join(own, parsedDir))}
-	program, err := d.cfg.program(
-		t, h, argv, d.cfg.env(t, map[string]string{"DBT_SEND_ANONYMOUS_USAGE_STATS": "0", "PYTHONUNBUFFERED": "1"}),
-		project, profiles)
+	program, err := d.cfg.program(t, h, argv, env, project, profiles)
 	if err != nil {
 		return Result{}, err
 	}

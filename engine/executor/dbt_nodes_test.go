@@ -81,6 +81,11 @@ func TestDBT_ReportsNodesWhileItRuns(t *testing.T) {
 	if want := (run.NodeCounts{Total: 7, Success: 3, Failed: 1, Skipped: 3}); counts != want {
 		t.Errorf("the last batch has the counts %+v, want %+v", counts, want)
 	}
+	for i, p := range j.nodes {
+		if got := p.Warehouse; (i == 0) != (strings.HasPrefix(got, "duckdb:///") && strings.HasSuffix(got, ".duckdb")) {
+			t.Errorf("batch %d says the warehouse %q, want the database file in the first one only", i+1, got)
+		}
+	}
 	if live.Load() == 0 {
 		t.Error("no batch has a running node: the nodes came after dbt")
 	}

@@ -74,6 +74,9 @@ type Host interface {
 	// ReportNode queues a report about a node of the step, for the log of the run; total is the number of nodes that the
 	// attempt executes, 0 when it is not known. It never waits. Safe for concurrent use.
 	ReportNode(n run.StepNode, total int)
+	// ReportWarehouse sets the namespace of the datasets that the nodes read and write. Call it before the first
+	// ReportNode.
+	ReportWarehouse(namespace string)
 	// Exited notes how a program of the attempt ended, for the record of the engine attempt.
 	Exited(exit sandbox.Exit)
 }

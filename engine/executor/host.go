@@ -107,6 +107,13 @@ func (h *host) ReportNode(n run.StepNode, total int) {
 	h.nodes.add(n, total)
 }
 
+// ReportWarehouse implements Host. It reports no namespace that contains a secret.
+func (h *host) ReportWarehouse(namespace string) {
+	if h.out.redact.Replace(namespace) == namespace {
+		h.nodes.setWarehouse(namespace)
+	}
+}
+
 func (h *host) Exited(exit sandbox.Exit) { h.exit.Store(&exit) }
 
 // Keep sends a file to the Journal as artifact:<tenant>/<run>/<step>/<logical attempt>/<engine attempt>/<name>.

@@ -43,6 +43,8 @@ type nodeReports struct {
 	waiting []run.StepNode
 	index   map[string]int // of the waiting reports, by node
 	batch   int            // number of the last batch
+	// warehouse is reported with the first batch.
+	warehouse string
 }
 
 // newNodeReports makes a nodeReports that ships by to. The caller runs ship in a goroutine and calls close at the end.
@@ -65,6 +67,13 @@ func newNodeReports(to func(context.Context, run.StepNodesPayload) error, only *
 	}
 	n.ready <- struct{}{}
 	return n
+}
+
+// setWarehouse sets what the first batch says of the warehouse.
+func (n *nodeReports) setWarehouse(namespace string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.warehouse = run.Text(namespace, run.MaxNodeID)
 }
 
 // add queues a report. It drops nodes beyond run.MaxNodes, and the start of a node that ended.
@@ -121,6 +130,9 @@ func (n *nodeReports) next() (run.StepNodesPayload, bool) {
 	p := run.StepNodesPayload{Batch: n.batch, Counts: n.counts, Nodes: n.waiting[:k:k], Base: n.base}
 	if k == 0 {
 		p.Nodes = []run.StepNode{}
+	}
+	if n.batch == 1 {
+		p.Warehouse = n.warehouse
 	}
 	n.waiting = n.waiting[k:]
 	clear(n.index)

@@ -27,12 +27,14 @@ var imports = map[string][]string{
 	"run/forecast": {"run"},
 	// Servers derive traces from the store's log, and commands from the log that the API returns.
 	"run/trace": {"run"},
+	// So is the lineage. Servers also read the manifests of dbt for it.
+	"run/lineage": {"run", "run/nodeset"},
 
 	// Messages to other systems: the vocabulary and the port of senders, and a sender for each kind of destination, behind
 	// the guard of outgoing connections.
 	// plan has the words of durations.
 	"destination":      {"plan"},
-	"destination/send": {"destination", "egress", "plan"},
+	"destination/send": {"destination", "egress", "plan", "run/lineage"},
 	// The one package that knows OpenTelemetry: servers send traces, and a command writes them to a file.
 	"otlp": {"run/trace"},
 	// Spans of requests and calls. Stores and engines get functions and do not know of it.
@@ -75,11 +77,14 @@ var imports = map[string][]string{
 	// Plans name the addresses that executors and the fetch of plans call: one guard judges both.
 	"egress":  {},
 	"sandbox": {"plan"},
-	"engine/executor": {"engine", "engine/executor/dbtlog", "store", "run", "run/nodeset", "run/trace", "plan",
+	"engine/executor": {"engine", "engine/executor/dbtlog", "engine/executor/dbtprofile",
+		"store", "run", "run/nodeset", "run/trace", "plan",
 		"artifact", "egress",
 		"sandbox", "internal/errorline", "internal/secretvalue", "secret", "secret/mask"},
 	// What dbt prints, as one contract for its versions; pure.
 	"engine/executor/dbtlog": {"run", "run/nodeset"},
+	// The address of the warehouse, and nothing else of a profile.
+	"engine/executor/dbtprofile": {},
 	// Workers read the secrets of steps. Providers stand behind a port.
 	"secret":           {"plan"},
 	"secret/mask":      {},
@@ -102,7 +107,7 @@ var imports = map[string][]string{
 	// The exporter of traces is a consumer of the feed, beside the projector.
 	"tracer": {"store", "store/feed", "otlp", "run", "run/trace", "internal/sizedlru"},
 	// So is the delivery to other systems. Senders stand behind a port.
-	"notifier": {"store", "store/auditdoc", "store/feed", "run", "plan", "destination", "internal/contain",
+	"notifier": {"store", "store/auditdoc", "store/feed", "run", "run/lineage", "plan", "destination", "internal/contain",
 		"internal/sizedlru"},
 	"live":          {"store", "run", "plan", "authz", "internal/contain"},
 	"live/redisbus": {"live", "run"},
@@ -239,8 +244,8 @@ var imports = map[string][]string{
 }
 
 // pure packages import nothing but the standard library and what the table allows.
-var pure = []string{"plan", "run", "run/trace", "store", "engine", "engine/interp", "engine/ticket", "egress", "web",
-	"internal/archtest"}
+var pure = []string{"plan", "run", "run/trace", "run/lineage", "store", "engine", "engine/interp", "engine/ticket",
+	"egress", "web", "internal/archtest"}
 
 // drivers are the libraries that only one package may speak.
 var drivers = map[string][]string{

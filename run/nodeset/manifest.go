@@ -36,7 +36,7 @@ var ErrManifest = errors.New("nodeset: the manifest is not a JSON object, or has
 func ReadManifest(r io.Reader) (Manifest, error) {
 	doc := json.NewDecoder(r)
 	out := Manifest{Nodes: map[string]Node{}}
-	err := members(doc, func(key string) error {
+	err := Members(doc, func(key string) error {
 		switch key {
 		case "metadata":
 			var m struct {
@@ -47,7 +47,7 @@ func ReadManifest(r io.Reader) (Manifest, error) {
 			out.Project, out.DBTVersion = m.Project, m.Version
 			return err
 		case "nodes", "unit_tests", "functions":
-			return members(doc, func(id string) error { return out.read(doc, id) })
+			return Members(doc, func(id string) error { return out.read(doc, id) })
 		}
 		var skipped json.RawMessage
 		return doc.Decode(&skipped)
@@ -107,8 +107,9 @@ func kindOf(id string) string {
 
 func isTest(id string) bool { return kindOf(id) == "test" || kindOf(id) == "unit_test" }
 
-// members calls visit with each key of the object that follows; visit must read the value.
-func members(doc *json.Decoder, visit func(key string) error) error {
+// Members calls visit with each key of the object that follows in doc; visit must read the value. null has no members.
+// Errors: ErrManifest for other JSON, those of visit and of the JSON.
+func Members(doc *json.Decoder, visit func(key string) error) error {
 	open, err := doc.Token()
 	if err != nil {
 		return err

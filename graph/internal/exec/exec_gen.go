@@ -16130,7 +16130,7 @@ type Destination {
 }
 "Which messages go to a destination. Empty lists do not restrict."
 type DestinationRoute {
-  "events, alerts, audit"
+  "events, alerts, audit, lineage"
   topics: [String!]!
   tenants: [String!]!
   projects: [String!]!

@@ -1035,7 +1035,7 @@ type DestinationPayload struct {
 
 // Which messages go to a destination. Empty lists do not restrict.
 type DestinationRoute struct {
-	// events, alerts, audit
+	// events, alerts, audit, lineage
 	Topics   []string `json:"topics"`
 	Tenants  []string `json:"tenants"`
 	Projects []string `json:"projects"`
