@@ -579,8 +579,8 @@ func TestExport_ARunThatIsDeletedMeanwhileIsANote(t *testing.T) {
 	})
 }
 
-// The retention removes objects that the export has listed, and counts them in the audit: each of them is a note, and so
-// is the sum.
+// The retention removes objects that the export has listed, and counts them in the audit: each of them is a note, and
+// so is the sum.
 func TestExport_ObjectsThatAreRemovedMeanwhileAreNotes(t *testing.T) {
 	onEach(t, func(i *installation) {
 		t := i.T

@@ -228,8 +228,8 @@ func (e *exporter) walk(ctx context.Context, kind artifact.Kind, write func(key 
 	})
 }
 
-// writeObject writes a file from the bucket. An object that is torn, or that was removed after it was listed because its
-// life ended, has a note with the reason instead.
+// writeObject writes a file from the bucket. An object that is torn, or that was removed after it was listed because
+// its life ended, has a note with the reason instead.
 func (e *exporter) writeObject(ctx context.Context, path, key string, write func(*out) error) error {
 	f, err := e.work.create(ctx, path)
 	if err != nil {

@@ -50,7 +50,7 @@ func (e *exporter) noteRemoved(ctx context.Context) error {
 	if sum == (retained{}) {
 		return nil
 	}
-	return e.work.add(File{Path: "retention", Problem: fmt.Sprintf("after the export began, the retention deleted %d runs, "+
-		"%d logs and artifacts, %d receipts and %d other rows; what the export had not read by then is missing", sum.Deleted,
-		sum.Objects, sum.Receipts, sum.Rows)})
+	return e.work.add(File{Path: "retention", Problem: fmt.Sprintf("after the export began, the retention deleted "+
+		"%d runs, %d logs and artifacts, %d receipts and %d other rows; what the export had not read by then is missing",
+		sum.Deleted, sum.Objects, sum.Receipts, sum.Rows)})
 }

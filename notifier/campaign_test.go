@@ -35,8 +35,8 @@ import (
 	"github.com/dvt-engine/dvt/store/postgres"
 )
 
-// The size of the campaign. That of a release is make campaign MESSAGES=1000000 FOR=8m, which takes less than 20 minutes
-// of a quiet machine with two cores.
+// The size of the campaign. That of a release is make campaign MESSAGES=1000000 FOR=8m, which takes less than 20
+// minutes of a quiet machine with two cores.
 var (
 	campaignMessages = flag.Int("campaign.messages", 1500,
 		"messages to the healthy destinations in each pass of the campaign")

@@ -9,9 +9,9 @@ import (
 	"github.com/dvt-engine/dvt/internal/testserver"
 )
 
-// Two processes deliver, each over its own network to PostgreSQL. One is cut off for longer than its leases while events
-// go on, and then the other. The network keeps the bytes that were under way and delivers them afterwards. No event is
-// lost, the order of each run stays, and a process that is back sends nothing that the other one has sent.
+// Two processes deliver, each over its own network to PostgreSQL. One is cut off for longer than its leases while
+// events go on, and then the other. The network keeps the bytes that were under way and delivers them afterwards. No
+// event is lost, the order of each run stays, and a process that is back sends nothing that the other one has sent.
 func TestPartition_TwoProcessesThatAreCutOffInTurnLoseNothing(t *testing.T) {
 	t.Parallel()
 	const lease, part = 2 * time.Second, 60

@@ -86,7 +86,7 @@ func schemaDefs() schemaObject {
 		"retry": closed("Automatic retries within one attempt of a person.", schemaObject{
 			"maxAttempts":       integer("Tries, the first included.", 1, maxAttempts),
 			"initialBackoffMs":  integer("The wait before the second try, in milliseconds.", minBackoffMS, maxBackoffMS),
-			"backoffMultiplier": number("How much longer each further wait is.", 1, maxMultiplier),
+			"backoffMultiplier": number("The factor by which each wait is longer than the one before.", 1, maxMultiplier),
 			"maxBackoffMs":      integer("The longest wait, in milliseconds.", minBackoffMS, maxBackoffMS),
 			"retryableErrors": list("The error classes that are retried; without any: all that may be.",
 				schemaObject{"enum": errorClasses()}, schemaObject{"uniqueItems": true}),

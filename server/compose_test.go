@@ -145,6 +145,7 @@ type composition struct {
 	data     string // directory of the data of each process
 	replacer *strings.Replacer
 	role     string
+	metrics  map[string]string // addresses of the listeners of metrics, by service
 }
 
 // local returns the content of a file, or an argument, with the addresses and paths of this test.
@@ -153,7 +154,8 @@ func (c *composition) local(text string) string { return c.replacer.Replace(text
 // newComposition writes the secrets and settings by the script of the file, and changes addresses only.
 func newComposition(t *testing.T, dsn string) *composition {
 	t.Helper()
-	c := &composition{services: readCompose(t), dir: filepath.Join(t.TempDir(), "local"), data: t.TempDir()}
+	c := &composition{services: readCompose(t), dir: filepath.Join(t.TempDir(), "local"), data: t.TempDir(),
+		metrics: map[string]string{}}
 	script := filepath.Join(root(t), "deploy", "compose", "init")
 	out, err := exec.CommandContext(t.Context(), script, c.dir).CombinedOutput()
 	if err != nil {
@@ -206,7 +208,8 @@ func (c *composition) arguments(t *testing.T, name string) (args []string) {
 		args = append(args, "--listen", address)
 	}
 	if name != "migrate" && name != "smoke" {
-		args = append(args, "--metrics-listen", testserver.FreeAddress(t))
+		c.metrics[name] = testserver.FreeAddress(t)
+		args = append(args, "--metrics-listen", c.metrics[name])
 	}
 	return args
 }
@@ -282,9 +285,13 @@ func (c *composition) isHealthy(t *testing.T, name string) bool {
 	if len(test) < 3 || test[0] != "CMD" || test[1] != "/usr/bin/dvt" {
 		t.Fatalf("the health check of %s is %v, want a command of dvt", name, test)
 	}
-	address := c.local("http://" + name + ":8080")
-	args := strings.Split(strings.ReplaceAll(strings.Join(test[2:], "\n"), "http://127.0.0.1:8080", address), "\n")
+	args := strings.Split(strings.ReplaceAll(strings.Join(test[2:], "\n"), "127.0.0.1:9464", c.metrics[name]), "\n")
 	check := exec.CommandContext(t.Context(), testserver.Binary(t), args...)
 	check.Env = append(environmentWithoutDVT(), c.environment(t, name)...)
+	for _, v := range check.Env {
+		if strings.HasPrefix(v, "DVT_TOKEN=") {
+			t.Errorf("%s has the token of a person, want a health check that needs none", name)
+		}
+	}
 	return check.Run() == nil
 }

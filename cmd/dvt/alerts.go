@@ -32,7 +32,7 @@ func alertsCommand() *cobra.Command {
 
 func incidentsCommand() *cobra.Command {
 	s := &session{}
-	return s.command("incidents", "Trouble that people look after until it is closed", incidentcmd.All(s.shared())...)
+	return s.command("incidents", "List incidents, take them on and close them", incidentcmd.All(s.shared())...)
 }
 
 func destinationsCommand() *cobra.Command {

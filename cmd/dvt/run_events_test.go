@@ -62,6 +62,36 @@ func TestRunEvents_ReadsEveryPageAndReconnects(t *testing.T) {
 	}
 }
 
+// A probe of a container asks the listener of metrics, which knows no token.
+func TestHealth_AsksTheListenerOfMetricsWithoutAToken(t *testing.T) {
+	isolateEnvironment(t)
+	ask := func(at string) (string, int, error) {
+		return local(t, "", "health", "--metrics", strings.TrimPrefix(at, "http://"))
+	}
+	well := serveAnswer(t, 200, `{"status":"healthy","checks":{"store":{"status":"healthy","latencyMs":2}}}`)
+	if out, status, err := ask(well); status != 0 || !strings.Contains(out, "store  HEALTHY") {
+		t.Errorf("a healthy server: %d, %v\n%s", status, err, out)
+	}
+	ill := serveAnswer(t, 503, `{"status":"unhealthy","checks":{"store":{"status":"unhealthy","latencyMs":2}}}`)
+	if out, status, err := ask(ill); status != 1 || !strings.Contains(out, "UNHEALTHY") {
+		t.Errorf("an unhealthy server: %d, %v, want status 1\n%s", status, err, out)
+	}
+	other := serveAnswer(t, 200, `{"hello":"world"}`)
+	if out, status, err := ask(other); status != 1 || !strings.Contains(fmt.Sprint(err), "metrics-listen") {
+		t.Errorf("another server: %d, %v, want status 1 and what to give\n%s", status, err, out)
+	}
+}
+
+// The first check of a proof that reaches no server says what to do, as every command does.
+func TestSmoke_WithoutAServerSaysWhatToDo(t *testing.T) {
+	isolateEnvironment(t)
+	out, status, err := local(t, "", "smoke", "--server", "http://127.0.0.1:1", "--token", "t", "--project", "shop",
+		"--environment", "dev")
+	if status != 1 || !strings.Contains(out, "FAILED   api") || !strings.Contains(out, "--server") {
+		t.Errorf("%d, %v, want a failed check that names --server\n%s", status, err, out)
+	}
+}
+
 func TestHealth_UnhealthyHasStatusOneAndVersionIsData(t *testing.T) {
 	well := serveAnswer(t, 200, `{"data":{"health":{"status":"HEALTHY","checks":[{"name":"store","status":"HEALTHY","latencyMs":1.5}]}}}`)
 	for format, want := range map[string]string{"table": "HEALTHY, at " + well, "json": `"latencyMs": 1.5`,

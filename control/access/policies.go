@@ -120,9 +120,9 @@ func (s *Policies) PolicyHistory(ctx context.Context, p authz.Principal, first i
 }
 
 // SetPolicy puts a new policy in force: in this process before it returns, everywhere within 2 s. It is safe to repeat.
-// Errors: FORBIDDEN; POLICY_MOVED when the policy is not at ExpectedVersion; REQUEST_ID_CONFLICT when the request id made
-// another change; BAD_USER_INPUT with all violations of a policy that would lock the tenant out or that is invalid;
-// UNAVAILABLE when the policy is stored but not in force here yet. Accepted and refused changes are audited.
+// Errors: FORBIDDEN; POLICY_MOVED when the policy is not at ExpectedVersion; REQUEST_ID_CONFLICT when the request id
+// made another change; BAD_USER_INPUT with all violations of a policy that would lock the tenant out or that is
+// invalid; UNAVAILABLE when the policy is stored but not in force here yet. Accepted and refused changes are audited.
 func (s *Policies) SetPolicy(ctx context.Context, p authz.Principal, in SetPolicy) (Policy, error) {
 	vs := control.CheckReason(control.CheckID(nil, "requestId", in.RequestID), in.Reason)
 	if in.ExpectedVersion < 0 {

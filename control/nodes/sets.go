@@ -237,7 +237,8 @@ func (s *Sets) Keep(ctx context.Context, tenantID, runID string, set Set) (*run.
 	return out, nil
 }
 
-// Read returns the set that the event of a signal names. It refuses other bytes than those that were accepted.
+// Read returns the set that the event of a signal names. It checks the bytes against
+// the hash that was accepted with the signal.
 func Read(ctx context.Context, blobs artifact.Blobs, of run.SignalNodes) (Set, error) {
 	body, err := blobs.Open(ctx, of.Set.URI)
 	if err != nil {

@@ -289,8 +289,8 @@ func bytesText(n int64) string {
 }
 
 // SetRetention puts a new policy in force: the next pass follows it. It is safe to repeat. Errors: FORBIDDEN without
-// SET_POLICY on the whole tenant; RETENTION_MOVED when the policy is not at ExpectedVersion; REQUEST_ID_CONFLICT when the
-// request id made another change; BAD_USER_INPUT with all violations. Accepted and refused changes are audited.
+// SET_POLICY on the whole tenant; RETENTION_MOVED when the policy is not at ExpectedVersion; REQUEST_ID_CONFLICT when
+// the request id made another change; BAD_USER_INPUT with all violations. Accepted and refused changes are audited.
 func (s *Editor) SetRetention(ctx context.Context, p authz.Principal, in SetRetention) (Policy, Effect, error) {
 	vs := control.CheckReason(control.CheckID(nil, "requestId", in.RequestID), in.Reason)
 	if in.ExpectedVersion < 0 {

@@ -15,7 +15,8 @@ import (
 )
 
 // Somebody watches a run that the retention works on. When its events move into the archive the stream goes on with the
-// same state; when the archive is deleted too, the stream ends with ErrNotFound, so that no page shows a run that is gone.
+// same state; when the archive is deleted too, the stream ends with ErrNotFound, so that no page shows a run that is
+// gone.
 // contract: T180
 func TestPass_AViewerOfARunIsToldThatItIsGone(t *testing.T) {
 	t.Parallel()

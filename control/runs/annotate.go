@@ -196,8 +196,8 @@ func (s *Annotator) putTags(ctx context.Context, p authz.Principal, runID, reque
 }
 
 // AddNote adds a note to a run. A repetition with the same requestId returns the note of the first call. Errors:
-// NOT_FOUND, FORBIDDEN without ANNOTATE, REQUEST_ID_CONFLICT when the requestId added another text, BAD_USER_INPUT, also
-// when the run has store.MaxNotes notes.
+// NOT_FOUND, FORBIDDEN without ANNOTATE, REQUEST_ID_CONFLICT when the requestId added another text, BAD_USER_INPUT,
+// also when the run has store.MaxNotes notes.
 func (s *Annotator) AddNote(ctx context.Context, p authz.Principal, in NoteRun) (out store.Note, err error) {
 	vs := control.CheckID(nil, "requestId", in.RequestID)
 	if in.Body == "" || len(in.Body) > MaxNoteBytes {

@@ -37,8 +37,8 @@ func TestRestore_ARetryBeforeThePauseHasTakenEffect(t *testing.T) {
 	}
 }
 
-// The fold of a log does not name the signal of a retry that is running. The step passes fail-fast all the same, and the
-// StepStarted of a dispatch has a signal id that the log accepts, or none.
+// The fold of a log does not name the signal of a retry that is running. The step passes fail-fast all the same, and
+// the StepStarted of a dispatch has a signal id that the log accepts, or none.
 func TestRestore_ARunningRetryHasNoInventedSignal(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, steps("a", "b"), basePolicy).start()

@@ -174,9 +174,9 @@ func graphs() int {
 	return 300
 }
 
-// In random graphs with failures and kills, dbt runs exactly the nodes that the preview named: none outside of the set,
-// none of it is missing, and none that ended well in the retry runs again after a kill. When nothing is broken any
-// more, a retry of what failed makes the union green.
+// In random graphs with failures and kills, dbt runs exactly the nodes that the preview named: no other node runs, no
+// node of the set is left out, and no node that ended well in the retry runs again after a kill. When nothing is broken
+// any more, a retry of the failed nodes completes the step.
 func TestSelect_RandomGraphsRunWhatThePreviewNamed(t *testing.T) {
 	t.Parallel()
 	done := 0

@@ -6,7 +6,7 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// maxAdmitted is the most runs that one transaction admits. It is low because the transaction locks the lanes of all
+// maxAdmitted limits the runs that one transaction admits. It is low because the transaction locks the lanes of all
 // tenants.
 const maxAdmitted = 16
 

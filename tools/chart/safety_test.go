@@ -54,6 +54,9 @@ func restricted(spec map[string]any) (problems []string) {
 	if pod["runAsNonRoot"] != true || fmt.Sprint(pod["runAsUser"]) != "65532" {
 		say("it may run as root")
 	}
+	if spec["serviceAccountName"] == nil {
+		say("it runs in the account that the namespace gives to pods without one")
+	}
 	if spec["automountServiceAccountToken"] != false {
 		say("it gets a token of the API of Kubernetes")
 	}

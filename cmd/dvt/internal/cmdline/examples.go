@@ -76,7 +76,7 @@ var Examples = map[string]string{
 	"dvt dev sample": "dvt dev sample broken > broken.json",
 	"dvt dev token":  "dvt dev token dev-viewer\ndvt dev token dev-engineer --data ./mine",
 	"dvt doctor":     "dvt doctor\ndvt doctor @failed\ndvt doctor 4fec12ab -o json",
-	"dvt health":     "dvt health\ndvt health --context prod -o json",
+	"dvt health":     "dvt health\ndvt health --context prod -o json\ndvt health --metrics 127.0.0.1:9464",
 	"dvt manual complete": "dvt manual complete 4fec12ab release --outcome succeeded --preview\ndvt manual complete 4fec12ab release " +
 		"--outcome succeeded --notes \"figures match\"",
 	"dvt manual list": "dvt manual list\ndvt manual list --run 4fec12ab",

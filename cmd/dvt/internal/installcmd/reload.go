@@ -39,8 +39,8 @@ func reload(ctx context.Context, r *config.Reloader, level *slog.LevelVar, log *
 		err = setLevel(level, c.LogLevel)
 	}
 	if err != nil {
-		log.ErrorContext(ctx, "the settings were read again and are wrong; those before stay in use: correct the file and "+
-			"send SIGHUP again", slog.Any("error", err))
+		log.ErrorContext(ctx, "the settings that were read again are invalid, so the earlier ones stay in use: correct the "+
+			"file and send SIGHUP again", slog.Any("error", err))
 		return
 	}
 	facts := []any{slog.Any("tookEffect", changed.Took), slog.Any("needRestart", changed.Restart)}

@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/dvt-engine/dvt/client"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/cmdline"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/runtext"
 	"github.com/dvt-engine/dvt/plan"
 )
@@ -21,7 +22,7 @@ const pollEvery = 300 * time.Millisecond
 func (s *smoke) checkAPI(ctx context.Context) (string, error) {
 	out, err := client.WhoAmI(ctx, s.api)
 	if err != nil {
-		return "", err
+		return "", cmdline.Failure(err) // says what to do about a server that does not answer, or knows no such token
 	}
 	s.tenant = out.Viewer.TenantId
 	return fmt.Sprintf("the server knows %s of %s", out.Viewer.Principal, s.tenant), nil
