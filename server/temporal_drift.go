@@ -77,9 +77,9 @@ func (w *driftWatch) compare(ctx context.Context) {
 		}
 	}
 	said := strings.Join(lines, "; ")
-	switch {
-	case said == w.said:
-	case said == "":
+	switch said {
+	case w.said:
+	case "":
 		w.log.InfoContext(ctx, "the namespaces of Temporal are as the settings say again")
 	default:
 		w.log.WarnContext(ctx, "namespaces of Temporal differ from the settings: run `dvt temporal setup`",

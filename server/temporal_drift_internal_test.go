@@ -52,7 +52,7 @@ func TestDriftWatch_MeasuresADifferenceUntilTheSetup(t *testing.T) {
 	if got := retention(); got != 1 {
 		t.Errorf("the metric of the retention is %v, want 1", got)
 	}
-	if said := lines.String(); strings.Count(said, "level=WARN") != 1 || !strings.Contains(said, "kept for 1 day") {
+	if said := lines.String(); strings.Count(said, "level=WARN") != 1 || !strings.Contains(said, "kept for 24 h") {
 		t.Errorf("the log is %q, want one warning that names the retention", said)
 	}
 	if _, err := SetUpTemporal(t.Context(), cfg, slog.New(slog.DiscardHandler), false); err != nil {

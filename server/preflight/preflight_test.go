@@ -289,8 +289,8 @@ func TestRun_NamesWhatTheNamespaceLacks(t *testing.T) {
 	expectMissing(t, check(t, load(t, serverSettings, flags), preflight.Server), "for a in DvtPlanId; do",
 		"Temporal search attributes")
 	operator("search-attribute", "create", "--namespace", server.Namespace, "--name", "DvtPlanId", "--type", "Text")
-	expectMissing(t, check(t, load(t, serverSettings, flags), preflight.Server), "its type is Text, not Keyword",
-		"Temporal search attribute DvtPlanId")
+	expectMissing(t, check(t, load(t, serverSettings, flags), preflight.Server),
+		"attribute DvtPlanId is Text, not Keyword", "Temporal search attribute DvtPlanId")
 }
 
 func TestRun_NamesWhatTheBucketRefuses(t *testing.T) {
