@@ -2,7 +2,7 @@
 import type { Page } from "@playwright/test";
 import { signal } from "./api";
 import { link } from "./dvt";
-import { cancelRun, expect, type PlanStep, sleeps, startRun, test } from "./page";
+import { cancelRun, expect, type PlanStep, sleeps, startRun, test, visit } from "./page";
 import { requireApproval } from "./policy";
 
 const ONCE = { maxAttempts: 1, initialBackoffMs: 100, backoffMultiplier: 1, maxBackoffMs: 100 };
@@ -168,8 +168,9 @@ for (const role of Object.keys(ROLES) as Role[]) {
       ...(["running", "manual", "approval"] as const).map((name) => `runs/${runs[name]}`),
       `compare?a=${runs.failed}&b=${runs.other}`,
     ];
+    await page.goto(`${url}/runs`);
     for (const address of addresses) {
-      await page.goto(`${url}/${address}`);
+      await visit(page, address);
       await settled(page);
       const closed = CLOSED[role].includes(address);
       const says = page
@@ -197,14 +198,14 @@ for (const role of Object.keys(ROLES) as Role[]) {
     // Where links lead to, one of each kind of page.
     const kinds = new Map([...followed].map((href) => [kindOf(href), href]));
     for (const [kind, href] of kinds) {
-      await page.goto(`${url}${href}`);
+      await visit(page, href.slice(1));
       await settled(page);
       if (CLOSED[role].some((closed) => kind === `/${closed}`)) continue;
       await expect.soft(page.getByText("You may not see this"), `${role}, link to ${href}`).toHaveCount(0);
       await expect.soft(page.getByText("There is nothing here"), `${role}, link to ${href}`).toHaveCount(0);
     }
     for (const [at, name] of does) {
-      await page.goto(`${url}/${at in runs ? `runs/${runs[at as Run]}` : at}`);
+      await visit(page, at in runs ? `runs/${runs[at as Run]}` : at);
       const button = page.getByRole("button", { name }).first();
       await expect.soft(button, `${role}, ${at}`).toBeVisible();
       await expect.soft(button, `${role}, ${at}`).not.toHaveAttribute("aria-disabled", "true");

@@ -206,8 +206,8 @@ func longSuites(root string) ([]task, error) {
 			env:   []string{path, binary, "TEST_LONG=1"},
 			needs: []string{"temporal", "postgres", "redis", "dbt", "binary"},
 			argv: goTestOf([]string{
-				"-run=BadInput_Nothing|ReconnectingCosts|ShareABacklog|Dev_KillsLoseNothing|Dev_SampleRun|RetryOfNodes",
-			}, []string{"./server"}),
+				"-run=BadInput_Nothing|ReconnectingCosts|ShareABacklog|KillsLoseNothing|Dev_SampleRun|RetryOfNodes|ALongRun",
+			}, []string{"./server", "./storeadmin"}),
 		},
 		{
 			name: "traces", what: "traces under 30 kills of every process", heavy: true, goTest: true, tests: true,

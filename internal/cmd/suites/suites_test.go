@@ -211,3 +211,15 @@ func TestProcess_ATaskThatYieldsHasALowerPriority(t *testing.T) {
 		t.Errorf("the niceness of a task that yields is %d, that of another is %d", yielding, own)
 	}
 }
+
+// Tests, and the processes that they start, collect garbage less often than by the default. Other tasks do not.
+func TestProcess_TestsCollectGarbageLessOften(t *testing.T) {
+	t.Setenv("GOGC", "70")
+	r := &runner{root: t.TempDir()}
+	for tests, want := range map[bool]string{true: gcPercent, false: "70"} {
+		out, err := r.process(t.Context(), task{tests: tests}, []string{"sh", "-c", "echo $GOGC"}).Output()
+		if got := strings.TrimSpace(string(out)); err != nil || got != want {
+			t.Errorf("of a task with tests=%t, GOGC is %q (%v), want %q", tests, got, err, want)
+		}
+	}
+}
