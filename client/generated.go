@@ -804,7 +804,7 @@ const (
 	AttentionKindApproval AttentionKind = "APPROVAL"
 	// A MANUAL step waits for a person, and expires at `deadline`.
 	AttentionKindManualTask AttentionKind = "MANUAL_TASK"
-	// The run takes longer than nine of ten earlier runs of its plan in the same project and environment.
+	// The run missed the deadline of its plan, or takes longer than nine of ten earlier runs of the plan in the same project and environment.
 	AttentionKindLate AttentionKind = "LATE"
 )
 
@@ -2464,6 +2464,10 @@ type DiagnoseRunRun struct {
 	Status RunStatus `json:"status"`
 	// The stored value, also when `status` is UNKNOWN.
 	StatusRaw string `json:"statusRaw"`
+	// When the run should have ended, by the deadline of its plan; null before its start, and for a plan without a deadline.
+	Deadline *time.Time `json:"deadline"`
+	// Where the run stands to its deadline, by the server's clock when it answers; null without a deadline. Not available in subscriptions, which send nothing when a deadline passes: compare `deadline`.
+	Late *RunLateness `json:"late"`
 	// Why the run failed or does not continue: the cause that must be mended first, first; at most 8. Empty for a run that completed
 	// or that continues as it should. The workflow engine and the workers' queues are asked for up to a few seconds; without their
 	// answer no cause rests on them. Not available in lists and subscriptions. Errors: STORE_UNAVAILABLE.
@@ -2478,6 +2482,12 @@ func (v *DiagnoseRunRun) GetStatus() RunStatus { return v.Status }
 
 // GetStatusRaw returns DiagnoseRunRun.StatusRaw, and is useful for accessing the field via an interface.
 func (v *DiagnoseRunRun) GetStatusRaw() string { return v.StatusRaw }
+
+// GetDeadline returns DiagnoseRunRun.Deadline, and is useful for accessing the field via an interface.
+func (v *DiagnoseRunRun) GetDeadline() *time.Time { return v.Deadline }
+
+// GetLate returns DiagnoseRunRun.Late, and is useful for accessing the field via an interface.
+func (v *DiagnoseRunRun) GetLate() *RunLateness { return v.Late }
 
 // GetDiagnosis returns DiagnoseRunRun.Diagnosis, and is useful for accessing the field via an interface.
 func (v *DiagnoseRunRun) GetDiagnosis() []DiagnoseRunRunDiagnosisCause { return v.Diagnosis }
@@ -4773,9 +4783,9 @@ type ListAttentionAttentionAttentionConnectionEdgesAttentionEdgeNodeAttentionIte
 	Since    time.Time `json:"since"`
 	// When dvt decides by itself; null: never.
 	Deadline *time.Time `json:"deadline"`
-	// When nine of ten earlier runs had ended; only for LATE.
+	// The deadline that the run missed, or when nine of ten earlier runs had ended; only for LATE.
 	ExpectedBy *time.Time `json:"expectedBy"`
-	// Code and message of the failed step's error.
+	// Code and message of the failed step's error; for LATE, the code RUN_LATE when the run missed the deadline of its plan.
 	Code    *string `json:"code"`
 	Message *string `json:"message"`
 	// What the viewer may do about it now; empty: it waits for somebody else.
@@ -16339,6 +16349,8 @@ query DiagnoseRun ($runId: String!) {
 		runId
 		status
 		statusRaw
+		deadline
+		late
 		diagnosis {
 			code
 			kind

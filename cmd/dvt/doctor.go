@@ -47,6 +47,14 @@ func doctorCommand() *cobra.Command {
 		case s.output.IsData():
 			return s.print(out.Run)
 		}
+		if late := out.Run.Late; len(out.Run.Diagnosis) == 0 && late != nil && *late == client.RunLatenessLate &&
+			out.Run.Deadline != nil {
+			id := shortID(out.Run.RunId)
+			fmt.Fprintf(s.out, "Run %s is late: it should have ended by %s. Nothing else is wrong: it is %s.\n"+
+				"  next:  See which steps run and what waits for them.\n         dvt run show %s\n", id,
+				out.Run.Deadline.UTC().Format("2006-01-02 15:04:05 UTC"), runtext.Words(out.Run.StatusRaw), id)
+			return nil
+		}
 		if len(out.Run.Diagnosis) == 0 {
 			fmt.Fprintf(s.out, "Nothing is wrong with run %s: it is %s.\n", shortID(out.Run.RunId),
 				runtext.Words(out.Run.StatusRaw))

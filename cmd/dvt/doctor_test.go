@@ -6,6 +6,7 @@ import (
 
 	log "github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/run/runtest"
+	"github.com/dvt-engine/dvt/store"
 )
 
 func TestDoctor_NamesTheCauseAndTheNextCommand(t *testing.T) {
@@ -36,6 +37,21 @@ func TestDoctor_NamesTheCauseAndTheNextCommand(t *testing.T) {
 	}, "")
 	checkDvt(t, address, "doctor r1 -o json", 0, []string{`"code": "DEPENDENCY_UNREACHABLE"`, `"safe": true`,
 		`"force": false`, `"page": "/runs/r1?seq=4&view=events"`, `"metric": null`}, "seen:")
+}
+
+func TestDoctor_ARunThatMissedItsDeadlineIsNotInOrder(t *testing.T) {
+	t.Parallel()
+	address, r := serve(t)
+	s, ok := r.Outbox.(store.Store)
+	if !ok {
+		t.Fatal("no store")
+	}
+	append1(t, s, runtest.Draft(log.RunStarted, "", 1, runtest.M{"steps": []runtest.M{{"stepId": "s1", "type": "NOOP"}},
+		"policy": runtest.M{"dueAt": "2026-02-17T06:00:00Z", "retryWindowMs": 0, "drainTimeoutMs": 0, "maxParallelSteps": 1,
+			"maxLogicalAttemptsManual": 1}}))
+	checkDvt(t, address, "doctor r1", 0, []string{
+		"Run r1 is late: it should have ended by 2026-02-17 06:00:00 UTC. Nothing else is wrong: it is running.\n",
+		"         dvt run show r1\n"}, "Nothing is wrong")
 }
 
 func TestDoctor_ARetryThatNeedsForceIsPrintedWithIt(t *testing.T) {

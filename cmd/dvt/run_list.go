@@ -17,6 +17,7 @@ import (
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/console"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/runtext"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/watchview"
+	"github.com/dvt-engine/dvt/run"
 )
 
 func (s *session) listCommand() *cobra.Command {
@@ -40,7 +41,7 @@ func (s *session) listCommand() *cobra.Command {
 			f := client.RunFilter{}
 			var err error
 			if f.Statuses, err = cmdline.Words("--status", status, client.AllRunStatus); err != nil {
-				return err
+				return fmt.Errorf("%w. Runs that wait for somebody or are late: dvt run list --attention", err)
 			}
 			if mine {
 				by = me
@@ -48,10 +49,10 @@ func (s *session) listCommand() *cobra.Command {
 			f.Text, f.TriggeredBy, f.ProjectId, f.EnvironmentId, f.PlanId = orNil(text), orNil(by), orNil(project),
 				orNil(environment), orNil(plan)
 			f.Tag = orNil(tag)
-			if f.CreatedFrom, err = instant("--from", from, time.Now()); err != nil {
+			if f.CreatedFrom, err = instant(flagName(c, "from", "since"), from, time.Now()); err != nil {
 				return err
 			}
-			if f.CreatedTo, err = instant("--to", to, time.Now()); err != nil {
+			if f.CreatedTo, err = instant(flagName(c, "to", "until"), to, time.Now()); err != nil {
 				return err
 			}
 			order, err := runOrder(sort)
@@ -262,6 +263,14 @@ func (n attentionItem) why() string {
 	return n.reason() + " (who can: " + strings.Join(n.WhoCould, ", ") + ")"
 }
 
+// flagName returns the flag that was given of two with one meaning.
+func flagName(c *cobra.Command, name, alias string) string {
+	if c.Flags().Changed(alias) {
+		return "--" + alias
+	}
+	return "--" + name
+}
+
 // whoIsLeft says who can still approve a run that needs more people than that.
 func whoIsLeft(others []string, viewer bool) string {
 	switch {
@@ -305,6 +314,9 @@ func (n attentionItem) reason() string {
 	case client.AttentionKindManualTask:
 		return step + " waits for a person to complete it"
 	case client.AttentionKindLate:
+		if n.ExpectedBy != nil && code == string(run.CodeRunLate) {
+			return "should have ended by " + n.ExpectedBy.UTC().Format("2006-01-02 15:04:05Z")
+		}
 		return "takes longer than usual"
 	}
 	return runtext.Words(n.Kind) + because // a kind of a newer server

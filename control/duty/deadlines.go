@@ -19,6 +19,8 @@ const (
 	maxForecasts = 100
 	// deadlineEvery is the time between two looks at a run that has a deadline.
 	deadlineEvery = 30 * time.Second
+	// utcTime is the layout of a time in the note of an alert.
+	utcTime = "2006-01-02 15:04:05 UTC"
 )
 
 // Forecaster predicts the end of a run from its state.
@@ -76,7 +78,7 @@ func deadlineAlert(r store.QuietRun, code run.Code, level store.AlertLevel, note
 func (w *pass) raiseLate(ctx context.Context, r store.QuietRun) error {
 	raised, err := w.s.background.Alerts.Raise(ctx, deadlineAlert(r, run.CodeRunLate, store.AlertHigh, fmt.Sprintf(
 		"The run should have ended by %s and still runs. The alert closes when it ends.",
-		r.DueAt.UTC().Format(time.RFC3339))))
+		r.DueAt.UTC().Format(utcTime))))
 	if err != nil || !raised.Opened {
 		return err
 	}
@@ -121,8 +123,8 @@ func (w *pass) foresee(ctx context.Context, r store.QuietRun) error {
 	w.warned[r.RunID] = true
 	raised, err := w.s.background.Alerts.Raise(ctx, deadlineAlert(r, run.CodeRunMayBeLate, store.AlertMedium,
 		fmt.Sprintf("The run should end by %s, in %s. "+
-			"It will probably end at about %s, between %s and %s, by %d earlier runs.",
-			r.DueAt.UTC().Format(time.RFC3339), plan.DurationWords(r.DueAt.Sub(r.Now)),
+			"It will probably end at about %s, between %s and %s UTC, by %d earlier runs.",
+			r.DueAt.UTC().Format(utcTime), plan.DurationWords(r.DueAt.Sub(r.Now)),
 			f.Expected.UTC().Format(time.TimeOnly), f.Earliest.UTC().Format(time.TimeOnly),
 			f.Latest.UTC().Format(time.TimeOnly), f.Runs)))
 	if raised.Opened {

@@ -178,7 +178,7 @@ func (i Installation) Check() error {
 func (i Installation) lines(doc Document) []string {
 	d := i.effective(doc)
 	line := func(what string, own *int, days int) string {
-		words := "kept"
+		words := "for ever"
 		if days > 0 {
 			words = fmt.Sprintf("%d days", days)
 		}

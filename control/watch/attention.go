@@ -23,7 +23,7 @@ const (
 	FailedWaiting AttentionKind = "FAILED_WAITING" // a step failed and the retry window is open
 	NeedsApproval AttentionKind = "APPROVAL"
 	NeedsTask     AttentionKind = "MANUAL_TASK"
-	Late          AttentionKind = "LATE" // it runs longer than earlier runs of its plan
+	Late          AttentionKind = "LATE" // it missed its deadline, or runs longer than earlier runs of its plan
 )
 
 // AttentionItem is a run, or a step of one, that needs somebody.
@@ -37,9 +37,10 @@ type AttentionItem struct {
 	Since                    time.Time
 	// Deadline is when dvt decides by itself: the run fails, the approval or the task expires. Nil: never.
 	Deadline *time.Time
-	// ExpectedBy is the time by which nine of ten earlier runs of the plan had ended; only for Late.
+	// ExpectedBy is the deadline that the run missed, or the time by which nine of ten earlier runs of the plan had
+	// ended; only for Late.
 	ExpectedBy *time.Time
-	Code       string // of the failed step's error
+	Code       string // of the failed step's error; RUN_LATE for a Late run that missed its deadline
 	Message    string
 	HeldSteps  int // steps that wait for the decision
 	// BlockedSteps are those of HeldSteps that depend on the failed step, directly or not. It is set only for

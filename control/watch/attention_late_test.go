@@ -10,6 +10,7 @@ import (
 
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/control/controltest"
+	"github.com/dvt-engine/dvt/control/watch"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/server/usecases"
 	"github.com/dvt-engine/dvt/store"
@@ -96,5 +97,24 @@ func TestAttention_ViewersOfAScopeShareASearch(t *testing.T) {
 	}
 	if _, err := w.Attention(t.Context(), w.Engineer(), 0, ""); err != nil || h.searches.Load() != 1 {
 		t.Errorf("%d searches after a third viewer came (%v), want 1", h.searches.Load(), err)
+	}
+}
+
+// A run without earlier runs is late as soon as the deadline of its plan has passed.
+func TestAttention_ARunThatMissedItsDeadlineIsLate(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	id := w.CreateRunningPlan("due", controltest.Document(controltest.M{
+		"metadata.deadline": controltest.M{"within": "10m"}}, "s1"))
+	controltest.Eventually(t, "the projected run", func() bool {
+		w.Clock.Advance(time.Minute)
+		return len(w.attention(w.Engineer())) == 1
+	})
+	item := controltest.Must[watch.AttentionPage](t)(w.Attention(t.Context(), w.Engineer(), 0, "")).Items[0]
+	if item.Kind != watch.Late || item.RunID != id || item.Code != string(run.CodeRunLate) {
+		t.Errorf("the item is %s of %s with code %q, want LATE of %s with RUN_LATE", item.Kind, item.RunID, item.Code, id)
+	}
+	if item.ExpectedBy == nil || item.ExpectedBy.Sub(item.Since) != 10*time.Minute {
+		t.Errorf("the run was expected by %v after its start at %v, want 10 minutes", item.ExpectedBy, item.Since)
 	}
 }

@@ -33,7 +33,8 @@ type usualReader interface {
 	UsualDuration(ctx context.Context, h run.Header) (time.Duration, bool, error)
 }
 
-// lateReader finds runs that take longer than earlier runs of their plan. It is safe for concurrent use.
+// lateReader finds runs that missed their deadline or take longer than earlier runs of their plan. It is safe for
+// concurrent use.
 type lateReader struct {
 	store interface {
 		List(ctx context.Context, f store.RunFilter) ([]store.RunRow, error)
@@ -65,10 +66,11 @@ func (l *lateScope) fresh(now time.Time) *lateRuns {
 	return nil
 }
 
-// lateRun is a run that did not end by the time by which nine of ten earlier ones had ended.
+// lateRun is a run that did not end by its deadline, or by the time by which nine of ten earlier ones had ended.
 type lateRun struct {
 	header     run.Header
 	expectedBy time.Time
+	missed     bool // the deadline of its plan
 }
 
 type usual struct {
@@ -134,6 +136,11 @@ func (s *lateReader) search(ctx context.Context, scope control.RunFilter, now ti
 		if h.StartedAt == nil || h.Counts.Failed > 0 || h.Counts.Manual > 0 {
 			continue
 		}
+		// A missed deadline counts before the usual duration, because people wait for it.
+		if due := h.DueAt(); due != nil && now.After(*due) {
+			out = append(out, lateRun{header: h, expectedBy: *due, missed: true})
+			continue
+		}
 		took, known, err := s.usualOf(ctx, h, now, &budget)
 		if err != nil {
 			return nil, err
@@ -166,5 +173,8 @@ func (s *lateReader) usualOf(ctx context.Context, h run.Header, now time.Time, b
 func (l lateRun) item() AttentionItem {
 	item := itemOf(Late, l.header)
 	item.ExpectedBy = &l.expectedBy
+	if l.missed {
+		item.Code = string(run.CodeRunLate)
+	}
 	return item
 }

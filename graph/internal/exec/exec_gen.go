@@ -17253,7 +17253,7 @@ enum AttentionKind {
   APPROVAL
   "A MANUAL step waits for a person, and expires at ` + "`" + `deadline` + "`" + `."
   MANUAL_TASK
-  "The run takes longer than nine of ten earlier runs of its plan in the same project and environment."
+  "The run missed the deadline of its plan, or takes longer than nine of ten earlier runs of the plan in the same project and environment."
   LATE
 }
 "Something that needs somebody and that the viewer may READ."
@@ -17272,9 +17272,9 @@ type AttentionItem {
   since: Time!
   "When dvt decides by itself; null: never."
   deadline: Time
-  "When nine of ten earlier runs had ended; only for LATE."
+  "The deadline that the run missed, or when nine of ten earlier runs had ended; only for LATE."
   expectedBy: Time
-  "Code and message of the failed step's error."
+  "Code and message of the failed step's error; for LATE, the code RUN_LATE when the run missed the deadline of its plan."
   code: String
   message: String
   "Steps of the run that have not started."

@@ -287,9 +287,9 @@ type AttentionItem struct {
 	Since            time.Time `json:"since"`
 	// When dvt decides by itself; null: never.
 	Deadline *time.Time `json:"deadline,omitempty"`
-	// When nine of ten earlier runs had ended; only for LATE.
+	// The deadline that the run missed, or when nine of ten earlier runs had ended; only for LATE.
 	ExpectedBy *time.Time `json:"expectedBy,omitempty"`
-	// Code and message of the failed step's error.
+	// Code and message of the failed step's error; for LATE, the code RUN_LATE when the run missed the deadline of its plan.
 	Code    *string `json:"code,omitempty"`
 	Message *string `json:"message,omitempty"`
 	// Steps of the run that have not started.
@@ -4093,7 +4093,7 @@ const (
 	AttentionKindApproval AttentionKind = "APPROVAL"
 	// A MANUAL step waits for a person, and expires at `deadline`.
 	AttentionKindManualTask AttentionKind = "MANUAL_TASK"
-	// The run takes longer than nine of ten earlier runs of its plan in the same project and environment.
+	// The run missed the deadline of its plan, or takes longer than nine of ten earlier runs of the plan in the same project and environment.
 	AttentionKindLate AttentionKind = "LATE"
 )
 

@@ -16,6 +16,7 @@ import { MayNot, useMay } from "../session/MayNot";
 import { useViewer } from "../session/viewer";
 import { runLook } from "../status/look";
 import css from "../styles/Form.module.css";
+import confirm from "../styles/Confirm.module.css";
 import prose from "../styles/Prose.module.css";
 import { Button } from "../ui/Button";
 import { CopyText } from "../ui/CopyText";
@@ -74,7 +75,7 @@ export function ErasurePanel() {
           );
         if (erasure.cancelledAt !== null || erasure.startedAt !== null) return null;
         return (
-          <span className={css.buttons}>
+          <span className={confirm.tools}>
             {erasure.waitsFor === "SECOND_PERSON" && (
               <Button
                 refusal={may.refusal ?? (erasure.requestedBy === principal ? words.ownRequest : null)}

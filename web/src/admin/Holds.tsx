@@ -1,4 +1,5 @@
 // The legal holds of the tenant: what is open, placing one and lifting one.
+import { Link } from "@tanstack/react-router";
 import { useState } from "react";
 import {
   type HoldKind,
@@ -33,13 +34,23 @@ interface Wanted {
   subject: string;
 }
 
+function Covered({ hold: { kind, subject } }: { hold: Hold }) {
+  const text = words.covered(kind, subject);
+  if (kind !== "RUN") return text;
+  return (
+    <Link to="/runs/$runId" params={{ runId: subject }}>
+      {text}
+    </Link>
+  );
+}
+
 export function Holds() {
   const holds = useConnection(LegalHoldsDocument, { open: true }, (result) => result.legalHolds, { size: 50 });
   const may = useMay("READ_AUDIT");
   const [placing, setPlacing] = useState<Wanted | null>(null);
   const [lifting, setLifting] = useState<{ hold: Hold; requestId: string } | null>(null);
   const columns: Column<Hold>[] = [
-    { head: words.covers, main: true, cell: ({ kind, subject }) => words.covered(kind, subject) },
+    { head: words.covers, main: true, cell: (hold) => <Covered hold={hold} /> },
     { head: words.why, text: true, cell: ({ reason }) => reason },
     { head: words.since, cell: ({ placedAt }) => <Time at={instant(placedAt)} format="full" /> },
     { head: words.by, cell: ({ placedBy }) => placedBy },

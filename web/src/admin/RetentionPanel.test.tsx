@@ -75,7 +75,7 @@ async function panel(
       RetentionHistory: { retentionHistory: page([{ ...POLICY, changed: ["+ step logs: 14 days"] }]) },
       PreviewRetention: { preview: { changed: ["+ step logs: 9 days"], warnings: ["Moves 5 runs."] } },
       SetRetention: { setRetention: { change: CHANGE } },
-      LegalHolds: { legalHolds: page([HOLD]) },
+      LegalHolds: { legalHolds: page([HOLD, { ...HOLD, id: "h2", kind: "RUN", subject: "r-held" }]) },
       PlaceHold: { placeHold: { change: CHANGE } },
       LiftHold: { liftHold: { change: CHANGE } },
       RightHolders: { rightHolders: [{ action: "SET_POLICY", needs: "", names: [], more: false }] },
@@ -142,6 +142,12 @@ it("places a hold on one thing, with a reason", async () => {
   await vi.waitFor(() =>
     expect(of(sent, "PlaceHold")).toMatchObject([{ input: { kind: "SUBJECT", subject: "ola", reason: "case 12" } }]),
   );
+});
+
+it("links the run that a hold covers", async () => {
+  await panel();
+  expect(screen.getByRole("link", { name: "Run r-held" }).getAttribute("href")).toBe("/runs/r-held");
+  expect(screen.queryByRole("link", { name: "All runs of plan sales" })).toBeNull();
 });
 
 it("lifts a hold by its id", async () => {

@@ -29,6 +29,7 @@ it("lists the reads of secrets, and finds those of a key", async () => {
   });
   expect(await screen.findAllByText("vault:db#password@3")).toHaveLength(2);
   expect(document.body.textContent).toContain("remembered");
+  expect(screen.getAllByText("steps-1/host/7")[0]?.closest("td")?.dataset["wide"], "on a phone too").toBeUndefined();
   expect(screen.getByText("denied: the provider refused the worker").title).toBe("SECRET_DENIED");
   await user.type(screen.getByLabelText("Key"), "db#user");
   await user.click(screen.getByRole("button", { name: "Find" }));

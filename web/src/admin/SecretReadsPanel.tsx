@@ -42,7 +42,7 @@ const COLUMNS: Column<Read>[] = [
   },
   { head: words.step, cell: ({ stepId }) => stepId },
   { head: words.attempt, cell: ({ logicalAttemptId, engineAttemptId }) => `${logicalAttemptId}.${engineAttemptId}` },
-  { head: words.worker, text: true, wide: true, cell: ({ account, worker }) => `${account}/${worker}` },
+  { head: words.worker, text: true, cell: ({ account, worker }) => `${account}/${worker}` },
   { head: words.result, cell: (read) => <Result read={read} /> },
 ];
 

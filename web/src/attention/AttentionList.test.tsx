@@ -66,7 +66,13 @@ it("says what waits for others, and by how much a run is late", async () => {
   expect(first?.textContent).toContain("0 of 2 approvals");
   expect(first?.textContent).toContain("Waits for dev-admin, ben");
   expect(first?.dataset["urgency"]).toBeUndefined();
-  expect(second?.textContent).toContain("late by 12 m");
+  expect(second?.textContent).toContain("late by 12 m 0 slonger than 9 of 10 earlier runs");
+});
+
+it("says that a late run missed the deadline of its plan", async () => {
+  const late = { kind: "LATE", runId: "l1", stepId: null, code: "RUN_LATE", message: null, deadline: null } as const;
+  await show(<AttentionList items={[{ ...ITEM, ...late, expectedBy: "2026-11-22T02:48:00Z" }]} now={NOW} />);
+  expect(screen.getByRole("listitem").textContent).toContain("late by 12 m 0 smissed its deadline");
 });
 
 it("names whom to ask for the retry when one may only cancel, and says when nobody may", async () => {
@@ -119,7 +125,7 @@ it("shows four items, and the others on demand", async () => {
 it("opens the dialog of a button in place, for the run of the item", async () => {
   const { user, sent, path } = await show(<AttentionList items={[ITEM]} now={NOW} />, { path: "/" });
   await user.click(screen.getByRole("button", { name: "Retry… nightly 7f3a0000, stg_orders" }));
-  expect((await screen.findByRole("dialog", {}, { timeout: 5_000 })).textContent).toContain(
+  expect((await screen.findByRole("dialog", {}, { timeout: 30_000 })).textContent).toContain(
     "Retry step nightly 7f3a0000, stg_orders",
   );
   await vi.waitFor(() => expect(of(sent, "RunOpening")).toEqual([{ runId: "7f3a0000" }]));

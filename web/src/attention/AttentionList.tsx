@@ -195,7 +195,9 @@ function Item({ item, now, sent, ask }: ItemProps) {
         <strong className={css.left} data-none={(left === null && item.expectedBy === null) || undefined}>
           {clock(item, left, now)}
         </strong>
-        {(left !== null || item.kind === "LATE") && <span>{m.attention.ends[item.kind]}</span>}
+        {(left !== null || item.kind === "LATE") && (
+          <span>{item.kind === "LATE" && item.code !== null ? m.attention.missed : m.attention.ends[item.kind]}</span>
+        )}
       </p>
       <div className={css.buttons}>
         {OFFERED.filter((action) => item.actions.includes(action)).map((action, i) => (

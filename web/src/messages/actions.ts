@@ -205,6 +205,7 @@ export const receipt = {
   quiet: "Quiescent",
   id: "Signal id",
   health: "Check Health",
+  after: (time: string) => `after ${time}`,
   atSeq: (seq: number) => `at seq ${seq}`,
   quiescent: (seq: number) => `nothing is running since seq ${seq}`,
   applying: "applying…",

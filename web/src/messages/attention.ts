@@ -29,6 +29,7 @@ export const attention = {
     MANUAL_TASK: "then the step fails",
     LATE: "longer than 9 of 10 earlier runs",
   } satisfies Record<AttentionKind, string>,
+  missed: "missed its deadline",
   waiting: (time: string) => `waiting for ${time}`,
   running: (time: string) => `running for ${time}`,
   failed: (step: string, code: string) => (step === "" ? code : `${step}: ${code}`),

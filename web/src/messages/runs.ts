@@ -34,8 +34,7 @@ export const runs = {
     CANCELLED: "Cancelled",
   },
   filter: "Filter runs",
-  filterHint:
-    "status: project: env: plan: tag: by:me from:-24h to: sort:ended cols:; other words match a plan or the start of a run id",
+  filterHint: "status: project: env: plan: tag: by:me from:-24h to: sort: cols:, a plan, or the start of a run id",
   unknownWords: (words: string) => `Not understood: ${words}`,
   newer: (n: number) => `${plural(n, "newer run")} ${n === 1 ? "matches" : "match"}: show`,
   waiting: (n: number) => `${plural(n, "more run")} ${n === 1 ? "matches" : "match"} now: show`,

@@ -14,7 +14,7 @@ export const secrets = {
   key: "Key",
   runId: "Run id",
   since: "Since",
-  days: "2026-11-21, today or -2h",
+  days: "2026-11-21 or -2h",
   find: "Find",
   clear: "Clear filter",
   read: "read",

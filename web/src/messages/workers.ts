@@ -37,6 +37,7 @@ export const workers = {
   sandbox: "Sandbox",
   lacks: "Cannot limit",
   drained: (actor: string, reason: string) => `by ${actor}: ${reason}`,
+  silentDrain: (actor: string, reason: string) => `(drained by ${actor}: ${reason})`,
   act: "Action",
   drain: "Drain",
   undrain: "End drain",

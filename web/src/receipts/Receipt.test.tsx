@@ -5,9 +5,9 @@ import { ReceiptStages, ReceiptTitle } from "./Receipt";
 
 it.each([
   ["accepted", "Accepted applying…"],
-  ["delivered", "Accepted Delivered < 0.1 sapplying…"],
-  ["applied", "Accepted Delivered < 0.1 s Applied at seq 1291 0.4 s"],
-  ["quiescent", "Accepted Delivered < 0.1 s Applied at seq 1291 0.4 snothing is running since seq 1298"],
+  ["delivered", "Accepted Delivered after < 0.1 sapplying…"],
+  ["applied", "Accepted Delivered after < 0.1 s Applied at seq 1291 after 0.4 s"],
+  ["quiescent", "Accepted Delivered after < 0.1 s Applied at seq 1291 after 0.4 snothing is running since seq 1298"],
   ["noop", "Accepted No effect needed: attempt 3 was already running"],
   ["notApplied", "Accepted Not applied: the run had ended (seq 1290)"],
   ["rejected", "Rejected: Needs Engineer on shop / prod; you are Operator."],

@@ -16,7 +16,7 @@ interface Stage {
 }
 
 function took(signal: Signal, at: number | null): string {
-  return at === null ? "" : ` ${duration(at - signal.receivedAt)}`;
+  return at === null ? "" : ` ${m.receipt.after(duration(at - signal.receivedAt))}`;
 }
 
 /** The stages that a receipt has reached; the last one is the present. */

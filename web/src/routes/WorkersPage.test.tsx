@@ -56,6 +56,11 @@ test.each([
   ["with a broken sandbox", { ok: false, problem: "the probe could connect" }, "the probe could connect"],
   ["draining", { drain: { actor: "sam", reason: "a new kernel", at: AT } }, "Draining by sam: a new kernel"],
   [
+    "silent since its drain",
+    { live: false, drain: { actor: "sam", reason: "a new kernel", at: AT } },
+    "Silent (drained by sam: a new kernel)",
+  ],
+  [
     "drained",
     { drain: { actor: "sam", reason: "a new kernel", at: AT }, drained: true, inUse: 0, steps: [] },
     "Drained by sam: a new kernel",

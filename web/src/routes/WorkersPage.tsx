@@ -173,7 +173,8 @@ function StateOf({ worker }: { worker: Worker }) {
       </span>
       {state === "OVERDUE" && ` ${words.missed}`}
       {worker.problem !== null && ` ${worker.problem}`}
-      {worker.drain && ` ${words.drained(worker.drain.actor, worker.drain.reason)}`}
+      {worker.drain &&
+        ` ${(state === "SILENT" ? words.silentDrain : words.drained)(worker.drain.actor, worker.drain.reason)}`}
       {worker.last && <span className={css.hint}> {words.last}</span>}
     </span>
   );

@@ -1,7 +1,7 @@
 import { RunForecastDocument } from "../api/gen/graphql";
 import type { RunHeader } from "../api/model";
 import { useQuery } from "../api/useQuery";
-import { clockTime } from "../format/format";
+import { clockTime, dateTime } from "../format/format";
 import { useRunStore, useVerdict } from "../runstate/context";
 import { ended } from "../status/look";
 import { useZone } from "../ui/Time";
@@ -24,7 +24,13 @@ export function RunEnds({ header }: { header: RunHeader }) {
   if (!end || !known) return null;
   const met = (due: number): boolean =>
     header.status === "COMPLETED" && header.completedAt !== null && header.completedAt <= due;
-  const words = endWords(end, store.now(), over ? met : null, (at) => clockTime(at, zone));
+  const words = endWords(
+    end,
+    store.now(),
+    over ? met : null,
+    (at) => clockTime(at, zone),
+    (at) => dateTime(at, zone).slice(0, 10),
+  );
   if (words.text === "") return null;
   return (
     <span title={words.title} data-testid="forecast">

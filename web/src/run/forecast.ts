@@ -35,6 +35,7 @@ export function endWords(
   now: Instant,
   over: ((due: Instant) => boolean) | null,
   clock: (at: Instant) => string,
+  day: (at: Instant) => string,
 ): { text: string; title?: string; late: boolean } {
   const parts: string[] = [];
   let title: string | undefined;
@@ -54,11 +55,14 @@ export function endWords(
   }
   let late = false;
   if (deadline !== null) {
-    parts.push(ends.due(brief(deadline)));
     late = over ? !over(deadline) : now > deadline;
+    // A deadline of tomorrow would look like one that has passed.
+    const due = ends.due((day(deadline) === day(now) ? "" : `${day(deadline)} `) + brief(deadline));
+    // What is late comes first.
+    if (late && !over) parts.unshift(`${ends.isLate}: ${due}`);
+    else parts.push(due);
     if (over) parts.push(late ? ends.missed : ends.met);
-    else if (late) parts.push(ends.isLate);
-    else if (forecast && forecast.low > deadline) parts.push(ends.mayBeLate);
+    else if (!late && forecast && forecast.low > deadline) parts.push(ends.mayBeLate);
   }
   return { text: parts.join(", "), ...(title === undefined ? {} : { title }), late };
 }

@@ -125,10 +125,10 @@ function Confirm({ runId, step, onClose, onSent }: ConfirmProps) {
   return (
     <Dialog title={models.retry.title(stepId)} onClose={onClose}>
       <form onSubmit={onSubmit}>
-        <fieldset>
+        <fieldset className={confirm.choice}>
           <legend>{models.retry.modes}</legend>
           {MODES.map((option) => (
-            <label key={option} className={css.line}>
+            <label key={option} className={confirm.check}>
               <input
                 type="radio"
                 name="nodes"
@@ -150,7 +150,7 @@ function Confirm({ runId, step, onClose, onSent }: ConfirmProps) {
         <ul className={`${css.list} ${css.choose}`} tabIndex={0} aria-label={models.filter}>
           {rows.map(({ uniqueId, name, why, because }) => (
             <li key={uniqueId} data-node={uniqueId}>
-              <label className={css.line}>
+              <label className={confirm.check}>
                 <input type="checkbox" checked={!without.has(uniqueId)} onChange={() => toggle(uniqueId)} />
                 <strong title={uniqueId}>{name}</strong>
                 <span className={css.quiet}>{models.retry.why(why, because === null ? null : nodeName(because))}</span>

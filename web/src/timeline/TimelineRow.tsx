@@ -110,16 +110,19 @@ export const TimelineRow = memo(function TimelineRow({
           );
         })}
         {/* Behind the label it would be a dot over a number. */}
-        {usual !== null && usual >= 0 && usual <= 100 && (usual <= end || usual > end + roomOf(text.length)) && (
-          <span className={css.usual} style={{ left: `${usual}%` }} aria-hidden="true" />
-        )}
+        {usual !== null &&
+          usual >= 0 &&
+          usual <= 100 &&
+          (usual <= end || usual > end + roomOf(text.length, narrow)) && (
+            <span className={css.usual} style={{ left: `${usual}%` }} aria-hidden="true" />
+          )}
         {step.keptFrom && (
           <span className={css.took} style={{ left: 0 }} aria-hidden="true">
             {stepLook(step).word}
           </span>
         )}
         {text !== "" && end > 0 && (
-          <span className={css.took} style={besideBar(start, end, text.length)} aria-hidden="true">
+          <span className={css.took} style={besideBar(start, end, text.length, narrow)} aria-hidden="true">
             {text}
           </span>
         )}

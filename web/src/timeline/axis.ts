@@ -173,9 +173,13 @@ export function spanOf(text: string, startedAt: Instant): Span | null {
 const ROOM = 12;
 const LETTER = 0.62;
 
+/** The same of the track of a phone, which has 190 pixels. */
+const NARROW_ROOM = 20;
+const NARROW_LETTER = 3.6;
+
 /** In percent of a track, the room of a label. */
-export function roomOf(letters: number): number {
-  return Math.max(ROOM, letters * LETTER);
+export function roomOf(letters: number, narrow = false): number {
+  return narrow ? Math.max(NARROW_ROOM, letters * NARROW_LETTER) : Math.max(ROOM, letters * LETTER);
 }
 
 /** Whether a label has room behind or before its bars. */
@@ -184,8 +188,13 @@ export function hasRoom(start: number, end: number, letters: number): boolean {
 }
 
 /** The place of the label: behind its bar, before it where there is no room, else on its end. */
-export function besideBar(start: number, end: number, letters: number): { left?: string; right?: string } {
-  const room = roomOf(letters);
+export function besideBar(
+  start: number,
+  end: number,
+  letters: number,
+  narrow = false,
+): { left?: string; right?: string } {
+  const room = roomOf(letters, narrow);
   if (end <= 100 - room) return { left: `${end}%` };
   return { right: start >= room ? `${100 - start}%` : "0" };
 }

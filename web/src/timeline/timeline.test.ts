@@ -252,6 +252,9 @@ it("puts a duration behind its bar, before it near the end, and on its end where
   expect(besideBar(0, 40, 5)).toEqual({ left: "40%" });
   expect(besideBar(80, 95, 5)).toEqual({ right: "20%" });
   expect(besideBar(3, 99, 5)).toEqual({ right: "0" });
+  expect(besideBar(50, 84, 5, true), "on a phone, where the label needs a fifth of the track").toEqual({
+    right: "50%",
+  });
   expect([hasRoom(24, 84, 5), hasRoom(24, 84, 45), hasRoom(40, 84, 45)]).toEqual([true, false, true]);
 });
 

@@ -372,8 +372,11 @@ func suggestion(c *cobra.Command, typed, before string) string {
 	return out.String()
 }
 
-// elsewhere returns "; did you mean …?" with the commands of that name in other groups than c, or "". People often
-// leave the group out: dvt retry.
+// mostElsewhere is the largest number of commands that elsewhere names: a longer list helps nobody.
+const mostElsewhere = 3
+
+// elsewhere returns "; did you mean …?" with the commands of that name in other groups than c, or "" when there are
+// none or too many. People often leave the group out: dvt retry.
 func elsewhere(c *cobra.Command, typed string) string {
 	var found, like []string
 	for _, group := range c.Root().Commands() {
@@ -390,7 +393,7 @@ func elsewhere(c *cobra.Command, typed string) string {
 	if len(found) == 0 {
 		found = like
 	}
-	if len(found) == 0 {
+	if len(found) == 0 || len(found) > mostElsewhere {
 		return ""
 	}
 	return "; did you mean " + strings.Join(found, " or ") + "?"

@@ -118,7 +118,7 @@ export type AttentionKind =
   | 'APPROVAL'
   /** A step failed and the retry window is open: the run fails at `deadline` unless somebody acts. */
   | 'FAILED_WAITING'
-  /** The run takes longer than nine of ten earlier runs of its plan in the same project and environment. */
+  /** The run missed the deadline of its plan, or takes longer than nine of ten earlier runs of the plan in the same project and environment. */
   | 'LATE'
   /** A MANUAL step waits for a person, and expires at `deadline`. */
   | 'MANUAL_TASK';
