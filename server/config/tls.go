@@ -244,8 +244,15 @@ func (c *Config) verifyStore() (errs []error) {
 	if err != nil {
 		return append(errs, fmt.Errorf("store: %w", err))
 	}
+	if c.PeerStore != "" {
+		peers, err := postgres.PlaintextHosts(string(c.PeerStore))
+		if err != nil {
+			return append(errs, errors.New("peer-store is no connection string of PostgreSQL")) // the cause may have a password
+		}
+		hosts = append(hosts, peers...)
+	}
 	for _, host := range hosts {
-		instead := "add sslmode=verify-full to store, and sslrootcert=FILE for a private authority"
+		instead := "add sslmode=verify-full to store and peer-store, and sslrootcert=FILE for a private authority"
 		if err := c.refusePlaintext("store", host, instead); err != nil {
 			errs = append(errs, err)
 		}
