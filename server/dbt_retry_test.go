@@ -90,7 +90,9 @@ func endedWell(t *testing.T, c *client.Client, runID string) (by map[string][]in
 }
 
 // A retry of the failed nodes of a real dbt, mended by a parameter, is killed with its worker at some points. No node
-// whose end is in the log runs again, and none is missing: each model counts its runs in the warehouse.
+// whose end is in the log of the run or in dbt's own file runs again, and none is missing: each model counts its runs in
+// the warehouse. A kill that strikes between the commit of a model and dbt's line about it, which are some milliseconds
+// apart, can still repeat that model.
 func TestDev_RetryOfNodesSurvivesKills(t *testing.T) {
 	t.Parallel()
 	points := *nodeKills
@@ -152,7 +154,7 @@ func TestDev_RetryOfNodesSurvivesKills(t *testing.T) {
 				t.Errorf("%s ended well in the tries %v of the retry, want one, and never ok", node, tries)
 			}
 			if ran[name] > 1 {
-				again++ // its end was not in the log at the kill
+				again++ // its end was not in dbt's file at the kill
 			}
 			if ran[name] > 2 {
 				t.Errorf("%s ran %d times with one kill", node, ran[name])
@@ -168,6 +170,9 @@ func TestDev_RetryOfNodesSurvivesKills(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("%d kills; %d of %d models ran twice, because their end was not in the log at the kill", points, again,
+	t.Logf("%d kills; %d of %d models ran twice, because dbt had not logged their end at the kill", points, again,
 		points*(countedModels+1))
+	if again > max(1, points/20) {
+		t.Errorf("%d models ran twice in %d kills", again, points)
+	}
 }

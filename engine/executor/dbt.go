@@ -43,7 +43,7 @@ func (d *dbtExecutor) Execute(ctx context.Context, t Task, h Host) (Result, erro
 			return Result{}, err
 		}
 	}
-	own := filepath.Join(t.Workspace, "dbt", t.Step.StepID, fmt.Sprintf("%d.%d", t.LogicalAttempt, t.EngineAttempt))
+	own := attemptDir(t, t.EngineAttempt)
 	target := filepath.Join(own, "target")
 	files := workspace{t.Workspace}
 	if err := files.recreate(own); err != nil {
@@ -66,8 +66,9 @@ func (d *dbtExecutor) Execute(ctx context.Context, t Task, h Host) (Result, erro
 	}
 	defer removeSecrets()
 	verb, only := d.verb, []string(nil)
-	if sel := t.Nodes; sel != nil {
-		if len(sel.Nodes) == 0 { // earlier tries ended all of them well
+	if t.Nodes != nil {
+		sel := withoutEnded(t, h, files, t.Nodes)
+		if t.Nodes = sel; len(sel.Nodes) == 0 { // earlier tries ended all of them well
 			return finished(d.verb, sel)
 		}
 		verb = nodeset.Verb(verb, idsOf(sel.Nodes))
@@ -75,7 +76,7 @@ func (d *dbtExecutor) Execute(ctx context.Context, t Task, h Host) (Result, erro
 			return Result{}, err
 		}
 	}
-	argv, err := d.argv(verb, only, in, project, profiles, target, filepath.Join(own, "logs"))
+	argv, err := d.argv(verb, only, in, project, profiles, target, filepath.Join(own, logsDir))
 	if err != nil {
 		return Result{}, err
 	}
@@ -161,7 +162,8 @@ func (d *dbtExecutor) argv(verb string, only []string, in plan.DBTInputs, projec
 	if dbt == "" {
 		dbt = "dbt"
 	}
-	argv := []string{dbt, "--log-format", "json", "--log-level", "info", "--no-use-colors", verb,
+	argv := []string{dbt, "--log-format", "json", "--log-level", "info", "--log-format-file", "json",
+		"--log-level-file", "info", "--no-use-colors", verb,
 		"--project-dir", project, "--profiles-dir", profiles, "--target-path", target, "--log-path", logs}
 	for _, f := range []struct{ flag, value string }{{"--select", in.Select}, {"--exclude", in.Exclude},
 		{"--target", in.Target}} {
