@@ -172,8 +172,8 @@ func TestVerify_ForeignKeysOfImportsAreNotes(t *testing.T) {
 	})
 }
 
-// With TEST_LONG the run has 100,000 events: 500 steps that fail 99 times each and then succeed. Without it they fail 19
-// times.
+// With TEST_LONG the run has 100,000 events: 500 steps that fail 99 times each and then succeed. Without it they fail
+// 19 times.
 func TestVerify_ChecksALongRun(t *testing.T) {
 	t.Parallel()
 	d := newSQLite(t)

@@ -41,12 +41,19 @@ async function alone(page: Page): Promise<string[]> {
 
 test.beforeEach(({ page }) => page.clock.setFixedTime(NOW));
 
-test("33 every component in every state: axe finds nothing: light and dark", async ({ page }) => {
+test("33 38 every component in every state: axe finds nothing: light and dark; no page scrolls sideways", async ({
+  page,
+}) => {
   await open(page, "light");
   for (const state of [undefined, ...(await alone(page))]) {
-    // Both themes of one load of the page: loading took more CPU time than the rules of colour.
+    // Both themes and all widths of one load of the page: loading took more CPU time than the rules of colour.
     await open(page, "light", state);
     expect.soft(await violationsOfBoth(page), state ?? "gallery").toEqual([]);
+    await page.emulateMedia({ colorScheme: "light" });
+    for (const width of [320, 768, 2560, 1440]) {
+      await page.setViewportSize({ width, height: 900 });
+      await expectFits(page, `${state ?? "gallery"} at ${width}`);
+    }
   }
 });
 
@@ -56,18 +63,6 @@ test("33 every component in every state: axe finds nothing: forced", async ({ pa
   expect.soft(await violations(page, "all"), "gallery, forced").toEqual([]);
 });
 
-test("38 no component makes the page scroll sideways, from 320 to 2560 px", async ({ page }) => {
-  await open(page, "light");
-  const states = [undefined, ...(await alone(page))];
-  for (const state of states) {
-    await open(page, "light", state);
-    for (const width of [320, 768, 1440, 2560]) {
-      await page.setViewportSize({ width, height: 900 });
-      await expectFits(page, `${state ?? "gallery"} at ${width}`);
-    }
-  }
-});
-
 test("40 two pictures of the same build are the same, in both themes and at three widths", async ({
   page,
   browser,
@@ -75,13 +70,9 @@ test("40 two pictures of the same build are the same, in both themes and at thre
   const other = await browser.newPage();
   await other.clock.setFixedTime(NOW);
   for (const mode of ["light", "dark"] as const) {
+    await Promise.all([page, other].map((one) => open(one, mode)));
     for (const width of [360, 768, 1440]) {
-      await Promise.all(
-        [page, other].map(async (one) => {
-          await one.setViewportSize({ width, height: 900 });
-          await open(one, mode);
-        }),
-      );
+      await Promise.all([page, other].map((one) => one.setViewportSize({ width, height: 900 })));
       // Late content comes to both.
       const differs = async (): Promise<number> => {
         const pictures = [page, other].map((one) =>

@@ -3,7 +3,7 @@ import { ask, receiptsOf } from "./api";
 import { type Fault, frames, inject } from "./faults";
 import { layered } from "./large";
 import { expectFits, violations, violationsOfBoth } from "./look";
-import { become, cancelRun, expect, sleeps, startRun, status, sync, test } from "./page";
+import { become, cancelRun, expect, sleeps, startRun, status, sync, test, visit } from "./page";
 
 const ONCE = { maxAttempts: 1, initialBackoffMs: 100, backoffMultiplier: 1, maxBackoffMs: 100 };
 const FAILING = [
@@ -54,9 +54,9 @@ async function readsWell(page: Page, name: string): Promise<void> {
   }
 }
 
-async function allReadWell(page: Page, url: string, paths: string[]): Promise<void> {
+async function allReadWell(page: Page, paths: string[]): Promise<void> {
   for (const path of paths) {
-    await page.goto(`${url}/${path}`);
+    await visit(page, path);
     await settled(page);
     await readsWell(page, path);
   }
@@ -105,7 +105,7 @@ test("33 38 the pages of runs, plans and bulk actions with what they have", asyn
   };
   const { signalRuns } = await ask<{ signalRuns: { bulk: { id: string } } }>(url, "dev-admin", asked, { input });
   await expect.poll(async () => (await receiptsOf(url, runId)).length).toBe(1);
-  await allReadWell(page, url, [
+  await allReadWell(page, [
     "",
     "runs",
     "plans",
@@ -130,7 +130,7 @@ for (const [which, paths] of Object.entries({
     await page.goto(`${url}/runs/${runId}`);
     await become(page, "dev-admin");
     await expect(status(page)).toHaveText("Failed, waiting");
-    await allReadWell(page, url, paths);
+    await allReadWell(page, paths);
   });
 
 test("33 38 the mosaic and the palette", async ({ page, url }) => {
