@@ -148,7 +148,8 @@ func repairStore(ctx context.Context, cfg config.Config, log *slog.Logger, runs 
 			Store: journal.On(s), Queues: cfg.PlanQueues(), MaxSteps: plan.MaxSteps,
 			Fetch: journal.NewFetcher(cfg.PlanRoots, guard).SetBuckets(cfg.PlanBuckets), Restoring: true,
 		})
-		out, err = storeadmin.Repair(ctx, as(s), temporal.New(c, cfg.TemporalNamespace, temporal.Config{Payloads: to.Payloads}),
+		out, err = storeadmin.Repair(ctx, as(s),
+			temporal.New(c, cfg.TemporalNamespace, temporal.Config{Payloads: to.Payloads}),
 			journal, runs, done)
 		return err
 	})
