@@ -248,8 +248,8 @@ func promotionID(at string) string {
 // firstTimeline ends the epoch of a database that was never promoted.
 const firstTimeline = ".00000001"
 
-// isUnserved reports whether a database is on a timeline that dvt dr promote has not put into service, and was a standby
-// or a backup before.
+// isUnserved reports whether a database is on a timeline that dvt dr promote has not put into service, and was a
+// standby or a backup before.
 func isUnserved(ctx context.Context, db *postgres.Store, at string) (bool, error) {
 	if strings.HasSuffix(at, firstTimeline) {
 		return false, nil
@@ -290,7 +290,8 @@ var (
 // service: it begins a new epoch and writes an audit row in one transaction. The processes of the site follow within
 // seconds. Every step can be repeated: after an interruption the same call continues. It returns ErrPrimaryAnswers,
 // ErrNeverStandby and postgres.ErrMayNotPromote before it changes anything.
-func PromoteSite(ctx context.Context, cfg config.Config, log *slog.Logger, r PromoteRequest) (out Promotion, err error) {
+func PromoteSite(ctx context.Context, cfg config.Config, log *slog.Logger, r PromoteRequest) (out Promotion,
+	err error) {
 	cfg.Standby = false // the command itself decides what is written
 	db, err := openDatabase(ctx, cfg, "", log)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dvt-engine/dvt/control/health"
+	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/store"
 	"github.com/dvt-engine/dvt/store/postgres"
 )
@@ -107,14 +108,14 @@ func (s *site) message() string {
 		return health.StandbyPrefix + "the database was promoted. Run dvt dr promote to make this site the primary."
 	case !now.Receiving:
 		return fmt.Sprintf(health.StandbyPrefix+"the database replicates a primary that it does not reach; its newest "+
-			"transaction is %s old.", now.Age.Round(time.Second))
+			"transaction is %s old.", plan.DurationWords(now.Age))
 	}
 	behind := now.Waiting
 	if now.Behind != nil {
 		behind = max(behind, *now.Behind)
 	}
 	return fmt.Sprintf(health.StandbyPrefix+"the database replicates a primary and is %d bytes and %s behind. This site "+
-		"answers reads and changes nothing.", behind, now.Age.Round(time.Second))
+		"answers reads and changes nothing.", behind, plan.DurationWords(now.Age))
 }
 
 // healthMessage is message for a standby, and nil otherwise.

@@ -57,7 +57,6 @@ type Checks struct {
 	engine     *EngineProbe
 	modes      *admission.Modes
 	background *control.Background
-	standby    func() string // says that this site is a standby; nil: it is not
 }
 
 // NewChecks makes Checks.
@@ -72,7 +71,7 @@ const StandbyPrefix = "STANDBY: "
 
 // SetStandby says that this site is a standby: the store need not take writes, and the health is DEGRADED with the
 // message, which begins with StandbyPrefix. Call it before the first check.
-func (s *Checks) SetStandby(message func() string) { s.standby = message }
+func (s *Checks) SetStandby(message func() string) { s.store.standby = message }
 
 // BacklogStore counts unpublished and active runs.
 type BacklogStore interface {
@@ -195,8 +194,8 @@ func (s *Checks) checkStore(ctx context.Context) string {
 	if s.store.Ping(ctx) != nil {
 		return "The store does not answer: nothing can be changed, views are STALE."
 	}
-	if s.standby != nil {
-		return s.standby()
+	if s.store.standby != nil {
+		return s.store.standby()
 	}
 	return messageUnless(s.store.CheckWritable(ctx) == nil,
 		"The store can be read but not written: nothing can be changed, and running runs make no progress. Check its "+

@@ -40,6 +40,7 @@ const (
 type storeView struct {
 	HealthStore
 	reports SecretsStore
+	standby func() string // says that this site is a standby; nil: it is not
 
 	mu   sync.Mutex
 	last []ProviderState

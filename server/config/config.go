@@ -234,7 +234,8 @@ func Defaults(dev bool) map[string]any {
 func Flags(f *pflag.FlagSet, names ...string) {
 	help := map[string]string{
 		"listen": "host:port to listen on", "data": "data directory",
-		"store": "postgres://USER@HOST/NAME or sqlite:FILE", "peer-store": "database of the other site, for dvt dr", "redis": "redis://host:port/0",
+		"store": "postgres://USER@HOST/NAME or sqlite:FILE", "redis": "redis://host:port/0",
+		"peer-store":         "database of the other site, for dvt dr",
 		"app-role":           "PostgreSQL role that servers connect as; it gets the rights that they need and no others",
 		"temporal":           "host:port of a Temporal server",
 		"temporal-namespace": "Temporal namespace", "temporal-binary": "the Temporal CLI to start",

@@ -1,8 +1,8 @@
 // Package epoch orders the epochs of a store and fences a process off from an older one.
 //
-// An epoch of PostgreSQL is "<number>.<timeline>", such as 1795953600.00000002: the number that an operator raised last,
-// and the timeline of the log in hexadecimal. A standby adds "~", because its rows may be older than those that the
-// primary shows in the same epoch. Epochs of SQLite are random and have no order.
+// An epoch of PostgreSQL is "<number>.<timeline>", such as 1795953600.00000002: the number that an operator raised
+// last, and the timeline of the log in hexadecimal. A standby adds "~", because its rows may be older than those that
+// the primary shows in the same epoch. Epochs of SQLite are random and have no order.
 package epoch
 
 import (
@@ -42,7 +42,8 @@ func parse(s string) (out parsed, ok bool) {
 	return out, errs[0] == nil && errs[1] == nil
 }
 
-// Fence remembers the newest epoch that a process has seen. The zero value has seen none. It is safe for concurrent use.
+// Fence remembers the newest epoch that a process has seen. The zero value has seen none. It is safe for concurrent
+// use.
 type Fence struct {
 	mu     sync.Mutex
 	newest string

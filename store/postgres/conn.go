@@ -216,7 +216,7 @@ type Site struct {
 
 	Receiving bool          // it is connected to the primary
 	Waiting   int64         // bytes that it has received and not replayed
-	Behind    *int64        // bytes between it and the end of the log that the primary named last; nil: the role may not see it
+	Behind    *int64        // bytes to the end of the log that the primary named last; nil: the role may not see it
 	Age       time.Duration // of its newest transaction, 0 while it has replayed all that the primary sent
 
 	Replicas []Replica // of a primary; empty for a role without the right to see them

@@ -39,7 +39,7 @@ it("selects the part that a violation is about", async () => {
   await user.type(screen.getByLabelText(/^Reason/), "x");
   await user.click(screen.getByRole("button", { name: "Save" }));
   await vi.waitFor(() => expect(screen.getByRole("alert").textContent).toContain("at least 1"));
-  expect(area.value.slice(area.selectionStart, area.selectionEnd)).toBe('"maxActive": 0');
+  await vi.waitFor(() => expect(area.value.slice(area.selectionStart, area.selectionEnd)).toBe('"maxActive": 0'));
 });
 
 function Preview({ document }: { document: unknown }) {

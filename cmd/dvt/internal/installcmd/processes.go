@@ -87,7 +87,8 @@ func Worker() *cobra.Command {
 			"--queues are exact:\n" +
 			"tq-data-prod serves the environment prod, tq-isolation-acme-prod the tenant acme there.",
 	}, false, []string{
-		"queues", "store", "standby", "redis", "temporal", "temporal-namespace", "artifacts", "workspace", "project-root", "dbt",
+		"queues", "store", "standby", "redis",
+		"temporal", "temporal-namespace", "artifacts", "workspace", "project-root", "dbt",
 		"secrets",
 		"server", "concurrency",
 		"workspace-max", "workspace-life", "step-grace",
