@@ -206,6 +206,31 @@ type AttemptJournal interface {
 	End(ctx context.Context, e End) (Receipt, error)
 }
 
+// StateReader is implemented by an AttemptJournal that hands out the manifests with which slim dbt steps compare.
+type StateReader interface {
+	// ReadState returns the manifest that the StepStarted of an attempt names, compressed by gzip. Errors: ErrRefused,
+	// store.ErrNotFound when it is no longer stored or larger than MaxState.
+	ReadState(ctx context.Context, r StateRead) ([]byte, error)
+}
+
+// MaxState is the size of the largest manifest with which a slim dbt step compares, in bytes, and MaxStateGzip that
+// size when it is compressed.
+const (
+	MaxState     = 128 << 20
+	MaxStateGzip = 24 << 20
+)
+
+// StateRead asks for the manifest of an execution. The fields are those of Evidence.
+type StateRead struct {
+	RunID          string  `json:"runId"`
+	StepID         string  `json:"stepId"`
+	LogicalAttempt int     `json:"logicalAttempt"`
+	N              int     `json:"n"`
+	EngineAttempt  int     `json:"engineAttempt"`
+	StartedSeq     run.Seq `json:"startedSeq,omitempty"`
+	Key            string  `json:"key"`
+}
+
 // StartAttempt asks to start one execution of an attempt or hook. The ticket names the dispatch; the other fields
 // must agree with it.
 type StartAttempt struct {
@@ -266,6 +291,8 @@ type AttemptStarted struct {
 	SandboxCeiling plan.SandboxLimits `json:"sandboxCeiling,omitzero"`
 	// Nodes, when set, are the nodes of a dbt step that the attempt executes; nil means all.
 	Nodes *NodeSelection `json:"nodes,omitempty"`
+	// State, when set, is the manifest with which a slim dbt step compares; StateReader reads it.
+	State *run.StateBase `json:"state,omitempty"`
 	// Traceparent is the W3C context with which the work of the attempt continues the trace of the run; "" when traces
 	// are not exported.
 	Traceparent string `json:"traceparent,omitempty"`

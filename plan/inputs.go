@@ -35,7 +35,30 @@ type DBTInputs struct {
 	Target      string          `json:"target,omitempty"`
 	Threads     int             `json:"threads,omitempty"` // 0: the profile's
 	FullRefresh bool            `json:"fullRefresh,omitempty"`
+	State       *DBTState       `json:"state,omitempty"` // nil: no comparison
 }
+
+// DBTState makes a dbt step a slim one: dbt compares the project with an earlier manifest, which dvt chooses. Without a
+// select, the step runs what was modified and what reads it. Other nodes are deferred to that manifest.
+type DBTState struct {
+	Against   StateBase      `json:"against"`
+	Otherwise StateOtherwise `json:"otherwise,omitempty"` // "" is RefuseWithoutState
+}
+
+// StateBase says with which manifest a dbt step compares.
+type StateBase string
+
+// LastGreen is the newest completed run of the same plan and environment whose step stored a manifest.
+const LastGreen StateBase = "LAST_GREEN"
+
+// StateOtherwise says what a dbt step does when there is no manifest to compare with.
+type StateOtherwise string
+
+// What a dbt step does without a manifest.
+const (
+	RefuseWithoutState StateOtherwise = "REFUSE"
+	FullWithoutState   StateOtherwise = "FULL" // it runs its own selection, or all nodes
+)
 
 // SleepInputs are the inputs of a SLEEP step.
 type SleepInputs struct {
@@ -201,7 +224,26 @@ func (o *object) dbt() DBTInputs {
 	if v, vp, ok := o.take("fullRefresh"); ok {
 		in.FullRefresh = r.boolean(v, vp)
 	}
+	if v, vp, ok := o.take("state"); ok {
+		if state, isObject := r.object(v, vp); isObject {
+			in.State = state.dbtState()
+		}
+	}
 	return in
+}
+
+func (o *object) dbtState() *DBTState {
+	var out DBTState
+	if v, vp, ok := o.need("against", "LAST_GREEN"); ok {
+		word, _ := o.r.oneOf(v, vp, string(LastGreen))
+		out.Against = StateBase(word)
+	}
+	if v, vp, ok := o.take("otherwise"); ok {
+		word, _ := o.r.oneOf(v, vp, string(RefuseWithoutState), string(FullWithoutState))
+		out.Otherwise = StateOtherwise(word)
+	}
+	o.end()
+	return &out
 }
 
 func (o *object) sleep() SleepInputs {

@@ -29,10 +29,13 @@ func TestParse_ChecksInputsOfEachType(t *testing.T) {
 		{"HTTP_NOTIFY", `{"url":"http://h","headers":{"a b":"x","c":"1\r\n2"},"expectStatus":[99,"200"]}`,
 			[]string{`INVALID headers["a b"]`, "INVALID headers.c", "RANGE expectStatus[0]", "INVALID expectStatus[1]"}},
 		{"HTTP_NOTIFY", `{}`, []string{"MISSING url"}},
-		{"DBT_COMPILE", `{"projectDir":"p","profilesDir":"q","select":"+a","exclude":"b","vars":{"k":[1,{"x":null}]},"target":"dev","threads":4,"fullRefresh":true}`, nil},
+		{"DBT_COMPILE", `{"projectDir":"p","profilesDir":"q","select":"+a","exclude":"b","vars":{"k":[1,{"x":null}]},"target":"dev","threads":4,"fullRefresh":true,"state":{"against":"LAST_GREEN"}}`, nil},
 		{"DBT_RUN", `{}`, []string{"MISSING projectDir"}},
 		{"DBT_TEST", `{"projectDir":"","vars":"k: v","threads":0,"fullRefresh":1,"models":"x"}`,
 			[]string{"INVALID projectDir", "INVALID vars", "RANGE threads", "INVALID fullRefresh", "UNKNOWN models"}},
+		{"DBT_RUN", `{"projectDir":"p","state":{"otherwise":"GUESS","x":1}}`,
+			[]string{"MISSING state.against", "UNKNOWN state.otherwise", "UNKNOWN state.x"}},
+		{"DBT_RUN", `{"projectDir":"p","state":{"against":"YESTERDAY"}}`, []string{"UNKNOWN state.against"}},
 		{"SLEEP", `{"ms":0}`, nil},
 		{"SLEEP", `{"ms":-1}`, []string{"RANGE ms"}},
 		{"SLEEP", `{}`, []string{"MISSING ms"}},
@@ -77,10 +80,11 @@ func TestDecode_ReturnsTypedInputs(t *testing.T) {
 		Body: json.RawMessage(`{"a":1}`), ExpectStatus: []int{202}}, notify, err)
 
 	dbt, err := plan.DecodeDBT(
-		json.RawMessage(`{"projectDir":"p","profilesDir":"q","select":"s","exclude":"e","vars":{"k":1},"target":"t","threads":2,"fullRefresh":true}`))
+		json.RawMessage(`{"projectDir":"p","profilesDir":"q","select":"s","exclude":"e","vars":{"k":1},"target":"t","threads":2,"fullRefresh":true,"state":{"against":"LAST_GREEN","otherwise":"FULL"}}`))
 	wantInputs(t, plan.DBTInputs{ProjectDir: "p", ProfilesDir: "q", Select: "s", Exclude: "e",
 		Vars:   json.RawMessage(`{"k":1}`),
-		Target: "t", Threads: 2, FullRefresh: true}, dbt, err)
+		Target: "t", Threads: 2, FullRefresh: true,
+		State: &plan.DBTState{Against: plan.LastGreen, Otherwise: plan.FullWithoutState}}, dbt, err)
 
 	sleep, err := plan.DecodeSleep(json.RawMessage(`{"ms":1e3}`))
 	wantInputs(t, plan.SleepInputs{MS: 1000}, sleep, err)

@@ -174,6 +174,12 @@ func schemaDefs() schemaObject {
 			"target":      schemaObject{"type": "string", "description": "A target of the profile."},
 			"threads":     integer("Default: that of the profile.", 1, 256),
 			"fullRefresh": boolean("Build incremental models from the beginning."),
+			"state": closed("Run only what was modified since an earlier run, and defer the rest to it.", schemaObject{
+				"against": schemaObject{"enum": []StateBase{LastGreen},
+					"description": "The newest completed run of the same plan and environment."},
+				"otherwise": schemaObject{"enum": []StateOtherwise{RefuseWithoutState, FullWithoutState},
+					"description": "Without such a run: fail, or run in full. Default: REFUSE."},
+			}, "against"),
 		}, "projectDir"),
 		"SLEEP": closed("A wait.", schemaObject{"ms": integer("Milliseconds.", 0, int(MaxTimeout.Milliseconds()))}, "ms"),
 		"MANUAL": closed("A step that a person completes.", schemaObject{

@@ -101,7 +101,8 @@ func TestJSONSchema_RefusesOnlyWhatParseRefuses(t *testing.T) {
 			`"headers":{"A":"b"},"body":[1],"expectStatus":[200,204]}}`,
 		`{"stepId":"c","type":"HTTP_NOTIFY","order":3,"timeout":"+1s","inputs":{"url":"https://x.test/","body":"t","expectStatus":200}}`,
 		`{"stepId":"d","type":"DBT_RUN","order":4,"timeout":".5s","dependsOn":["a"],"inputs":{"projectDir":"p","profilesDir":"q",`+
-			`"select":"s","exclude":"e","vars":{"a":1},"target":"t","threads":4,"fullRefresh":true}}`,
+			`"select":"s","exclude":"e","vars":{"a":1},"target":"t","threads":4,"fullRefresh":true,`+
+			`"state":{"against":"LAST_GREEN","otherwise":"FULL"}}}`,
 		`{"stepId":"e","type":"MANUAL","order":5,"timeout":"1h","inputs":{"instructions":"look","evidence":["x"]},`+
 			`"manual":{"sod":false,"timeout":"1h"}}`,
 		`{"stepId":"f","type":"SLEEP","order":6,"timeout":"1s","inputs":{"ms":0}}`, noop("g", `,"order":7`),

@@ -127,6 +127,16 @@ type (
 	StepStartedPayload struct {
 		ParamsSeq Seq    `json:"paramsSeq,omitempty"`
 		SignalID  string `json:"signalId,omitempty"` // the RETRY_STEP that caused the attempt
+		// State is the manifest with which a slim dbt step compares; nil for other steps.
+		State *StateBase `json:"state,omitempty"`
+	}
+
+	// StateBase is the attempt of an earlier run whose manifest a slim dbt step compares with. Without a RunID the server
+	// found none.
+	StateBase struct {
+		RunID          string       `json:"runId,omitempty"`
+		LogicalAttempt int          `json:"logicalAttempt,omitempty"`
+		Manifest       *ArtifactRef `json:"manifest,omitempty"`
 	}
 
 	// StepCompletedPayload of a successful attempt.

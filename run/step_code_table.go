@@ -13,6 +13,8 @@ func StepCodeTable() []CodeInfo {
 			"Retry the whole step."},
 		{"DBT_NODES_OPEN", 0, true, "The retried nodes ended well, but other nodes of the step did not.",
 			"Retry the failed nodes of the step."},
+		{"DBT_NO_STATE", 0, false, "The step runs only what was modified, and there is no earlier run to compare with.",
+			"Run the step once in full: without `state`, or with `otherwise: FULL`. Then start a new run."},
 		{"DBT_USAGE", 0, false, "dbt ended with status 2: its arguments or the project are wrong, or it crashed.",
 			"Read the log, correct the project or the inputs of the step, then start a new run or retry with force."},
 		{"DIR_NOT_ALLOWED", 0, false, "The step names a directory outside of those that the worker allows.",

@@ -250,6 +250,8 @@ type StartAttempt struct {
 	SignalID string `json:"signalId,omitempty"`
 	// ParamsSeq is stamped on the StepStarted; only OverlayTx.StartAttempt takes it (contract T197).
 	ParamsSeq run.Seq `json:"-"`
+	// State is stamped on the StepStarted of a slim dbt step.
+	State *run.StateBase `json:"-"`
 	// Heavy is the bucket of the token that the StepStarted takes; nil when it takes no token. A logical attempt takes at
 	// most one token, however often it is requested. If the bucket has no token, nothing is appended and the verdict is
 	// StartThrottled.

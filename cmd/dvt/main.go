@@ -77,7 +77,7 @@ var groups = []struct {
 		return []*cobra.Command{devCommand(), contextCommand(), whoamiCommand(), completionCommand(), versionCommand()}
 	}},
 	{"Runs:", func() []*cobra.Command {
-		return []*cobra.Command{runCommand(), bulkCommand(), manualCommand(), queueCommand(), alertsCommand(),
+		return []*cobra.Command{runCommand(), dbtCommand(), bulkCommand(), manualCommand(), queueCommand(), alertsCommand(),
 			incidentsCommand(), doctorCommand()}
 	}},
 	{"Plans:", func() []*cobra.Command { return []*cobra.Command{plancmd.Plan(noteReceiver), workflowCommand()} }},

@@ -35,6 +35,11 @@ type session struct {
 	display console.Display
 }
 
+func dbtCommand() *cobra.Command {
+	s := &session{}
+	return s.command("dbt", "Explain steps of dbt", artifactcmd.WhyCommand(s.shared()))
+}
+
 func runCommand() *cobra.Command {
 	s := &session{}
 	return s.command("run", "Start, watch and steer runs", append([]*cobra.Command{

@@ -88,6 +88,9 @@ func (a *attempts) startAttempt(ctx context.Context, b engine.StartAttempt) (eng
 			in.Heavy = &bucket
 		}
 	}
+	if in.State, err = j.stateFor(ctx, f, i); err != nil {
+		return engine.AttemptStarted{}, err
+	}
 	before := f.Log.Highest()
 	begun, err := j.cfg.Store.Log.StartAttempt(ctx, in)
 	overlaid := begun.Head.Gate&run.GateOverlaid != 0
@@ -109,6 +112,11 @@ func (a *attempts) startAttempt(ctx context.Context, b engine.StartAttempt) (eng
 		out.SandboxCeiling = applyCeiling(&out.Step, ceiling)
 		if chosen != nil {
 			if out.Nodes, err = j.selectNodes(ctx, b, *chosen); err != nil {
+				return engine.AttemptStarted{}, err
+			}
+		}
+		if in.State != nil {
+			if out.State, err = j.startedState(ctx, b.RunID, begun.StartedSeq); err != nil {
 				return engine.AttemptStarted{}, err
 			}
 		}

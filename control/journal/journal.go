@@ -77,6 +77,7 @@ type Journal struct {
 	workers   *lru.Cache[string, knownWorker] // by account and worker
 	orders    openOrders
 	nodes     *nodes.Folds
+	states    chan struct{} // a slot for each manifest that is read for a worker
 	lostNotes chan struct{} // a slot for each note that waits; see noteLostLines
 }
 
@@ -107,7 +108,8 @@ func New(cfg Config) *Journal {
 	j := &Journal{cfg: cfg, writes: newWrites(cfg), runs: sizedlru.New[*RunFacts](maxKept, maxKeptBytes),
 		epochs:   epoch.NewGuard(func(ctx context.Context) (string, error) { return cfg.Store.Runs.Epoch(ctx) }),
 		refusals: newRefusals(cfg), workers: control.NewLRU[knownWorker](maxKnownWorkers),
-		nodes: nodes.NewFolds(cfg.Store.Signals), lostNotes: make(chan struct{}, maxLostNotes)}
+		nodes: nodes.NewFolds(cfg.Store.Signals), lostNotes: make(chan struct{}, maxLostNotes),
+		states: make(chan struct{}, stateReads)}
 	j.attempts = &attempts{journal: j, worker: authz.Worker{ID: string(run.ByEngine), Serves: []string{"*"},
 		Queues: []string{"*"}}}
 	return j

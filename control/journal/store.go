@@ -28,6 +28,11 @@ type RunStore interface {
 	PutPlan(ctx context.Context, sha256 string, doc []byte) error
 }
 
+// PlanStore reads the newest runs of a plan.
+type PlanStore interface {
+	PlanRuns(ctx context.Context, k store.PlanKey, limit int) ([]store.PlanRun, error)
+}
+
 // SignalStore reads signals, overlays and approvals of runs.
 type SignalStore interface {
 	After(ctx context.Context, runID string, no int64) ([]run.SignalReceipt, error)
@@ -59,6 +64,7 @@ type Store struct {
 	Signals SignalStore
 	Workers WorkerStore
 	Secrets SecretStore
+	Plans   PlanStore
 }
 
 // On returns the ports on one store that implements all of them.
@@ -68,6 +74,7 @@ func On(s interface {
 	SignalStore
 	WorkerStore
 	SecretStore
+	PlanStore
 }) Store {
-	return Store{Log: s, Runs: s, Signals: s, Workers: s, Secrets: s}
+	return Store{Log: s, Runs: s, Signals: s, Workers: s, Secrets: s, Plans: s}
 }

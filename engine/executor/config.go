@@ -28,7 +28,9 @@ const (
 	// CodeDBTNodesMissing: dbt did not execute a node that a person retried; retryable.
 	CodeDBTNodesMissing = "DBT_NODES_MISSING"
 	// CodeDBTNodesOpen: the nodes that a person retried ended well, and others of the step did not; retryable.
-	CodeDBTNodesOpen    = "DBT_NODES_OPEN"
+	CodeDBTNodesOpen = "DBT_NODES_OPEN"
+	// CodeDBTNoState: a slim step has no manifest to compare with; not retryable.
+	CodeDBTNoState      = "DBT_NO_STATE"
 	CodeHTTPStatus      = "HTTP_STATUS"      // the response has an unexpected status
 	CodeHTTPTransport   = "HTTP_TRANSPORT"   // no response; retryable
 	CodeAddressRefused  = "ADDRESS_REFUSED"  // Config.Egress does not permit the address

@@ -44,7 +44,7 @@ func (d *dbtExecutor) Execute(ctx context.Context, t Task, h Host) (Result, erro
 		}
 	}
 	own := attemptDir(t, t.EngineAttempt)
-	target := filepath.Join(own, "target")
+	target := filepath.Join(own, targetDir)
 	files := workspace{t.Workspace}
 	if err := files.recreate(own); err != nil {
 		return Result{}, fmt.Errorf("executor: dbt: %w", err)
@@ -65,6 +65,10 @@ func (d *dbtExecutor) Execute(ctx context.Context, t Task, h Host) (Result, erro
 		return Result{}, err
 	}
 	defer removeSecrets()
+	compare, err := slim(ctx, h, files, own, t, &in)
+	if err != nil {
+		return Result{}, err
+	}
 	verb, only := d.verb, []string(nil)
 	if t.Nodes != nil {
 		sel := withoutEnded(t, h, files, t.Nodes)
@@ -80,6 +84,7 @@ func (d *dbtExecutor) Execute(ctx context.Context, t Task, h Host) (Result, erro
 	if err != nil {
 		return Result{}, err
 	}
+	argv = append(argv, compare...)
 	env := d.cfg.env(t, map[string]string{"DBT_SEND_ANONYMOUS_USAGE_STATS": "0", "PYTHONUNBUFFERED": "1"})
 	h.ReportWarehouse(dbtprofile.Namespace(dbtprofile.Source{Project: project, Profiles: profiles, Target: in.Target,
 		Env: env, Vars: in.Vars}))
@@ -107,6 +112,9 @@ func (d *dbtExecutor) Execute(ctx context.Context, t Task, h Host) (Result, erro
 	}
 	status := exit.Status
 	results, readErr := readRunResults(files, filepath.Join(target, "run_results.json"))
+	if len(compare) > 0 && errors.Is(readErr, fs.ErrNotExist) { // nothing was modified
+		readErr = nil
+	}
 	if readErr != nil && status == 0 {
 		return Result{}, fmt.Errorf("executor: dbt: %w", readErr)
 	}
@@ -115,6 +123,11 @@ func (d *dbtExecutor) Execute(ctx context.Context, t Task, h Host) (Result, erro
 	res := Result{Value: results.summary(verb, log.rowCounts())}
 	var keepErr error
 	res.Artifacts, keepErr = keepDBT(ctx, h, files, target)
+	if len(compare) > 0 && keepErr == nil && t.Nodes == nil {
+		var why []run.ArtifactRef
+		why, keepErr = keepReasons(ctx, h, files, own, t, results)
+		res.Artifacts = append(res.Artifacts, why...)
+	}
 	if f := checkSelection(t.Nodes, results); status == 0 && keepErr == nil && f != nil {
 		f.Artifacts, f.Value = res.Artifacts, res.Value
 		return res, f
@@ -193,6 +206,7 @@ func (d *dbtExecutor) argv(verb string, only []string, in plan.DBTInputs, projec
 }
 
 const (
+	targetDir    = "target" // within the directory of an attempt; the artifacts of dbt are in it
 	manifestFile = "manifest.json"
 	// maxTrackedManifest is the size of the largest manifest by which nodes are reported, in bytes. The nodes of a
 	// larger project are not reported.

@@ -40,6 +40,12 @@ type Task struct {
 	// Nodes are the nodes of a dbt step that the attempt executes; nil means all.
 	Nodes *engine.NodeSelection
 
+	// State is the manifest with which a slim dbt step compares, without a RunID when the server found none; nil for a
+	// step that compares with none.
+	State *run.StateBase
+	// readState reads it, compressed by gzip; nil for a Journal that cannot.
+	readState func(ctx context.Context) ([]byte, error)
+
 	paramsFile string // see withParams
 	secrets    []given
 	masker     *mask.Masker // of secrets

@@ -37,6 +37,8 @@ type journal struct {
 	params   json.RawMessage // of the run
 	parent   string          // traceparent of the attempt
 	only     *engine.NodeSelection
+	state    *run.StateBase
+	packed   []byte // the answer to ReadState; nil: the manifest is gone
 
 	mu     sync.Mutex
 	begins []engine.StartAttempt // calls of StartAttempt and Compensation
@@ -82,8 +84,18 @@ func (j *journal) StartAttempt(_ context.Context, b engine.StartAttempt) (engine
 	return engine.AttemptStarted{
 		AttemptStarted: store.AttemptStarted{Verdict: store.StartGranted}, Identity: identity, Step: j.step, Params: j.params,
 		Key: keyOf(b.RunID, b.StepID, b.LogicalAttempt, b.N, b.EngineAttempt, false), Traceparent: j.parent,
-		Nodes: j.only,
+		Nodes: j.only, State: j.state,
 	}, nil
+}
+
+func (j *journal) ReadState(_ context.Context, r engine.StateRead) ([]byte, error) {
+	if r.Key != keyOf(r.RunID, r.StepID, r.LogicalAttempt, r.N, r.EngineAttempt, false) {
+		return nil, fmt.Errorf("%w: key %q", engine.ErrRefused, r.Key)
+	}
+	if j.packed == nil {
+		return nil, store.ErrNotFound
+	}
+	return j.packed, nil
 }
 
 func (j *journal) Compensation(_ context.Context, b engine.StartAttempt) (engine.Hook, error) {

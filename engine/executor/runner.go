@@ -141,7 +141,7 @@ func (r *Runner) Run(ctx context.Context, d Dispatch, beat func(Heartbeat)) (eng
 	ctx = engine.WithTraceparent(ctx, begun.Traceparent)
 	return r.finish(ctx, x, r.work(ctx, x, Task{
 		Identity: begun.Identity, Step: begun.Step, Params: begun.Params, SandboxCeiling: begun.SandboxCeiling,
-		Traceparent: begun.Traceparent, Nodes: begun.Nodes,
+		Traceparent: begun.Traceparent, Nodes: begun.Nodes, State: begun.State, readState: r.stateOf(x),
 		IdempotencyKey: strings.Join([]string{d.RunID, d.StepID, strconv.Itoa(d.LogicalAttempt)}, ":"),
 	}))
 }

@@ -152,6 +152,15 @@ var calls = map[string]call{ //nolint:gochecknoglobals // a table
 			return dispatcher.SecretOrders(ctx, p)
 		}, func(orders []engine.SecretOrder) response { return response{SecretOrders: orders} })
 	}},
+	callState: {MaxCall, false, func(ctx context.Context, j engine.AttemptJournal, in io.Reader) (response, error) {
+		return serve(ctx, in, func(ctx context.Context, r engine.StateRead) ([]byte, error) {
+			reader, ok := j.(engine.StateReader)
+			if !ok {
+				return nil, store.ErrNotFound
+			}
+			return reader.ReadState(ctx, r)
+		}, func(manifest []byte) response { return response{State: manifest} })
+	}},
 	callCheck: {MaxReport, false, func(ctx context.Context, j engine.AttemptJournal, in io.Reader) (response, error) {
 		return serve(ctx, in, func(ctx context.Context, c check) (engine.WorkerOrder, error) {
 			reporter, ok := j.(engine.WorkerReporter)

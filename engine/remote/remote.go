@@ -23,7 +23,7 @@ import (
 )
 
 // Path is the URL path under which a server offers the Journal: Path/begin, Path/compensation, Path/evidence, Path/end,
-// Path/secret-reads, Path/secret-orders and Path/check. A call is a POST of the engine's own type as JSON.
+// Path/secret-reads, Path/secret-orders, Path/state and Path/check. A call is a POST of the engine's own type as JSON.
 const Path = "/engine/journal"
 
 // The names of the calls in the path.
@@ -34,6 +34,7 @@ const (
 	callEnd          = "end"
 	callSecretReads  = "secret-reads"
 	callSecretOrders = "secret-orders"
+	callState        = "state"
 	callArtifact     = "artifact" // an Evidence on a line of its own, and then the bytes of its artifact
 	callCheck        = "check"    // stores the WorkerReport of its body, if any, and changes nothing else
 )
@@ -56,6 +57,7 @@ type response struct {
 	Order engine.WorkerOrder     `json:"order,omitzero"` // only of a report
 	// SecretOrders are only of secret-orders.
 	SecretOrders []engine.SecretOrder `json:"secretOrders,omitempty"`
+	State        []byte               `json:"state,omitempty"` // only of state
 	Code         run.Code             `json:"code,omitempty"`
 	// Reason is a sentence; only with TICKET_REFUSED.
 	Reason string `json:"reason,omitempty"`
@@ -93,6 +95,7 @@ var (
 	_ engine.AttemptJournal   = (*Client)(nil)
 	_ engine.WorkerReporter   = (*Client)(nil)
 	_ engine.SecretDispatcher = (*Client)(nil)
+	_ engine.StateReader      = (*Client)(nil)
 )
 
 // NewClient is New with a fixed token.
@@ -185,6 +188,12 @@ func (c *Client) SecretReads(ctx context.Context, r engine.SecretReads) error {
 func (c *Client) SecretOrders(ctx context.Context, p engine.SecretPoll) ([]engine.SecretOrder, error) {
 	out, err := c.call(ctx, callSecretOrders, p)
 	return out.SecretOrders, err
+}
+
+// ReadState implements engine.StateReader. A server of an earlier version names no state, so it gets no such call.
+func (c *Client) ReadState(ctx context.Context, r engine.StateRead) ([]byte, error) {
+	out, err := c.call(ctx, callState, r)
+	return out.State, err
 }
 
 // maxOldArtifact is the size of the largest artifact that servers of earlier versions accept.

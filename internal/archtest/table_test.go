@@ -187,7 +187,7 @@ var imports = map[string][]string{
 		"cmd/dvt/internal/plancmd", "cmd/dvt/internal/runtext", "cmd/dvt/internal/stepcmd", "cmd/dvt/internal/tracecmd",
 		"cmd/dvt/internal/secretcmd", "cmd/dvt/internal/smokecmd", "cmd/dvt/internal/watchview",
 		"internal/privatenet", "plan", "run", "sandbox", "server", "server/config"},
-	"cmd/dvt/internal/artifactcmd": {"client", "cmd/dvt/internal/cmdline", "cmd/dvt/internal/runtext"},
+	"cmd/dvt/internal/artifactcmd": {"client", "cmd/dvt/internal/cmdline", "cmd/dvt/internal/runtext", "run/nodeset"},
 	"cmd/dvt/internal/cmdline":     {"client", "cmd/dvt/internal/console", "run"},
 	"cmd/dvt/internal/console":     {"run"},
 	"cmd/dvt/internal/consoletest": {},

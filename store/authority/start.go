@@ -17,7 +17,7 @@ type Start struct {
 
 // PrepareStart validates a and computes the key of its StepStarted. The error is a *run.SchemaError when a is invalid.
 func PrepareStart(id run.Identity, a store.StartAttempt) (Start, error) {
-	payload, err := json.Marshal(run.StepStartedPayload{ParamsSeq: a.ParamsSeq, SignalID: a.SignalID})
+	payload, err := json.Marshal(run.StepStartedPayload{ParamsSeq: a.ParamsSeq, SignalID: a.SignalID, State: a.State})
 	if err != nil {
 		return Start{}, err
 	}

@@ -130,6 +130,7 @@ var Examples = map[string]string{
 	"dvt run search":     "dvt run search @failed timeout\ndvt run search 4fec12ab \"out of memory\" --runs 10",
 	"dvt run set-target": "dvt run set-target 4fec12ab build --schema restored --reason \"keep the old one\"",
 	"dvt run share":      "dvt run share @failed",
+	"dvt dbt why":        "dvt dbt why @last orders\ndvt dbt why 4fec12ab model.shop.orders --step build -o json",
 	"dvt run nodes":      "dvt run nodes @failed\ndvt run nodes @failed build --status failed,skipped\ndvt run nodes 4fec12ab build --limit 5000 -o json",
 	"dvt run step":       "dvt run step @failed build\ndvt run step 4fec12ab build --attempt 1 -o json",
 	"dvt run show":       "dvt run show @last\ndvt run show 4fec12ab --at 812\ndvt run show 4fec12ab -o yaml",
