@@ -24,8 +24,9 @@ const (
 // lineageLane and a run name a lane, so that the events of a run arrive in order.
 const lineageLane = "lineage/"
 
-// LineageStore is the part of a store that lineage reads beside the feed.
+// LineageStore is the feed, and the part of a store that lineage reads beside it.
 type LineageStore interface {
+	feed.Store
 	Get(ctx context.Context, runID string) (store.Run, error)
 	Events(ctx context.Context, runID string, after run.Seq, limit int) ([]run.Event, error)
 }
@@ -108,7 +109,7 @@ func (s *session) putLineage(ctx context.Context) (done bool, err error) {
 					slog.String("destination", s.dest.Name), slog.String("runId", l.id.RunID), slog.Any("error", err))
 			}
 			l.waiting = true
-			return false, nil //nolint:nilerr // it is read again at the next look
+			return false, nil // it is read again at the next look
 		}
 		l.waiting = false
 		if len(m.Data) > 0 {
