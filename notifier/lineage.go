@@ -89,7 +89,7 @@ func (s *session) builderOf(ctx context.Context, b feed.Batch) (*lineage.Builder
 		if len(events) == 0 {
 			break // the log is shorter since a restore; the feed says so next
 		}
-		builder.Add(events) // what they gave was delivered before, or is read again
+		builder.Add(events) // their lineage was delivered before, or is derived again
 	}
 	return builder, nil
 }
