@@ -24,8 +24,9 @@ const (
 // lineageLane and a run name a lane, so that the events of a run arrive in order.
 const lineageLane = "lineage/"
 
-// LineageStore is the part of a store that lineage reads beside the feed.
+// LineageStore is the feed, and the part of a store that lineage reads beside it.
 type LineageStore interface {
+	feed.Store
 	Get(ctx context.Context, runID string) (store.Run, error)
 	Events(ctx context.Context, runID string, after run.Seq, limit int) ([]run.Event, error)
 }
@@ -88,7 +89,7 @@ func (s *session) builderOf(ctx context.Context, b feed.Batch) (*lineage.Builder
 		if len(events) == 0 {
 			break // the log is shorter since a restore; the feed says so next
 		}
-		builder.Add(events) // what they gave was delivered before, or is read again
+		builder.Add(events) // their lineage was delivered before, or is derived again
 	}
 	return builder, nil
 }
@@ -108,7 +109,7 @@ func (s *session) putLineage(ctx context.Context) (done bool, err error) {
 					slog.String("destination", s.dest.Name), slog.String("runId", l.id.RunID), slog.Any("error", err))
 			}
 			l.waiting = true
-			return false, nil //nolint:nilerr // it is read again at the next look
+			return false, nil // it is read again at the next look
 		}
 		l.waiting = false
 		if len(m.Data) > 0 {

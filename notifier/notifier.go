@@ -93,11 +93,10 @@ func (t Timing) withDefaults() Timing {
 
 // Store is the part of a store that a Notifier needs.
 type Store interface {
-	feed.Store
+	LineageStore
 	store.Cursors
 	store.Destinations
 	store.DestinationOrders
-	LineageStore
 	GetAlert(ctx context.Context, id string) (store.AlertState, error)
 	AuditReader
 }

@@ -27,28 +27,28 @@ func write(t *testing.T, profile, output string) dbtprofile.Source {
 // The namespaces are those that openlineage-dbt 1.54.0 makes of the same fields.
 func TestNamespace_IsThatOfTheReferenceProducer(t *testing.T) {
 	t.Parallel()
-	for output, want := range map[string]string{
-		`type: duckdb, path: /srv/shop.duckdb`:                                                   "duckdb:///srv/shop.duckdb",
-		`type: duckdb, path: "md:shop?motherduck_token=pa55word"`:                                "duckdb://md:shop",
-		`type: postgres, host: db, port: 5432, user: me, password: pa55word`:                     "postgres://db:5432",
-		`type: postgres, host: "{{ env_var('PGHOST') }}", port: "{{ env_var('PGPORT') | int }}"`: "postgres://db:6543",
-		`type: postgres, host: "{{ env_var('NONE', 'here') }}"`:                                  "postgres://here:5432",
-		`type: snowflake, account: "{{ var('account') }}"`:                                       "snowflake://xy12345.us-west-1.aws",
-		`type: snowflake, account: xy12345.us-east-1`:                                            "snowflake://xy12345.us-east-1.aws",
-		`type: snowflake, account: my-org`:                                                       "snowflake://my-org",
-		`type: redshift, host: r, port: 5439`:                                                    "redshift://r:5439",
-		`type: databricks, host: d`:                                                              "databricks://d",
-		`type: bigquery, project: p`:                                                             "bigquery",
+	for _, c := range []struct{ output, want string }{
+		{`type: duckdb, path: /srv/shop.duckdb`, "duckdb:///srv/shop.duckdb"},
+		{`type: duckdb, path: "md:shop?motherduck_token=pa55word"`, "duckdb://md:shop"},
+		{`type: postgres, host: db, port: 5432, user: me, password: pa55word`, "postgres://db:5432"},
+		{`type: postgres, host: "{{ env_var('PGHOST') }}", port: "{{ env_var('PGPORT') | int }}"`, "postgres://db:6543"},
+		{`type: postgres, host: "{{ env_var('NONE', 'here') }}"`, "postgres://here:5432"},
+		{`type: snowflake, account: "{{ var('account') }}"`, "snowflake://xy12345.us-west-1.aws"},
+		{`type: snowflake, account: xy12345.us-east-1`, "snowflake://xy12345.us-east-1.aws"},
+		{`type: snowflake, account: my-org`, "snowflake://my-org"},
+		{`type: redshift, host: r, port: 5439`, "redshift://r:5439"},
+		{`type: databricks, host: d`, "databricks://d"},
+		{`type: bigquery, project: p`, "bigquery"},
 		// Nothing is said rather than something that is wrong or secret.
-		`type: postgres, host: "{{ env_var('NONE') }}"`:                "",
-		`type: postgres, host: "{{ env_var('DBT_ENV_SECRET_HOST') }}"`: "",
-		`type: postgres, host: "{{ env_var('DSN') }}"`:                 "",
-		`type: postgres, host: "{{ 'a' ~ 'b' }}"`:                      "",
-		`type: unknown, host: h`:                                       "",
-		`type: postgres`:                                               "",
+		{`type: postgres, host: "{{ env_var('NONE') }}"`, ""},
+		{`type: postgres, host: "{{ env_var('DBT_ENV_SECRET_HOST') }}"`, ""},
+		{`type: postgres, host: "{{ env_var('DSN') }}"`, ""},
+		{`type: postgres, host: "{{ 'a' ~ 'b' }}"`, ""},
+		{`type: unknown, host: h`, ""},
+		{`type: postgres`, ""},
 	} {
-		if got := dbtprofile.Namespace(write(t, "shop", output)); got != want {
-			t.Errorf("{%s} has the namespace %q, want %q", output, got, want)
+		if got := dbtprofile.Namespace(write(t, "shop", c.output)); got != c.want {
+			t.Errorf("{%s} has the namespace %q, want %q", c.output, got, c.want)
 		}
 	}
 }
