@@ -58,7 +58,7 @@ export function endWords(
     late = over ? !over(deadline) : now > deadline;
     // A deadline of tomorrow would look like one that has passed.
     const due = ends.due((day(deadline) === day(now) ? "" : `${day(deadline)} `) + brief(deadline));
-    // What is late comes first.
+    // A late run says so first.
     if (late && !over) parts.unshift(`${ends.isLate}: ${due}`);
     else parts.push(due);
     if (over) parts.push(late ? ends.missed : ends.met);
