@@ -62,6 +62,7 @@ export async function startRun(
   steps: PlanStep[],
   environmentId = "dev",
   planVersion = "1.0",
+  deadline?: { within: string },
 ): Promise<string> {
   const inline = {
     schemaVersion: "v1.2",
@@ -72,6 +73,7 @@ export async function startRun(
       createdBy: "e2e",
       schemaVersion: "v1.2",
       failurePolicy: { retryWindowSeconds: 600, cancelRunning: false },
+      ...(deadline ? { deadline } : {}),
     },
     scope: { tenantId: "acme", projectId: "shop", environmentId, repoSha: "0".repeat(40) },
     steps: steps.map((step) => ({ timeout: "2m", ...step })),
