@@ -192,8 +192,8 @@ func (s *Store) Epoch(ctx context.Context) (at string, err error) {
 }
 
 // bumpEpochSQL raises the manual epoch to the time in seconds, so that the epoch of a restored backup is newer than
-// each one that was lost with the database. A restored dump may contain rows with transaction ids that this server has not
-// reached; the statement gives them its own id, so that feeds can read them.
+// each one that was lost with the database. A restored dump may contain rows with transaction ids that this server has
+// not reached; the statement gives them its own id, so that feeds can read them.
 const bumpEpochSQL = `WITH restored AS (
   UPDATE run_state SET xid = pg_current_xact_id() WHERE xid > pg_current_xact_id())
   UPDATE meta SET value = greatest(value + 1, extract(epoch FROM clock_timestamp())::bigint) WHERE name = 'epoch'`
