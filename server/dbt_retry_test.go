@@ -91,8 +91,8 @@ func endedWell(t *testing.T, c *client.Client, runID string) (by map[string][]in
 
 // A retry of the failed nodes of a real dbt, mended by a parameter, is killed with its worker at some points. No node
 // whose end is in the log of the run or in dbt's own file runs again, and none is missing: each model counts its runs
-// in the warehouse. A kill that strikes between the commit of a model and dbt's line about it, which are some milliseconds
-// apart, can still repeat that model.
+// in the warehouse. A kill that strikes between the commit of a model and dbt's line about it, some milliseconds later,
+// can still repeat that model.
 func TestDev_RetryOfNodesSurvivesKills(t *testing.T) {
 	t.Parallel()
 	points := *nodeKills

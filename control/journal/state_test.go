@@ -56,8 +56,8 @@ func (w *world) endWith(id string, e engine.End, manifest string, last run.Event
 	return ref
 }
 
-// A slim step compares with the newest completed run of its plan whose step stored a manifest; the StepStarted names it.
-// Each try gets the same, also when another run has ended meanwhile. Only the attempt reads it, until it ends.
+// A slim step compares with the newest completed run of its plan whose step stored a manifest; the StepStarted names
+// it. Each try gets the same, also when another run has ended meanwhile. Only the attempt reads it, until it ends.
 func TestStartAttempt_ChoosesTheManifestOfTheLastGreenRun(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
