@@ -150,7 +150,7 @@ func OpenErasing(ctx context.Context, cfg config.Config, log *slog.Logger) (out 
 	if err != nil {
 		return out, err
 	}
-	if err := pingTemporal(ctx, &cfg, to); err != nil {
+	if err := connect.Ping(ctx, &cfg, to); err != nil {
 		return out, err
 	}
 	e, err := connect.OpenEngine(&cfg, to, temporal.Config{Payloads: to.Payloads}, log)

@@ -18,6 +18,7 @@ import (
 	"github.com/dvt-engine/dvt/server/config"
 	"github.com/dvt-engine/dvt/server/connect"
 	"github.com/dvt-engine/dvt/server/internal/storeclock"
+	"github.com/dvt-engine/dvt/server/temporaladmin"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
@@ -75,7 +76,7 @@ type parts struct {
 	bus        *redisbus.Bus
 	artifacts  *artifact.Store
 	temporal   *connect.Engine
-	namespaces *driftWatch
+	namespaces *temporaladmin.DriftWatch
 	payloads   *temporal.Payloads // nil: Temporal stores payloads unencrypted
 	engine     engine.Engine
 	directory  *authz.Directory
@@ -178,7 +179,7 @@ func assemble(
 		to.Trace = p.requests.Engine
 	}
 	p.payloads = to.Payloads
-	if p.namespaces, err = newDriftWatch(&p.cfg, to, p.registry, log); err != nil {
+	if p.namespaces, err = temporaladmin.NewDriftWatch(&p.cfg, to, p.registry, log); err != nil {
 		return p, err
 	}
 	if p.directory, err = authz.NewDirectory(accounts, now); err != nil {

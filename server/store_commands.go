@@ -131,7 +131,7 @@ func repairStore(ctx context.Context, cfg config.Config, log *slog.Logger, runs 
 	if err != nil {
 		return out, err
 	}
-	if err := pingTemporal(ctx, &cfg, to); err != nil {
+	if err := connect.Ping(ctx, &cfg, to); err != nil {
 		return out, err
 	}
 	e, err := connect.OpenEngine(&cfg, to, temporal.Config{Payloads: to.Payloads}, log)
@@ -152,13 +152,6 @@ func repairStore(ctx context.Context, cfg config.Config, log *slog.Logger, runs 
 		return err
 	})
 	return out, err
-}
-
-// pingTemporal reports whether the server serves every namespace of the settings.
-func pingTemporal(ctx context.Context, cfg *config.Config, to temporal.Connection) error {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-	defer cancel()
-	return connect.Ping(ctx, cfg, to)
 }
 
 // devTemporal starts the Temporal server of `dvt dev` and holds the lock of the data directory. stop ends both.

@@ -174,6 +174,7 @@ var imports = map[string][]string{
 	"server/connect": {"engine/executor", "engine/namespaces", "engine/remote", "engine/temporal", "internal/secretfile",
 		"live/redisbus", "run", "sandbox", "server/config", "store/postgres"},
 	// What is missing before an installation: it uses every connection and starts nothing.
+	"server/temporaladmin": {"engine/temporal", "plan", "server/config", "server/connect"},
 	"server/preflight": {"artifact", "engine", "engine/temporal", "internal/secretfile", "live/redisbus", "plan",
 		"sandbox", "secret/providers", "server/config", "server/connect", "store", "store/postgres"},
 	"server":   {everything},
@@ -196,7 +197,8 @@ var imports = map[string][]string{
 	"cmd/dvt/internal/erasecmd": {"client", "cmd/dvt/internal/cmdline", "cmd/dvt/internal/console",
 		"cmd/dvt/internal/runtext", "server"},
 	"cmd/dvt/internal/installcmd": {"cmd/dvt/internal/cmdline", "cmd/dvt/internal/document", "erasure",
-		"export", "internal/logfold", "server", "server/config", "server/preflight", "store", "store/owner", "storeadmin"},
+		"engine/temporal", "export", "internal/logfold", "server", "server/config", "server/preflight",
+		"server/temporaladmin", "store", "store/owner", "storeadmin"},
 	"cmd/dvt/internal/plancmd": {"cmd/dvt/internal/cmdline", "cmd/dvt/internal/console", "cmd/dvt/internal/document",
 		"engine/mock", "plan", "run"},
 	"cmd/dvt/internal/runtext": {"client", "plan", "run"},

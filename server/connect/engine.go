@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"time"
 
 	"github.com/dvt-engine/dvt/engine/temporal"
 	"github.com/dvt-engine/dvt/run"
@@ -33,8 +34,14 @@ func (n NamespaceClients) Close() {
 	}
 }
 
-// Ping reports whether the server serves every namespace of the settings. Errors are those of temporal.Connection.Ping.
+// pingTime bounds one Ping.
+const pingTime = 5 * time.Second
+
+// Ping reports within five seconds whether the server serves every namespace of the settings. Errors are those of
+// temporal.Connection.Ping.
 func Ping(ctx context.Context, c *config.Config, to temporal.Connection) error {
+	ctx, cancel := context.WithTimeout(ctx, pingTime)
+	defer cancel()
 	for _, name := range c.Strategy().All() {
 		to.Namespace = name
 		if err := to.Ping(ctx); err != nil {

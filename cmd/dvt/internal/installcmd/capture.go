@@ -11,8 +11,8 @@ import (
 
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/cmdline"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/document"
-	"github.com/dvt-engine/dvt/server"
 	"github.com/dvt-engine/dvt/server/config"
+	"github.com/dvt-engine/dvt/server/temporaladmin"
 )
 
 // CaptureHistories returns the command `dvt workflow capture`.
@@ -39,10 +39,10 @@ func CaptureHistories(output *document.Format) *cobra.Command {
 				return cmdline.Usage(errors.New("give the address of Temporal: --temporal, or the setting temporal"))
 			case age <= 0:
 				return cmdline.Usage(errors.New("--since must be longer than 0"))
-			case limit < 1 || limit > server.MaxCapture:
-				return cmdline.Usage(fmt.Errorf("--limit must be 1 to %d", server.MaxCapture))
+			case limit < 1 || limit > temporaladmin.MaxCapture:
+				return cmdline.Usage(fmt.Errorf("--limit must be 1 to %d", temporaladmin.MaxCapture))
 			}
-			out, err := server.CaptureHistories(ctx, cfg, log, args[0], time.Now().Add(-age), limit)
+			out, err := temporaladmin.CaptureHistories(ctx, cfg, log, args[0], time.Now().Add(-age), limit)
 			if err != nil {
 				return err
 			}

@@ -11,8 +11,9 @@ import (
 
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/cmdline"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/document"
-	"github.com/dvt-engine/dvt/server"
+	"github.com/dvt-engine/dvt/engine/temporal"
 	"github.com/dvt-engine/dvt/server/config"
+	"github.com/dvt-engine/dvt/server/temporaladmin"
 )
 
 // Temporal returns the command temporal.
@@ -59,7 +60,7 @@ func (u *storeCommands) temporalSetup() *cobra.Command {
 			"says which\n" +
 			"right that is. Exit status 0: the namespaces are right, or would be; 1: something is left, or was refused.",
 	}, func(ctx context.Context, cfg config.Config, log *slog.Logger) error {
-		out, err := server.SetUpTemporal(ctx, cfg, log, dry)
+		out, err := temporaladmin.SetUp(ctx, cfg, log, dry)
 		if err != nil {
 			return err
 		}
@@ -93,7 +94,7 @@ func isAre(names []string) string {
 	return "the namespaces " + strings.Join(names, ", ") + " are"
 }
 
-func (u *storeCommands) sayDrift(all []server.TemporalDrift) {
+func (u *storeCommands) sayDrift(all []temporal.Drift) {
 	for _, d := range all {
 		u.say("DRIFT    %s: %s\n%9smend: %s", d.Namespace, d.Found, "", d.Remedy)
 	}
@@ -108,7 +109,7 @@ func (u *storeCommands) temporalStatus() *cobra.Command {
 			"(the metric\n" +
 			"dvt_temporal_drift). Exit status 0: there is no difference; 1: there is one.",
 	}, func(ctx context.Context, cfg config.Config, log *slog.Logger) error {
-		out, err := server.TemporalStatus(ctx, cfg, log)
+		out, err := temporaladmin.Status(ctx, cfg, log)
 		if err != nil {
 			return err
 		}
@@ -136,7 +137,7 @@ func (u *storeCommands) temporalStatus() *cobra.Command {
 }
 
 // stateOf is the first word of the line of a namespace that exists.
-func stateOf(s server.TemporalNamespace) string {
+func stateOf(s temporaladmin.Namespace) string {
 	if len(s.Drift) > 0 {
 		return "DIFFERS"
 	}
@@ -154,7 +155,7 @@ func (u *storeCommands) temporalUnused() *cobra.Command {
 			"`dvt workflow capture`\n" +
 			"before you delete it in Temporal.",
 	}, func(ctx context.Context, cfg config.Config, log *slog.Logger) error {
-		out, err := server.UnusedNamespaces(ctx, cfg, log)
+		out, err := temporaladmin.Unused(ctx, cfg, log)
 		if err != nil {
 			return err
 		}

@@ -1,4 +1,4 @@
-package server
+package temporaladmin
 
 import (
 	"context"
@@ -20,8 +20,8 @@ const (
 	driftTime  = 30 * time.Second
 )
 
-// driftWatch compares the namespaces of Temporal with the settings while a server runs.
-type driftWatch struct {
+// DriftWatch compares the namespaces of Temporal with the settings while a server runs.
+type DriftWatch struct {
 	cfg   *config.Config
 	to    temporal.Connection
 	log   *slog.Logger
@@ -29,17 +29,17 @@ type driftWatch struct {
 	said  string // the differences that the log has
 }
 
-// newDriftWatch returns a driftWatch whose metric is registered.
-func newDriftWatch(cfg *config.Config, to temporal.Connection, metrics prometheus.Registerer, log *slog.Logger,
-) (*driftWatch, error) {
-	w := &driftWatch{cfg: cfg, to: to, log: log, gauge: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+// NewDriftWatch returns a DriftWatch whose metric is registered.
+func NewDriftWatch(cfg *config.Config, to temporal.Connection, metrics prometheus.Registerer, log *slog.Logger,
+) (*DriftWatch, error) {
+	w := &DriftWatch{cfg: cfg, to: to, log: log, gauge: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "dvt_temporal_drift", Help: "Differences between a namespace of Temporal and the settings, by kind.",
 	}, []string{"namespace", "kind"})}
 	return w, metrics.Register(w.gauge)
 }
 
 // Run compares at once and then every ten minutes until ctx ends, and returns nil then.
-func (w *driftWatch) Run(ctx context.Context) error {
+func (w *DriftWatch) Run(ctx context.Context) error {
 	tick := time.NewTicker(driftEvery)
 	defer tick.Stop()
 	for {
@@ -54,7 +54,7 @@ func (w *driftWatch) Run(ctx context.Context) error {
 
 // compare sets the metric, and logs the differences when they are others than before. A server that does not answer is
 // an alert of its own, and does not change the metric.
-func (w *driftWatch) compare(ctx context.Context) {
+func (w *DriftWatch) compare(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, driftTime)
 	defer cancel()
 	all, err := connect.Drift(ctx, w.cfg, w.to)

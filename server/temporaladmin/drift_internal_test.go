@@ -1,4 +1,4 @@
-package server
+package temporaladmin
 
 import (
 	"bytes"
@@ -27,7 +27,7 @@ func TestDriftWatch_MeasuresADifferenceUntilTheSetup(t *testing.T) {
 	}
 	var lines bytes.Buffer
 	registry := prometheus.NewRegistry()
-	w, err := newDriftWatch(&cfg, to, registry, slog.New(slog.NewTextHandler(&lines, nil)))
+	w, err := NewDriftWatch(&cfg, to, registry, slog.New(slog.NewTextHandler(&lines, nil)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +55,7 @@ func TestDriftWatch_MeasuresADifferenceUntilTheSetup(t *testing.T) {
 	if said := lines.String(); strings.Count(said, "level=WARN") != 1 || !strings.Contains(said, "kept for 24 h") {
 		t.Errorf("the log is %q, want one warning that names the retention", said)
 	}
-	if _, err := SetUpTemporal(t.Context(), cfg, slog.New(slog.DiscardHandler), false); err != nil {
+	if _, err := SetUp(t.Context(), cfg, slog.New(slog.DiscardHandler), false); err != nil {
 		t.Fatal(err)
 	}
 	for deadline := time.Now().Add(testtime.Of(time.Minute)); ; time.Sleep(200 * time.Millisecond) {

@@ -1,4 +1,4 @@
-package server_test
+package temporaladmin_test
 
 import (
 	"log/slog"
@@ -10,11 +10,12 @@ import (
 
 	"github.com/dvt-engine/dvt/engine/temporal"
 	"github.com/dvt-engine/dvt/internal/testserver"
+	"github.com/dvt-engine/dvt/internal/testtime"
 	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/run"
-	"github.com/dvt-engine/dvt/server"
 	"github.com/dvt-engine/dvt/server/config/configtest"
 	"github.com/dvt-engine/dvt/server/connect"
+	"github.com/dvt-engine/dvt/server/temporaladmin"
 )
 
 // contract: R305, R310, R313, R511
@@ -25,24 +26,24 @@ func TestTemporalCommands_SetUpWhatTheSettingsName(t *testing.T) {
 	cfg := configtest.MustLoad(t, false, "temporal: "+frontend.Addr+"\ntemporal-namespace: dvt\ntemporal-namespaces: "+
 		"{environments: {production: prod-"+id+", dev: dev-"+id+"}, tiers: {hospital: HIPAA}, regulated: {production: hipaa-"+
 		id+"}}")
-	dry, err := server.SetUpTemporal(t.Context(), cfg, quiet, true)
+	dry, err := temporaladmin.SetUp(t.Context(), cfg, quiet, true)
 	must(t, err)
 	// the namespace dvt is there, with a retention of a day and without the attribute of tiers
 	if len(dry.Changes) != 2+3*2 || !strings.Contains(dry.Changes[0], "keep closed executions of dvt for 30 days") {
 		t.Errorf("the dry run would make %q, want two changes of each of four namespaces", dry.Changes)
 	}
-	before, err := server.TemporalStatus(t.Context(), cfg, quiet)
+	before, err := temporaladmin.Status(t.Context(), cfg, quiet)
 	must(t, err)
 	for _, s := range before[1:] {
 		if s.Exists {
 			t.Errorf("the dry run created %s", s.Namespace)
 		}
 	}
-	_, err = server.SetUpTemporal(t.Context(), cfg, quiet, false)
+	_, err = temporaladmin.SetUp(t.Context(), cfg, quiet, false)
 	must(t, err)
 	want := map[string]string{"dvt": "30 days", "prod-" + id: "90 days", "dev-" + id: "7 days", "hipaa-" + id: "90 days"}
 	waitUntil(t, "the namespaces are as the settings say", time.Minute, func() bool {
-		after, err := server.TemporalStatus(t.Context(), cfg, quiet)
+		after, err := temporaladmin.Status(t.Context(), cfg, quiet)
 		must(t, err)
 		for _, s := range after {
 			if len(s.Drift) > 0 || s.Retention != want[s.Namespace] {
@@ -51,7 +52,7 @@ func TestTemporalCommands_SetUpWhatTheSettingsName(t *testing.T) {
 		}
 		return len(after) == len(want)
 	})
-	again, err := server.SetUpTemporal(t.Context(), cfg, quiet, false)
+	again, err := temporaladmin.SetUp(t.Context(), cfg, quiet, false)
 	must(t, err)
 	if len(again.Changes)+len(again.Left) > 0 {
 		t.Errorf("the second setup did %+v, want nothing", again)
@@ -72,7 +73,7 @@ func TestTemporalCommands_SetUpWhatTheSettingsName(t *testing.T) {
 		"{former: [dev-"+id+"]}")
 	unused := func(state, reason string) func() bool {
 		return func() bool {
-			all, err := server.UnusedNamespaces(t.Context(), moved, quiet)
+			all, err := temporaladmin.Unused(t.Context(), moved, quiet)
 			must(t, err)
 			return len(all) == 1 && all[0].Namespace == "dev-"+id && all[0].State == state &&
 				strings.Contains(all[0].Reason, reason)
@@ -81,4 +82,20 @@ func TestTemporalCommands_SetUpWhatTheSettingsName(t *testing.T) {
 	waitUntil(t, "the former namespace is USED by an open execution", time.Minute, unused("USED", "are open"))
 	must(t, e.Terminate(t.Context(), open, "a test"))
 	waitUntil(t, "the former namespace is USED by a young execution", time.Minute, unused("USED", "younger than 30 days"))
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func waitUntil(t *testing.T, what string, patience time.Duration, ok func() bool) {
+	t.Helper()
+	for began := time.Now(); !ok(); testtime.Pause(began, 20*time.Millisecond) {
+		if time.Since(began) > testtime.Of(patience) {
+			t.Fatalf("condition not met within %s: %s", patience, what)
+		}
+	}
 }

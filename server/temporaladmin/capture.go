@@ -1,4 +1,4 @@
-package server
+package temporaladmin
 
 import (
 	"bytes"
@@ -43,7 +43,7 @@ func CaptureHistories(ctx context.Context, cfg config.Config, log *slog.Logger, 
 	if err != nil {
 		return out, err
 	}
-	if err := pingTemporal(ctx, &cfg, to); err != nil {
+	if err := connect.Ping(ctx, &cfg, to); err != nil {
 		return out, err
 	}
 	e, err := connect.OpenEngine(&cfg, to, temporal.Config{Payloads: to.Payloads}, log)

@@ -1,4 +1,6 @@
-package server
+// Package temporaladmin looks after the namespaces of Temporal: it creates them, compares them with the settings, says
+// which are unused, and captures histories of workflows.
+package temporaladmin
 
 import (
 	"context"
@@ -14,12 +16,9 @@ import (
 	"github.com/dvt-engine/dvt/server/connect"
 )
 
-// TemporalDrift is a difference between a namespace and the settings.
-type TemporalDrift = temporal.Drift
-
-// SetUpTemporal is `dvt temporal setup`. It brings every namespace of the settings to what they want, one after the
+// SetUp is `dvt temporal setup`. It brings every namespace of the settings to what they want, one after the
 // other, and ends with the first error. With dry it changes nothing.
-func SetUpTemporal(ctx context.Context, cfg config.Config, log *slog.Logger, dry bool) (temporal.Setup, error) {
+func SetUp(ctx context.Context, cfg config.Config, log *slog.Logger, dry bool) (temporal.Setup, error) {
 	out := temporal.Setup{Changes: []string{}, Left: []temporal.Drift{}}
 	to, err := connect.Temporal(&cfg, log, false)
 	if err != nil {
@@ -36,26 +35,26 @@ func SetUpTemporal(ctx context.Context, cfg config.Config, log *slog.Logger, dry
 	return out, nil
 }
 
-// TemporalNamespace is one namespace of the settings as `dvt temporal status` shows it.
-type TemporalNamespace struct {
+// Namespace is one namespace of the settings as `dvt temporal status` shows it.
+type Namespace struct {
 	Namespace string `json:"namespace"`
 	Exists    bool   `json:"exists"`
 	// Retention is in words, such as "30 days"; empty when the namespace does not exist.
-	Retention string          `json:"retention,omitempty"`
-	Use       string          `json:"use"` // the runs that are started there, in words
-	Drift     []TemporalDrift `json:"drift"`
+	Retention string           `json:"retention,omitempty"`
+	Use       string           `json:"use"` // the runs that are started there, in words
+	Drift     []temporal.Drift `json:"drift"`
 }
 
-// TemporalStatus is `dvt temporal status`. It changes nothing.
-func TemporalStatus(ctx context.Context, cfg config.Config, log *slog.Logger) (out []TemporalNamespace, err error) {
+// Status is `dvt temporal status`. It changes nothing.
+func Status(ctx context.Context, cfg config.Config, log *slog.Logger) (out []Namespace, err error) {
 	to, err := connect.Temporal(&cfg, log, false)
 	if err != nil {
 		return nil, err
 	}
 	all, err := connect.Drift(ctx, &cfg, to)
 	for _, s := range all {
-		one := TemporalNamespace{Namespace: s.Namespace, Use: useOf(&cfg, s.Namespace), Exists: true,
-			Retention: plan.DurationWords(s.Facts.Retention), Drift: append([]TemporalDrift{}, s.Drift...)}
+		one := Namespace{Namespace: s.Namespace, Use: useOf(&cfg, s.Namespace), Exists: true,
+			Retention: plan.DurationWords(s.Facts.Retention), Drift: append([]temporal.Drift{}, s.Drift...)}
 		if len(s.Drift) > 0 && s.Drift[0].Kind == temporal.DriftNamespace {
 			one.Exists, one.Retention = false, ""
 		}
@@ -116,9 +115,9 @@ type UnusedNamespace struct {
 	Reason string `json:"reason"`
 }
 
-// UnusedNamespaces is `dvt temporal unused`. It changes nothing. Former namespaces of the settings are listed also when
+// Unused is `dvt temporal unused`. It changes nothing. Former namespaces of the settings are listed also when
 // they are empty, because they can be removed from the settings then.
-func UnusedNamespaces(ctx context.Context, cfg config.Config, log *slog.Logger) (out []UnusedNamespace, err error) {
+func Unused(ctx context.Context, cfg config.Config, log *slog.Logger) (out []UnusedNamespace, err error) {
 	out = []UnusedNamespace{}
 	to, err := connect.Temporal(&cfg, log, false)
 	if err != nil {
