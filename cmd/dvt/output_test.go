@@ -49,7 +49,8 @@ var testedElsewhere = strings.Fields(`bulk-signal bulk-rerun bulk-show bulk-watc
 	context-list context-show context-set context-use context-delete store-verify store-rebuild store-repair store-export store-import store-epoch-bump dr-status dr-promote trace-export
 	erasure-confirm erasure-cancel erasure-verify subject-erase tenant-purge store-erase store-replay-erasures
 	tenant-export subject-export export-verify migrate preflight smoke config-check config-explain
-	retention-preview retention-set hold-place hold-lift secrets-check secrets-export secrets-revoke`)
+	retention-preview retention-set hold-place hold-lift secrets-check secrets-export secrets-revoke
+	temporal-setup temporal-status temporal-unused`)
 
 func TestCommands_HaveHelpAndPrintTheSameAsJSONAndYAML(t *testing.T) {
 	address, _ := serve(t)
