@@ -38,16 +38,18 @@ func (j *Journal) stateFor(ctx context.Context, f *RunFacts, i int) (*run.StateB
 	if err != nil || in.State == nil {
 		return nil, nil //nolint:nilnil,nilerr // the worker says what is wrong with the inputs
 	}
-	newest, err := j.cfg.Store.Plans.PlanRuns(ctx, store.PlanKey{TenantID: f.run.TenantID, ProjectID: f.run.ProjectID,
-		EnvironmentID: f.run.EnvironmentID, PlanID: f.plan.Metadata.PlanID}, maxGreenLooks)
+	newest, err := j.cfg.Store.Lists.List(ctx, store.RunFilter{TenantID: f.run.TenantID,
+		ProjectIDs: []string{f.run.ProjectID}, EnvironmentID: f.run.EnvironmentID, PlanID: f.plan.Metadata.PlanID,
+		Limit: maxGreenLooks})
 	if err != nil {
 		return nil, err
 	}
 	for _, r := range newest {
-		if r.RunID == f.run.RunID {
+		// The log of a run may be ahead of its row.
+		if r.Header.RunID == f.run.RunID || r.Header.Status != run.Completed && r.Head == r.Header.Seq {
 			continue
 		}
-		l, err := j.cfg.Store.Runs.Load(ctx, r.RunID)
+		l, err := j.cfg.Store.Runs.Load(ctx, r.Header.RunID)
 		if errors.Is(err, store.ErrNotFound) { // removed meanwhile
 			continue
 		}

@@ -28,9 +28,9 @@ type RunStore interface {
 	PutPlan(ctx context.Context, sha256 string, doc []byte) error
 }
 
-// PlanStore reads the newest runs of a plan.
-type PlanStore interface {
-	PlanRuns(ctx context.Context, k store.PlanKey, limit int) ([]store.PlanRun, error)
+// ListStore lists runs.
+type ListStore interface {
+	List(ctx context.Context, f store.RunFilter) ([]store.RunRow, error)
 }
 
 // SignalStore reads signals, overlays and approvals of runs.
@@ -64,7 +64,7 @@ type Store struct {
 	Signals SignalStore
 	Workers WorkerStore
 	Secrets SecretStore
-	Plans   PlanStore
+	Lists   ListStore
 }
 
 // On returns the ports on one store that implements all of them.
@@ -74,7 +74,7 @@ func On(s interface {
 	SignalStore
 	WorkerStore
 	SecretStore
-	PlanStore
+	ListStore
 }) Store {
-	return Store{Log: s, Runs: s, Signals: s, Workers: s, Secrets: s, Plans: s}
+	return Store{Log: s, Runs: s, Signals: s, Workers: s, Secrets: s, Lists: s}
 }
