@@ -132,8 +132,8 @@ func TestRouter_RunsStayInTheNamespaceOfTheirEnvironment(t *testing.T) {
 	restored.verify()
 }
 
-// comparable sorts the facts of a log and leaves out pauses. The control plane writes a pause ahead of the engine, whose
-// history has it elsewhere, or not at all when the resume overtook it.
+// comparable sorts the facts of a log and leaves out pauses. The control plane writes a pause ahead of the engine,
+// whose history has it elsewhere, or not at all when the resume overtook it.
 func comparable(facts []string) []string {
 	out := slices.DeleteFunc(facts, func(f string) bool {
 		return strings.HasPrefix(f, "RunPaused(") || strings.HasPrefix(f, "RunResumed(")
