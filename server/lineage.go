@@ -40,7 +40,7 @@ func readManifest(ctx context.Context, blobs artifact.Blobs, id run.Identity, re
 	case content.err != nil && !errors.Is(content.err, artifact.ErrTorn):
 		return nil, content.err
 	case err != nil, ref.SHA256 != "" && hex.EncodeToString(digest.Sum(nil)) != ref.SHA256:
-		return nil, nil //nolint:nilnil,nilerr // the document is no manifest, now and later
+		return nil, nil //nolint:nilnil // the document is no manifest, now and later
 	}
 	return m, nil
 }

@@ -99,7 +99,7 @@ func (s *secondSite) waitForProgress(t *testing.T, runID string, after int64) {
 	for deadline := time.Now().Add(testtime.Of(time.Minute)); time.Now().Before(deadline); time.Sleep(
 		100 * time.Millisecond) {
 		if out, err := client.ShowRun(t.Context(), c, runID, nil); err == nil && out.Run != nil {
-			if last = int64(out.Run.RunSeq); last > after {
+			if last = out.Run.RunSeq; last > after {
 				return
 			}
 		}

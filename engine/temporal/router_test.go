@@ -124,7 +124,7 @@ func TestRouter_RunsStayInTheNamespaceOfTheirEnvironment(t *testing.T) {
 	restored := h.restore(copied)
 	restored.repair()
 	for namespace, runID := range ids {
-		log, repaired := comparable(h.facts(runID)), comparable(restored.facts(runID))
+		log, repaired := withoutPauses(h.facts(runID)), withoutPauses(restored.facts(runID))
 		if d := cmp.Diff(log, repaired); d != "" {
 			t.Errorf("the repaired log of the run in %s (-log +repaired):\n%s", namespace, d)
 		}
@@ -132,9 +132,9 @@ func TestRouter_RunsStayInTheNamespaceOfTheirEnvironment(t *testing.T) {
 	restored.verify()
 }
 
-// comparable sorts the facts of a log and leaves out pauses. The control plane writes a pause ahead of the engine,
+// withoutPauses sorts the facts of a log and leaves out pauses. The control plane writes a pause ahead of the engine,
 // whose history has it elsewhere, or not at all when the resume overtook it.
-func comparable(facts []string) []string {
+func withoutPauses(facts []string) []string {
 	out := slices.DeleteFunc(facts, func(f string) bool {
 		return strings.HasPrefix(f, "RunPaused(") || strings.HasPrefix(f, "RunResumed(")
 	})

@@ -266,7 +266,7 @@ func New(cfg Config) *UseCases {
 
 	probe := &health.EngineProbe{Engine: cfg.Engine, Trouble: cfg.EngineTrouble}
 	s.Checks = health.NewChecks(st, st, cfg.Logs, cfg.Bus, probe, modes, s.Background)
-	s.Checks.SetStandby(cfg.Standby)
+	s.SetStandby(cfg.Standby)
 	s.Reports = health.NewReports(s.Rights, st, s.Checks)
 	s.Meter = health.NewMeter(s.Rights, s.Checks, cfg.Meter, cfg.Metrics)
 	s.WorkerReader = health.NewWorkerReader(s.Rights, st)

@@ -21,9 +21,9 @@ const standbyMark = "~"
 // IsOlder reports whether both epochs have an order and a is older than b. An epoch that a standby reports is as old as
 // that of its primary.
 func IsOlder(a, b string) bool {
-	x, known := parse(a)
-	y, comparable := parse(b)
-	if !known || !comparable {
+	x, ok := parse(a)
+	y, ordered := parse(b)
+	if !ok || !ordered {
 		return false
 	}
 	return x.number < y.number || x.number == y.number && x.timeline < y.timeline

@@ -246,7 +246,8 @@ func (s *Store) Site(ctx context.Context) (out Site, err error) {
 			&out.Waiting, &out.Behind, &replayed); err != nil {
 			return err
 		}
-		if replayed != nil && !(out.Receiving && out.Waiting == 0 && (out.Behind == nil || *out.Behind == 0)) {
+		behind := out.Waiting > 0 || out.Behind != nil && *out.Behind > 0
+		if replayed != nil && (behind || !out.Receiving) {
 			out.Age = max(0, out.Now.Sub(*replayed))
 		}
 		if out.Standby {
