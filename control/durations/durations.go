@@ -58,7 +58,8 @@ func NewReader(s Store, now func() time.Time) *Reader {
 }
 
 // Before returns the history of the plan, project and environment of h, with the runs that were created before h. It is
-// at most freshFor old. It decides no right: callers check that the viewer may read that scope.
+// at most freshFor old, and has the runs that ended before h was created: a page reads it once. It decides no right:
+// callers check that the viewer may read that scope.
 func (r *Reader) Before(ctx context.Context, h run.Header) (forecast.History, error) {
 	key := fmt.Sprintf("%q %q %q %q", h.TenantID, h.ProjectID, h.EnvironmentID, h.PlanID)
 	of := &planHistory{}
@@ -66,7 +67,8 @@ func (r *Reader) Before(ctx context.Context, h run.Header) (forecast.History, er
 		of = known
 	}
 	r.plans.Get(key) // PeekOrAdd does not count as a use
-	if s := of.known.Load(); s == nil || r.now().Sub(s.at) > freshFor || r.now().Before(s.at) {
+	s := of.known.Load()
+	if s == nil || s.at.Before(h.CreatedAt) || r.now().Sub(s.at) > freshFor || r.now().Before(s.at) {
 		err := of.flight.Do(ctx, func(ctx context.Context) error {
 			ctx, cancel := context.WithTimeout(ctx, readWithin)
 			defer cancel()

@@ -53,6 +53,21 @@ func (p *plans) List(_ context.Context, f store.RunFilter) ([]store.RunRow, erro
 	return out, nil
 }
 
+// A run that was created a moment after another one has ended knows it: its page asks once.
+func TestReader_KnowsWhatEndedBeforeARunWasCreated(t *testing.T) {
+	t.Parallel()
+	p, now := &plans{}, origin.AddDate(1, 0, 0)
+	r := durations.NewReader(p, func() time.Time { return now })
+	for n := range 2 {
+		h, err := r.Before(t.Context(), run.Header{CreatedAt: now, Identity: run.Identity{RunID: "now"}})
+		if err != nil || len(h.Runs()) != n {
+			t.Errorf("%d runs are known (%v), want %d", len(h.Runs()), err, n)
+		}
+		p.end(n)
+		now = now.Add(time.Second)
+	}
+}
+
 // A question reads nothing while the history is fresh, and then only the steps of the runs that ended since.
 func TestReader_ReadsEachRunOnce(t *testing.T) {
 	t.Parallel()
