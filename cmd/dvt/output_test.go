@@ -50,7 +50,7 @@ var testedElsewhere = strings.Fields(`bulk-signal bulk-rerun bulk-show bulk-watc
 	erasure-confirm erasure-cancel erasure-verify subject-erase tenant-purge store-erase store-replay-erasures
 	tenant-export subject-export export-verify migrate preflight smoke config-check config-explain
 	retention-preview retention-set hold-place hold-lift secrets-check secrets-export secrets-revoke
-	temporal-setup temporal-status temporal-unused`)
+	temporal-setup temporal-status temporal-unused dbt-why`)
 
 func TestCommands_HaveHelpAndPrintTheSameAsJSONAndYAML(t *testing.T) {
 	address, _ := serve(t)
