@@ -113,6 +113,9 @@ func (s *secondSite) waitForProgress(t *testing.T, runID string, after int64) {
 // contract: Z05, T30, T194
 func TestSite_TheStandbyTakesOverAndTheFormerPrimaryIsFenced(t *testing.T) {
 	t.Parallel()
+	if os.Getenv("TEST_LONG") == "" {
+		t.Skip("two sites on one Temporal take minutes, and package store/postgres tests the fence: set TEST_LONG")
+	}
 	primary, err := testserver.StartPostgres(testserver.PostgresOptions{Settings: []string{"fsync=off"}})
 	must(t, err)
 	t.Cleanup(func() { _ = primary.Close() })
