@@ -125,6 +125,12 @@ upgrade: ## upgrade and roll back under 500 runs and 1,000 viewers, about 7 minu
 	@$(MAKE) bin/dvt
 	@TEST_LONG=1 DVT_TEST_BINARY="$(CURDIR)/bin/dvt" go test ./server -run Upgrade_NobodyNotices -v -count=1 -timeout=30m
 
+.PHONY: sites
+sites: ## lose a site, promote the other one, and let the first one come back; about 10 minutes
+	@$(PREPARE) go temporal postgres redis dbt
+	@$(MAKE) bin/dvt
+	@TEST_LONG=1 PATH="$(CURDIR)/.tools/dbt/bin:$$PATH" DVT_TEST_BINARY="$(CURDIR)/bin/dvt" go test ./server -run TestSite_ -v -count=1 -timeout=40m
+
 .PHONY: bench
 bench: ## measure every claim of speed, about 20 minutes; ONLY="name" narrows, RESULTS=file keeps the lines
 	@$(PREPARE) go postgres redis temporal bench web browser

@@ -206,8 +206,7 @@ func longSuites(root string) ([]task, error) {
 			env:   []string{path, binary, "TEST_LONG=1"},
 			needs: []string{"temporal", "postgres", "redis", "dbt", "binary"},
 			argv: goTestOf([]string{
-				"-run=BadInput_Nothing|ReconnectingCosts|ShareABacklog|KillsLoseNothing|Dev_SampleRun|RetryOfNodes|ALongRun|" +
-					"TheStandbyTakesOver",
+				"-run=BadInput_Nothing|ReconnectingCosts|ShareABacklog|KillsLoseNothing|Dev_SampleRun|RetryOfNodes|ALongRun",
 			}, []string{"./server", "./storeadmin"}),
 		},
 		{
