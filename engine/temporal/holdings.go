@@ -24,8 +24,7 @@ type Holding struct {
 const mostNamespaces = 1000
 
 // Holdings returns what each namespace of the server holds, by name. since says for a namespace from when on a start is
-// recent. The account must have the right to list namespaces
-// and to read each of them. It changes nothing.
+// recent. The account must have the right to list namespaces and to read each of them. It changes nothing.
 func (to Connection) Holdings(ctx context.Context, since func(namespace string) time.Time) (out []Holding, err error) {
 	c, err := client.DialContext(ctx, to.options(slog.New(slog.DiscardHandler)))
 	if err != nil {
